@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# From a fresh machine to a first result: installs what is missing, builds the programs into build/bin, makes
+# Criteo-like TFRecord data, checks it, and shows what it left.
+#
+#   tools/quickstart.sh [--rows=2000000] [--test_rows=200000] [--data=data/quickstart]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rows=2000000
+test_rows=200000
+data=data/quickstart
+for arg in "$@"; do
+  case "$arg" in
+    --rows=*) rows=${arg#*=} ;;
+    --test_rows=*) test_rows=${arg#*=} ;;
+    --data=*) data=${arg#*=} ;;
+    -h|--help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "quickstart: unknown option '$arg' (see --help)" >&2; exit 2 ;;
+  esac
+done
+
+started=$SECONDS
+step() { printf '\n== %s (%d s so far)\n' "$*" "$((SECONDS - started))"; }
+
+step "set up"
+tools/setup.sh
+step "build"
+cmake --preset release -DMILLRACE_TESTS=OFF >/dev/null
+cmake --build --preset release -j "$(nproc)" -- --quiet
+step "make $rows training and $test_rows test rows in $data"
+build/bin/millrace-records synth --rows="$rows" --test_rows="$test_rows" --out="$data" --threads="$(nproc)"
+step "check every CRC"
+build/bin/millrace-records verify "$data/*.tfrecord"
+step "what the data looks like"
+build/bin/millrace-records stat "$data/test-*.tfrecord"
+step "the first two records"
+build/bin/millrace-records cat --limit=2 "$data/train-00000*"
+step "done"
+echo "programs: build/bin    data: $data    how good is good: $data/synth.json"

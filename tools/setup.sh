@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Installs what Millrace needs to build and test on Debian 12: as root, or through sudo.
+# Quick and silent when everything is there. Intel MKL is optional: without it the native kernels are used.
+#
+#   tools/setup.sh                install what is missing
+#   tools/setup.sh --without-mkl  the same, but leave MKL alone (it is a download of 280 MB)
+#   tools/setup.sh --with-fuzz    also clang, for the fuzzers
+set -euo pipefail
+
+required=(
+  g++ cmake ninja-build pkg-config git python3 clang-format
+  zlib1g-dev libzstd-dev libgflags-dev
+  libgtest-dev libbenchmark-dev protobuf-compiler libprotobuf-dev
+)
+with_mkl=1
+for arg in "$@"; do
+  case "$arg" in
+    --without-mkl) with_mkl=0 ;;
+    --with-fuzz) required+=(clang libclang-rt-14-dev) ;;
+    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
+  esac
+done
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+installed() { dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed; }
+missing_of() { local p; for p in "$@"; do installed "$p" || printf '%s\n' "$p"; done; }
+
+command -v dpkg-query >/dev/null || {
+  say "this is not a Debian system; install these yourself: ${required[*]}"; exit 1; }
+
+mapfile -t missing < <(missing_of "${required[@]}")
+[ "$(dpkg --print-architecture)" = amd64 ] || with_mkl=0
+if [ "$with_mkl" = 1 ] && installed libmkl-dev; then with_mkl=0; fi
+if [ ${#missing[@]} -eq 0 ] && [ "$with_mkl" = 0 ]; then exit 0; fi
+
+as_root=()
+if [ "$(id -u)" != 0 ]; then
+  command -v sudo >/dev/null || {
+    say "needs root or sudo to install: ${missing[*]}"; [ ${#missing[@]} -eq 0 ] || exit 1; exit 0; }
+  as_root=(sudo)
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y \
+    -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@" >"$log" 2>&1
+}
+
+# Adds the non-free section to the entries that already give Debian's main section of this release.
+enable_non_free() {
+  local release file
+  release=$(. /etc/os-release && echo "${VERSION_CODENAME:-bookworm}")
+  for file in /etc/apt/sources.list.d/*.sources; do
+    [ -e "$file" ] || continue
+    "${as_root[@]}" env RELEASE="$release" perl -0pi -e '
+      my $r = $ENV{RELEASE};
+      $_ = join "\n\n", map {
+        if (/^Suites:.*\b\Q$r\E/m && /^Components:.*\bmain\b/m && !/^Components:.*\bnon-free\b(?!-)/m) {
+          s/^(Components:.*)$/$1 non-free/m;
+        }
+        $_;
+      } split /\n{2,}/, $_;' "$file"
+  done
+  file=/etc/apt/sources.list
+  if [ -e "$file" ]; then
+    "${as_root[@]}" env RELEASE="$release" perl -pi -e '
+      my $r = $ENV{RELEASE};
+      s/$/ non-free/ if /^deb\s.*\s\Q$r\E\S*\s.*\bmain\b/ && !/\bnon-free\b(?!-)/;' "$file"
+  fi
+}
+
+if [ ${#missing[@]} -gt 0 ]; then
+  say "installing ${missing[*]}"
+  apt update || { cat "$log" >&2; say "apt-get update failed"; exit 1; }
+  apt install --no-install-recommends "${missing[@]}" || {
+    cat "$log" >&2; say "could not install the packages above"; exit 1; }
+fi
+
+if [ "$with_mkl" = 1 ]; then
+  say "installing libmkl-dev (280 MB, from the non-free section)"
+  if ! { enable_non_free && apt update && apt install --no-install-recommends libmkl-dev; }; then
+    say "libmkl-dev could not be installed: the build goes on with the native kernels alone"
+  fi
+fi

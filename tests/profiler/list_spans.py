@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""Reads a Chrome trace as strict JSON and lists it, a line for each event, tab-separated: list_spans.py FILE"""
+import json
+import sys
+
+
+def refuse(word):
+    raise ValueError(word + " is no JSON")
+
+
+def main():
+    with open(sys.argv[1], encoding="utf-8") as file:
+        trace = json.load(file, parse_constant=refuse)
+    print("dropped", trace["otherData"]["dropped_spans"], sep="\t")
+    for event in trace["traceEvents"]:
+        args = event["args"]
+        if event["ph"] == "M":
+            print(event["name"], event["tid"], args["name"], sep="\t")
+        else:
+            assert event["ph"] == "X", event
+            row = [event["tid"], event["name"], event["ts"], event["dur"], args.get("rows", -1), args.get("bytes", -1)]
+            print("span", *row, sep="\t")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,240 @@
+#include "profiler/trace.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <latch>
+#include <map>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/test_files.h"
+
+namespace millrace::profiler {
+namespace {
+
+struct ListedSpan {
+  int tid = 0;
+  std::string name;
+  double begin_us = 0;
+  double duration_us = 0;
+  int64_t rows = 0;
+  int64_t bytes = 0;
+};
+
+struct ListedTrace {
+  bool readable = false;  // by a strict JSON parser
+  uint64_t dropped = 0;
+  std::string process;
+  std::map<int, std::string> threads;
+  std::vector<ListedSpan> spans;
+
+  const ListedSpan& Find(const std::string& name) const {
+    for (const ListedSpan& span : spans) {
+      if (span.name == name) return span;
+    }
+    ADD_FAILURE() << "no span " << name;
+    static const ListedSpan none;
+    return none;
+  }
+};
+
+void AddLine(const std::string& line, ListedTrace& trace) {
+  std::istringstream in(line);
+  std::string kind, tid, text;
+  std::getline(in, kind, '\t');
+  std::getline(in, tid, '\t');
+  std::getline(in, text, '\t');
+  if (kind == "dropped") trace.dropped = std::stoull(tid);
+  if (kind == "process_name") trace.process = text;
+  if (kind == "thread_name") trace.threads[std::stoi(tid)] = text;
+  if (kind != "span") return;
+  ListedSpan span{.tid = std::stoi(tid), .name = text};
+  in >> span.begin_us >> span.duration_us >> span.rows >> span.bytes;
+  trace.spans.push_back(span);
+}
+
+class TraceTest : public testing::Test {
+ protected:
+  ~TraceTest() override { StopTracing(); }
+
+  // Stops, writes and reads back.
+  ListedTrace Finish(const std::string& process = "test") {
+    StopTracing();
+    const std::string path = folder_ / "trace.json";
+    const std::string listing = folder_ / "listing";
+    EXPECT_EQ(WriteTrace(path, process), "");
+    const std::string command =
+        "python3 " MILLRACE_SOURCE_DIR "/tests/profiler/list_spans.py " + path + " >" + listing;
+    ListedTrace trace;
+    trace.readable = std::system(command.c_str()) == 0;
+    EXPECT_TRUE(trace.readable);
+    std::ifstream in(listing);
+    for (std::string line; std::getline(in, line);) AddLine(line, trace);
+    return trace;
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TraceTest, EmptyTraceIsStrictJson) {
+  StartTracing();
+  const ListedTrace trace = Finish("a \"quoted\" \\ name");
+  EXPECT_TRUE(trace.spans.empty());
+  EXPECT_EQ(trace.process, "a \"quoted\" \\ name");
+  EXPECT_EQ(trace.dropped, 0u);
+}
+
+TEST_F(TraceTest, OffRecordsNothing) {
+  StartTracing();
+  StopTracing();
+  { TRACE_SCOPE("unseen"); }
+  EXPECT_FALSE(TracingOn());
+  EXPECT_TRUE(Finish().spans.empty());
+}
+
+TEST_F(TraceTest, ScopeThatBeganBeforeTheStartIsNotRecorded) {
+  {
+    TRACE_SCOPE("too early");
+    StartTracing();
+  }
+  EXPECT_TRUE(Finish().spans.empty());
+}
+
+TEST_F(TraceTest, StartForgetsEarlierSpans) {
+  StartTracing();
+  { TRACE_SCOPE("old"); }
+  StopTracing();
+  StartTracing();
+  { TRACE_SCOPE("fresh"); }
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.spans.size(), 1u);
+  EXPECT_EQ(trace.spans[0].name, "fresh");
+}
+
+TEST_F(TraceTest, InnerSpansLieWithinOuterOnes) {
+  StartTracing();
+  {
+    TRACE_SCOPE("outer");
+    for (int i = 0; i < 3; ++i) {
+      TRACE_SCOPE("middle");
+      TRACE_SCOPE("inner");
+    }
+  }
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.spans.size(), 7u);
+  constexpr double kRounding = 0.002;  // times are written to the nanosecond, in microseconds
+  const ListedSpan& outer = trace.Find("outer");
+  for (const ListedSpan& span : trace.spans) {
+    EXPECT_GE(span.begin_us, outer.begin_us - kRounding);
+    EXPECT_LE(span.begin_us + span.duration_us, outer.begin_us + outer.duration_us + kRounding);
+    EXPECT_GE(span.begin_us, 0);
+    EXPECT_GE(span.duration_us, 0);
+    EXPECT_EQ(span.tid, outer.tid);
+  }
+}
+
+TEST_F(TraceTest, ArgumentsArePresentOrLeftOut) {
+  StartTracing();
+  { TRACE_SCOPE("none"); }
+  { TRACE_SCOPE("rows", 5); }
+  { TRACE_SCOPE("both", 0, int64_t{1} << 40); }
+  {
+    TraceScope scope("late");
+    scope.SetArgs(-1, 7);
+  }
+  const ListedTrace trace = Finish();
+  EXPECT_EQ(trace.Find("none").rows, -1);
+  EXPECT_EQ(trace.Find("none").bytes, -1);
+  EXPECT_EQ(trace.Find("rows").rows, 5);
+  EXPECT_EQ(trace.Find("rows").bytes, -1);
+  EXPECT_EQ(trace.Find("both").rows, 0);
+  EXPECT_EQ(trace.Find("both").bytes, int64_t{1} << 40);
+  EXPECT_EQ(trace.Find("late").rows, -1);
+  EXPECT_EQ(trace.Find("late").bytes, 7);
+}
+
+TEST_F(TraceTest, FullBuffersCountWhatTheyDrop) {
+  StartTracing({.max_spans_per_thread = 10});
+  for (int i = 0; i < 25; ++i) TRACE_SCOPE("many");
+  std::jthread([] {
+    for (int i = 0; i < 12; ++i) TRACE_SCOPE("more");
+  }).join();
+  const ListedTrace trace = Finish();
+  EXPECT_EQ(trace.spans.size(), 20u);
+  EXPECT_EQ(trace.dropped, 17u);
+}
+
+TEST_F(TraceTest, ThreadsHaveNamesAndLinesOfTheirOwn) {
+  constexpr int kThreads = 8;
+  constexpr int kSpans = 1000;
+  StartTracing();
+  {
+    std::latch ready(kThreads);
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&ready, t] {
+        NameThread("worker " + std::to_string(t) + "\n");
+        ready.arrive_and_wait();
+        for (int i = 0; i < kSpans; ++i) TRACE_SCOPE("work", t);
+      });
+    }
+  }
+  const ListedTrace trace = Finish();
+  std::map<int, int> spans_by_tid;
+  std::map<int, int64_t> worker_of_tid;
+  for (const ListedSpan& span : trace.spans) {
+    ++spans_by_tid[span.tid];
+    EXPECT_EQ(worker_of_tid.try_emplace(span.tid, span.rows).first->second, span.rows);
+  }
+  EXPECT_EQ(spans_by_tid.size(), static_cast<size_t>(kThreads));
+  for (const auto& [tid, count] : spans_by_tid) EXPECT_EQ(count, kSpans) << tid;
+}
+
+TEST_F(TraceTest, NamesOfThreadsAreWritten) {
+  StartTracing();
+  std::jthread([] {
+    NameThread("reader");
+    TRACE_SCOPE("read");
+  }).join();
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.threads.size(), 1u);
+  EXPECT_EQ(trace.threads.begin()->second, "reader");
+  EXPECT_EQ(trace.threads.begin()->first, trace.Find("read").tid);
+}
+
+TEST_F(TraceTest, WritingWhileThreadsTraceIsWhole) {
+  StartTracing();
+  std::jthread writer([](const std::stop_token& stop) {
+    while (!stop.stop_requested()) TRACE_SCOPE("busy", 1, 2);
+  });
+  const std::string path = folder_ / "early.json";
+  EXPECT_EQ(WriteTrace(path, "early"), "");
+  writer.request_stop();
+  writer.join();
+  EXPECT_TRUE(Finish().readable);
+}
+
+TEST_F(TraceTest, UnwritablePathIsAnError) {
+  StartTracing();
+  StopTracing();
+  const std::string missing = folder_ / "missing/trace.json";
+  EXPECT_NE(WriteTrace(missing, "test").find("missing/trace.json"), std::string::npos);
+  std::filesystem::create_directories(folder_ / "folder/inside");
+  EXPECT_NE(WriteTrace(folder_ / "folder", "test"), "");
+}
+
+TEST_F(TraceTest, FailedWriteLeavesNoFileBehind) {
+  StartTracing();
+  StopTracing();
+  std::filesystem::create_directories(folder_ / "folder/inside");
+  EXPECT_NE(WriteTrace(folder_ / "folder", "test"), "");
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "folder.tmp"));
+}
+
+}  // namespace
+}  // namespace millrace::profiler

@@ -1,0 +1,18 @@
+// What this machine's processor can do; asked once, then a plain read.
+#pragma once
+
+namespace millrace::io {
+
+enum class CpuLevel {
+  kPlain,   // any x86-64
+  kSse42,   // CRC-32C instruction
+  kAvx2,    // AVX2, BMI2 with a fast PEXT, PCLMULQDQ
+  kAvx512,  // AVX-512 F, BW, VL, VBMI, VBMI2 on top
+};
+
+// The best level that kernels may use here.
+CpuLevel DetectCpuLevel();
+
+const char* CpuLevelName(CpuLevel level);
+
+}  // namespace millrace::io

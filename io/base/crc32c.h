@@ -1,0 +1,25 @@
+// CRC-32C (Castagnoli), the checksum of TFRecord, and the masked form in which TFRecord stores it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "io/base/cpu.h"
+
+namespace millrace::io {
+
+// The CRC of `a` followed by `b` is Crc32c(b, nb, Crc32c(a, na)).
+uint32_t Crc32c(const void* data, size_t size, uint32_t crc = 0);
+
+// A stored CRC that is itself covered by a CRC would be a weak check; so it is rotated and offset.
+constexpr uint32_t kCrcMaskDelta = 0xa282ead8u;
+constexpr uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + kCrcMaskDelta; }
+inline uint32_t MaskedCrc32c(const void* data, size_t size) { return MaskCrc(Crc32c(data, size)); }
+
+namespace internal {
+// The implementation for one level, for tests and benchmarks; the processor must have that level.
+using CrcFunction = uint32_t (*)(const void* data, size_t size, uint32_t crc);
+CrcFunction Crc32cFor(CpuLevel level);
+}  // namespace internal
+
+}  // namespace millrace::io

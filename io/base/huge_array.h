@@ -1,0 +1,68 @@
+// A large array of zeros on pages of 2 MB where the system gives them: random access to some
+// megabytes is bound by address translation otherwise.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace millrace::io {
+
+template <typename T>
+class HugeArray {
+  // The elements are the system's zeroed memory.
+  static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
+
+ public:
+  HugeArray() = default;
+  // Throws std::bad_alloc where std::vector would.
+  explicit HugeArray(size_t size) : size_(size) {
+    if (size == 0) return;
+    if (size > (~size_t{0} - kPage) / sizeof(T)) throw std::bad_alloc();
+    mapped_bytes_ = size * sizeof(T) + kPage;
+    map_ =
+        ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (map_ == MAP_FAILED) throw std::bad_alloc();
+    ::madvise(map_, mapped_bytes_, MADV_HUGEPAGE);  // a wish: plain pages serve as well
+    const auto address = reinterpret_cast<size_t>(map_);
+    data_ = reinterpret_cast<T*>((address + kPage - 1) / kPage * kPage);
+  }
+  ~HugeArray() {
+    if (map_) ::munmap(map_, mapped_bytes_);
+  }
+  HugeArray(HugeArray&& other) noexcept { Swap(other); }
+  HugeArray& operator=(HugeArray&& other) noexcept {
+    Swap(other);
+    return *this;
+  }
+
+  T* data() { return data_; }
+  const T* data() const { return data_; }
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  T& operator[](size_t i) { return data_[i]; }
+  const T& operator[](size_t i) const { return data_[i]; }
+  std::span<T> span() { return {data_, size_}; }
+  std::span<const T> span() const { return {data_, size_}; }
+
+ private:
+  static constexpr size_t kPage = size_t{2} << 20;
+
+  void Swap(HugeArray& other) {
+    std::swap(map_, other.map_);
+    std::swap(mapped_bytes_, other.mapped_bytes_);
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+  }
+
+  void* map_ = nullptr;
+  size_t mapped_bytes_ = 0;
+  T* data_ = nullptr;
+  size_t size_ = 0;
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,34 @@
+// A std::vector of plain numbers whose resize does not write zeros first: batches are filled right
+// after.
+#pragma once
+
+#include <memory>
+#include <new>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace millrace::io {
+
+template <typename T>
+struct UninitializedAllocator : std::allocator<T> {
+  static_assert(std::is_trivially_default_constructible_v<T> &&
+                std::is_trivially_destructible_v<T>);
+  template <typename U>
+  struct rebind {
+    using other = UninitializedAllocator<U>;
+  };
+  template <typename U>
+  void construct(U* place) noexcept {
+    ::new (static_cast<void*>(place)) U;
+  }
+  template <typename U, typename... Args>
+  void construct(U* place, Args&&... args) {
+    ::new (static_cast<void*>(place)) U(std::forward<Args>(args)...);
+  }
+};
+
+template <typename T>
+using PodVector = std::vector<T, UninitializedAllocator<T>>;
+
+}  // namespace millrace::io

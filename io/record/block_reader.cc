@@ -1,0 +1,303 @@
+#include "io/record/block_reader.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "io/record/record_format.h"
+#include "profiler/trace.h"
+
+namespace millrace::io {
+namespace {
+
+std::string Hex(uint32_t value) {
+  char text[16];
+  std::snprintf(text, sizeof text, "0x%08x", value);
+  return text;
+}
+
+std::string Expected(const char* what, const std::string& expected, const std::string& found) {
+  return std::string(what) + ": expected " + expected + ", found " + found;
+}
+
+std::string TruncatedText(uint64_t expected, uint64_t found) {
+  return Expected("truncated record", std::to_string(expected) + " bytes", std::to_string(found));
+}
+
+}  // namespace
+
+Result<OnCorrupt> OnCorruptFromName(std::string_view name) {
+  if (name == "fail") return OnCorrupt::kFail;
+  if (name == "skip") return OnCorrupt::kSkip;
+  return Invalid("on_corrupt: expected fail or skip, found '" + std::string(name) + "'");
+}
+
+void Loss::Add(uint64_t lost_bytes, const std::string& message) {
+  if (events++ == 0) first = message;
+  bytes += lost_bytes;
+}
+
+void Loss::Merge(const Loss& other) {
+  if (events == 0) first = other.first;
+  events += other.events;
+  bytes += other.bytes;
+}
+
+uint64_t Block::offset(size_t i, Framing framing) const {
+  return base_offset + records[i].begin - (framing == Framing::kTfRecord ? kRecordHeaderBytes : 0);
+}
+
+Result<std::unique_ptr<BlockReader>> BlockReader::Open(const std::string& path,
+                                                       const BlockOptions& options) {
+  ASSIGN_OR_RETURN(OpenedSource source, OpenSource(path));
+  return std::make_unique<BlockReader>(path, std::move(source), options);
+}
+
+BlockReader::BlockReader(std::string name, OpenedSource source, const BlockOptions& options)
+    : path_(std::move(name)), source_(std::move(source)), options_(options) {
+  options_.block_bytes = std::max<size_t>(options_.block_bytes, 1);
+}
+
+Result<bool> BlockReader::Next(Block& block) {
+  block.records.clear();
+  block.bytes.clear();
+  block.bytes.Append(carry_.data(), carry_.size());
+  block.base_offset = carry_offset_;
+  Scan scan;
+  size_t target = options_.block_bytes;
+  while (error_.ok()) {
+    Fill(block.bytes, target);
+    ScanRecords(block, scan);
+    if (!block.records.empty() || (source_ended_ && scan.consumed == block.bytes.size())) break;
+    DropConsumed(block, scan);
+    // No whole record yet. Memory follows the bytes that really come, not the length that a header
+    // claims.
+    const size_t size = block.bytes.size();
+    target = std::clamp(scan.want, size + 1, std::max(2 * size, options_.block_bytes) + 1);
+  }
+  carry_.clear();
+  carry_.Append(block.bytes.data() + scan.consumed, block.bytes.size() - scan.consumed);
+  carry_offset_ = block.base_offset + scan.consumed;
+  if (!block.records.empty()) return true;
+  RETURN_IF_ERROR(Ending());
+  return false;
+}
+
+// Makes room where everything so far was skipped.
+void BlockReader::DropConsumed(Block& block, Scan& scan) {
+  if (scan.consumed == 0) return;
+  const size_t rest = block.bytes.size() - scan.consumed;
+  std::memmove(block.bytes.data(), block.bytes.data() + scan.consumed, rest);
+  block.bytes.Resize(rest);
+  block.base_offset += scan.consumed;
+  scan.want -= std::min(scan.want, scan.consumed);
+  scan.consumed = 0;
+}
+
+// The error that ended the data, if any.
+Status BlockReader::Ending() {
+  if (!error_.ok()) return error_;
+  if (source_error_.ok()) return {};
+  const Status error = std::exchange(source_error_, Status());
+  // What the operating system could not read is no property of the data: it is never skipped.
+  if (options_.on_corrupt == OnCorrupt::kFail || error.code() != Code::kCorrupt)
+    return error_ = error;
+  CountLoss(0, error.message());
+  return {};
+}
+
+// Reads until `bytes` has `target` bytes or the source ends.
+void BlockReader::Fill(RawBuffer& bytes, size_t target) {
+  const size_t old = bytes.size();
+  if (source_ended_ || old >= target) return;
+  TRACE_SCOPE("read", -1, static_cast<int64_t>(target - old));
+  bytes.Resize(target);
+  size_t got = 0;
+  source_error_ = source_.bytes->Read({bytes.data() + old, target - old}, &got);
+  bytes.Resize(old + got);
+  source_ended_ = !source_error_.ok() || old + got < target;
+}
+
+void BlockReader::ScanRecords(Block& block, Scan& scan) {
+  TRACE_SCOPE("frame_crc", -1, static_cast<int64_t>(block.bytes.size()));
+  Step step = Step::kGoOn;
+  while (step == Step::kGoOn) {
+    if (scan.consumed == block.bytes.size() && !resyncing_) return;
+    if (resyncing_) {
+      step = Resynchronise(block, scan);
+    } else if (options_.framing == Framing::kTfRecord) {
+      step = ScanTfRecord(block, scan);
+    } else {
+      step = ScanLine(block, scan);
+    }
+  }
+}
+
+BlockReader::Step BlockReader::Need(Scan& scan, size_t size) const {
+  scan.want = size;
+  return Step::kNeedBytes;
+}
+
+BlockReader::Step BlockReader::ScanTfRecord(Block& block, Scan& scan) {
+  const char* frame = block.bytes.data() + scan.consumed;
+  const size_t left = block.bytes.size() - scan.consumed;
+  if (left < kRecordHeaderBytes) {
+    if (!source_ended_) return Need(scan, scan.consumed + kRecordHeaderBytes);
+    return CutRecord(block, scan, TruncatedText(kRecordHeaderBytes, left));
+  }
+  const uint64_t length = LoadU64(frame);
+  const uint32_t length_crc = MaskedCrc32c(frame, 8);
+  if (LoadU32(frame + 8) != length_crc) {
+    return DamagedRecord(block, scan,
+                         Expected("length CRC", Hex(length_crc), Hex(LoadU32(frame + 8))));
+  }
+  if (length > MaxRecordBytes()) {
+    return DamagedRecord(block, scan,
+                         Expected("record length", "at most " + std::to_string(MaxRecordBytes()),
+                                  std::to_string(length)));
+  }
+  const size_t size = kRecordHeaderBytes + length + kRecordFooterBytes;
+  if (left < size) {
+    if (!source_ended_) return Need(scan, scan.consumed + size);
+    return CutRecord(block, scan, TruncatedText(size, left));
+  }
+  const char* data = frame + kRecordHeaderBytes;
+  const uint32_t data_crc = MaskedCrc32c(data, length);
+  if (LoadU32(data + length) != data_crc) {
+    return DamagedData(block, scan, size,
+                       Expected("data CRC", Hex(data_crc), Hex(LoadU32(data + length))));
+  }
+  block.records.push_back(
+      {static_cast<uint32_t>(scan.consumed + kRecordHeaderBytes), static_cast<uint32_t>(length)});
+  scan.consumed += size;
+  return Step::kGoOn;
+}
+
+BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
+  const char* line = block.bytes.data() + scan.consumed;
+  const size_t left = block.bytes.size() - scan.consumed;
+  const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
+  if (!newline && left > options_.max_record_bytes) {
+    return DamagedRecord(
+        block, scan,
+        Expected("line length", "at most " + std::to_string(options_.max_record_bytes),
+                 "no newline in " + std::to_string(left) + " bytes"));
+  }
+  if (!newline && !source_ended_) return Need(scan, scan.consumed + 2 * left);
+  if (!newline && !source_error_.ok()) return CutRecord(block, scan, "");
+  size_t size = newline ? static_cast<size_t>(newline - line) : left;
+  const size_t consumed = size + (newline ? 1 : 0);
+  if (size > 0 && line[size - 1] == '\r') --size;
+  block.records.push_back({static_cast<uint32_t>(scan.consumed), static_cast<uint32_t>(size)});
+  scan.consumed += consumed;
+  return Step::kGoOn;
+}
+
+std::string BlockReader::Where(uint64_t offset) const {
+  const bool compressed = source_.compression != Compression::kNone;
+  return path_ + ": offset " + std::to_string(offset) +
+         (compressed ? std::string(" of the decompressed ") + CompressionName(source_.compression) +
+                           " data: "
+                     : std::string(": "));
+}
+
+// The data ends inside the record at scan.consumed: by itself, or because the source failed there.
+BlockReader::Step BlockReader::CutRecord(const Block& block, Scan& scan, const std::string& what) {
+  if (source_error_.ok()) return DamagedRecord(block, scan, what);
+  if (source_error_.code() != Code::kCorrupt) return Step::kStop;
+  const uint64_t offset = block.base_offset + scan.consumed;
+  const Status source_error = std::exchange(source_error_, Status());
+  return Damaged(
+      offset, scan,
+      source_error.message() + " (the last record began at offset " + std::to_string(offset) + ")");
+}
+
+BlockReader::Step BlockReader::DamagedRecord(const Block& block, Scan& scan,
+                                             const std::string& what) {
+  const uint64_t offset = block.base_offset + scan.consumed;
+  return Damaged(offset, scan, Where(offset) + what);
+}
+
+// The record at scan.consumed is damaged: stop, or begin to look for the next whole one.
+BlockReader::Step BlockReader::Damaged(uint64_t offset, Scan& scan, const std::string& message) {
+  if (options_.on_corrupt == OnCorrupt::kFail) {
+    error_ = Corrupt(message);
+    return Step::kStop;
+  }
+  resyncing_ = true;
+  damage_offset_ = offset;
+  damage_ = message;
+  scan.consumed += 1;
+  return Step::kGoOn;
+}
+
+// The frame of `size` bytes at scan.consumed is whole but its data is not. Where a valid header
+// follows, only this record is lost; otherwise bytes are missing or too many, and the next record
+// must be looked for.
+BlockReader::Step BlockReader::DamagedData(const Block& block, Scan& scan, size_t size,
+                                           const std::string& what) {
+  const size_t next = scan.consumed + size;
+  const size_t behind = block.bytes.size() - next;
+  if (options_.on_corrupt == OnCorrupt::kFail) return DamagedRecord(block, scan, what);
+  if (behind < kRecordHeaderBytes && !source_ended_) return Need(scan, next + kRecordHeaderBytes);
+  const bool next_is_good =
+      behind == 0 || (behind >= kRecordHeaderBytes && HeaderIsValid(block.bytes.data() + next));
+  if (!next_is_good) return DamagedRecord(block, scan, what);
+  CountLoss(size, Where(block.base_offset + scan.consumed) + what);
+  scan.consumed = next;
+  return Step::kGoOn;
+}
+
+// Looks for the next line, or for a frame whose length and data CRCs both hold. The search begins
+// inside the damaged record, so that a whole record behind lost bytes is found.
+BlockReader::Step BlockReader::Resynchronise(const Block& block, Scan& scan) {
+  const Step step =
+      options_.framing == Framing::kLines ? FindLine(block, scan) : FindFrame(block, scan);
+  if (step == Step::kNeedBytes) return step;
+  resyncing_ = false;
+  CountLoss(block.base_offset + scan.consumed - damage_offset_, damage_);
+  return Step::kGoOn;
+}
+
+// Moves scan.consumed behind the next newline, or to the end.
+BlockReader::Step BlockReader::FindLine(const Block& block, Scan& scan) const {
+  const char* data = block.bytes.data();
+  const size_t size = block.bytes.size();
+  const auto* newline =
+      static_cast<const char*>(std::memchr(data + scan.consumed, '\n', size - scan.consumed));
+  scan.consumed = newline ? static_cast<size_t>(newline - data) + 1 : size;
+  if (!newline && !source_ended_) return Need(scan, size + 1);
+  return Step::kGoOn;
+}
+
+// Moves scan.consumed to the next whole and valid frame, or to the end.
+BlockReader::Step BlockReader::FindFrame(const Block& block, Scan& scan) const {
+  constexpr size_t kEmptyFrame = kRecordHeaderBytes + kRecordFooterBytes;
+  const char* data = block.bytes.data();
+  const size_t size = block.bytes.size();
+  for (size_t& at = scan.consumed; at + kEmptyFrame <= size; ++at) {
+    if (!HeaderIsValid(data + at)) continue;
+    const uint64_t length = LoadU64(data + at);
+    if (length > MaxRecordBytes()) continue;
+    const size_t end = at + kEmptyFrame + length;
+    if (end > size && !source_ended_) return Need(scan, end);
+    if (end > size) continue;
+    const uint32_t stored = LoadU32(data + end - kRecordFooterBytes);
+    if (stored == MaskedCrc32c(data + at + kRecordHeaderBytes, length)) return Step::kGoOn;
+  }
+  if (!source_ended_) return Need(scan, scan.consumed + kEmptyFrame);
+  scan.consumed = size;
+  return Step::kGoOn;
+}
+
+void BlockReader::CountLoss(uint64_t lost_bytes, const std::string& what) {
+  loss_.Add(lost_bytes, what);
+  if (options_.on_loss) options_.on_loss(what);
+}
+
+uint64_t BlockReader::MaxRecordBytes() const {
+  return std::min(options_.max_record_bytes, kMaxRecordBytes);
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,123 @@
+// Reads one file as a sequence of blocks of whole records: some hundred kilobytes at a time, so
+// that whatever handles them is called once for a thousand records. How a block is cut depends on
+// the file's content alone.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/record/byte_source.h"
+#include "io/record/raw_buffer.h"
+
+namespace millrace::io {
+
+enum class Framing {
+  kTfRecord,
+  kLines,  // a record is a line without its \n or \r\n; a last line without \n counts
+};
+
+enum class OnCorrupt { kFail, kSkip };
+// Accepts "fail", "skip".
+Result<OnCorrupt> OnCorruptFromName(std::string_view name);
+
+struct BlockOptions {
+  Framing framing = Framing::kTfRecord;
+  OnCorrupt on_corrupt = OnCorrupt::kFail;
+  size_t block_bytes = 256 << 10;
+  // A longer record is damage (of TFRecords, kMaxRecordBytes bounds it too).
+  uint64_t max_record_bytes = uint64_t{1} << 31;
+  // Called with the message of every damaged place that is skipped, if set.
+  std::function<void(const std::string&)> on_loss = nullptr;
+};
+
+// What skipping has cost so far.
+struct Loss {
+  uint64_t events = 0;  // damaged places: at least one record each
+  uint64_t bytes = 0;   // of decompressed data that was passed over
+  std::string first;    // the message of the first one
+
+  void Add(uint64_t lost_bytes, const std::string& message);
+  void Merge(const Loss& other);
+};
+
+struct RecordSpan {
+  uint32_t begin = 0;  // in Block::bytes
+  uint32_t size = 0;
+};
+
+struct Block {
+  RawBuffer bytes;
+  std::vector<RecordSpan> records;
+  uint64_t base_offset = 0;  // of bytes[0] in the decompressed data
+
+  std::string_view record(size_t i) const {
+    return {bytes.data() + records[i].begin, records[i].size};
+  }
+  // Where the record's frame begins in the decompressed data.
+  uint64_t offset(size_t i, Framing framing) const;
+};
+
+// Not thread-safe.
+class BlockReader {
+ public:
+  static Result<std::unique_ptr<BlockReader>> Open(const std::string& path,
+                                                   const BlockOptions& options);
+  // For data that is already at hand; `name` stands for the file in messages.
+  BlockReader(std::string name, OpenedSource source, const BlockOptions& options);
+
+  // Replaces the content of `block`; its memory is reused. False at the end. A block has at least
+  // one record. An error comes after all good records before it have been delivered.
+  Result<bool> Next(Block& block);
+
+  const std::string& path() const { return path_; }
+  const Loss& loss() const { return loss_; }
+  Compression compression() const { return source_.compression; }
+  int64_t file_bytes() const { return source_.file_bytes; }
+
+ private:
+  // How far a scan over Block::bytes has come.
+  struct Scan {
+    size_t consumed = 0;  // bytes that are done with
+    size_t want = 0;      // the block must reach this size before a scan can go on
+  };
+  enum class Step { kGoOn, kNeedBytes, kStop };
+
+  void Fill(RawBuffer& bytes, size_t target);
+  void ScanRecords(Block& block, Scan& scan);
+  Step ScanTfRecord(Block& block, Scan& scan);
+  Step ScanLine(Block& block, Scan& scan);
+  Step CutRecord(const Block& block, Scan& scan, const std::string& what);
+  Step DamagedRecord(const Block& block, Scan& scan, const std::string& what);
+  Step Damaged(uint64_t offset, Scan& scan, const std::string& message);
+  Step DamagedData(const Block& block, Scan& scan, size_t size, const std::string& what);
+  Step Resynchronise(const Block& block, Scan& scan);
+  Step FindLine(const Block& block, Scan& scan) const;
+  Step FindFrame(const Block& block, Scan& scan) const;
+  Step Need(Scan& scan, size_t size) const;
+  void DropConsumed(Block& block, Scan& scan);
+  void CountLoss(uint64_t lost_bytes, const std::string& what);
+  uint64_t MaxRecordBytes() const;
+  std::string Where(uint64_t offset) const;
+  Status Ending();
+
+  std::string path_;
+  OpenedSource source_;
+  BlockOptions options_;
+  Loss loss_;
+  RawBuffer carry_;            // bytes read beyond the last whole record
+  uint64_t carry_offset_ = 0;  // of carry_[0] in the decompressed data
+  bool source_ended_ = false;
+  Status source_error_;  // why the source ended, if not by its end
+  Status error_;         // delivered after the records that came before it
+  // While looking for the next whole record behind a damaged place:
+  bool resyncing_ = false;
+  uint64_t damage_offset_ = 0;
+  std::string damage_;
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,283 @@
+#include "io/record/byte_source.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "io/record/record_format.h"
+
+namespace millrace::io {
+namespace {
+
+constexpr size_t kCompressedChunkBytes = 256 << 10;
+constexpr size_t kPieceBytes = 16 << 10;
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
+  ~FileDescriptor() {
+    if (fd_ > STDIN_FILENO) ::close(fd_);
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// A file, FIFO or standard input, with the bytes that were looked at beforehand put back.
+class FileSource : public ByteSource {
+ public:
+  FileSource(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+
+  Status Read(std::span<char> out, size_t* delivered) override {
+    size_t done = std::min(out.size(), peeked_.size() - peek_used_);
+    if (done > 0) std::memcpy(out.data(), peeked_.data() + peek_used_, done);
+    peek_used_ += done;
+    while (done < out.size()) {
+      const ssize_t got = ::read(fd_.get(), out.data() + done, out.size() - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) {
+        *delivered = done;
+        return IoError(path_ + ": offset " + std::to_string(position_ + done) + ": cannot read",
+                       errno);
+      }
+      if (got == 0) break;
+      done += static_cast<size_t>(got);
+    }
+    *delivered = done;
+    position_ += done;
+    return {};
+  }
+
+  // The first bytes of the data (fewer if it is shorter), which Read will still deliver. To be
+  // called before Read.
+  Result<std::string_view> Peek(size_t size) {
+    std::string bytes(size, '\0');
+    size_t got = 0;
+    RETURN_IF_ERROR(Read(bytes, &got));
+    peeked_ = bytes.substr(0, got);
+    position_ = 0;
+    return std::string_view(peeked_);
+  }
+
+ private:
+  std::string path_;
+  FileDescriptor fd_;
+  std::string peeked_;
+  size_t peek_used_ = 0;
+  uint64_t position_ = 0;
+};
+
+// What decompressors share: a chunk of compressed bytes at a time, and errors that say where.
+class CompressedInput {
+ public:
+  CompressedInput(std::string path, std::unique_ptr<ByteSource> source)
+      : path_(std::move(path)), source_(std::move(source)), chunk_(kCompressedChunkBytes) {}
+
+  // The compressed bytes not yet used; fetches more when there are none. Empty at the end.
+  Result<std::span<const char>> Available() {
+    if (used_ == filled_ && !ended_) {
+      position_ += filled_;
+      used_ = filled_ = 0;
+      const Status status = source_->Read(chunk_, &filled_);
+      ended_ = filled_ < chunk_.size();
+      if (filled_ == 0) RETURN_IF_ERROR(status);
+    }
+    return std::span<const char>(chunk_.data() + used_, filled_ - used_);
+  }
+  void Use(size_t bytes) { used_ += bytes; }
+
+  Status Damaged(Compression kind, const std::string& what) const {
+    return Corrupt(path_ + ": compressed offset " + std::to_string(position_ + used_) +
+                   ": expected " + CompressionName(kind) + " data, found " + what);
+  }
+
+ private:
+  std::string path_;
+  std::unique_ptr<ByteSource> source_;
+  std::vector<char> chunk_;
+  size_t used_ = 0;
+  size_t filled_ = 0;
+  uint64_t position_ = 0;  // of chunk_[0] in the file
+  bool ended_ = false;
+};
+
+// gzip (of one or more members) and zlib.
+class InflateSource : public ByteSource {
+ public:
+  InflateSource(std::string path, std::unique_ptr<ByteSource> source, Compression kind)
+      : input_(std::move(path), std::move(source)), kind_(kind) {
+    CHECK(inflateInit2(&stream_, kind == Compression::kGzip ? 15 + 16 : 15) == Z_OK);
+  }
+  ~InflateSource() override { inflateEnd(&stream_); }
+
+  Status Read(std::span<char> out, size_t* delivered) override {
+    *delivered = 0;
+    while (*delivered < out.size()) {
+      ASSIGN_OR_RETURN(const std::span<const char> in, input_.Available());
+      if (in.empty() && between_members_) return {};
+      const size_t before = *delivered;
+      RETURN_IF_ERROR(Inflate(in, out, delivered));
+      // Without input, zlib may still have output to give.
+      if (in.empty() && *delivered == before && !between_members_) {
+        return input_.Damaged(kind_, "the end of the file inside the stream");
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status Inflate(std::span<const char> in, std::span<char> out, size_t* delivered) {
+    if (between_members_ && started_) {
+      if (kind_ == Compression::kZlib)
+        return input_.Damaged(kind_, "bytes behind the end of the stream");
+      inflateReset(&stream_);
+    }
+    started_ = true;
+    between_members_ = false;
+    const size_t room = std::min<size_t>(out.size() - *delivered, 1u << 30);
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+    stream_.avail_in = static_cast<uInt>(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(out.data() + *delivered);
+    stream_.avail_out = static_cast<uInt>(room);
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    input_.Use(in.size() - stream_.avail_in);
+    *delivered += room - stream_.avail_out;
+    if (code == Z_STREAM_END) between_members_ = true;
+    if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) return {};
+    return input_.Damaged(kind_, stream_.msg ? stream_.msg : "damaged data");
+  }
+
+  CompressedInput input_;
+  Compression kind_;
+  z_stream stream_{};
+  bool started_ = false;
+  bool between_members_ = false;
+};
+
+// Any number of zstd frames.
+class ZstdSource : public ByteSource {
+ public:
+  ZstdSource(std::string path, std::unique_ptr<ByteSource> source)
+      : input_(std::move(path), std::move(source)),
+        stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
+    CHECK(stream_ != nullptr);
+  }
+
+  Status Read(std::span<char> out, size_t* delivered) override {
+    *delivered = 0;
+    while (*delivered < out.size()) {
+      ASSIGN_OR_RETURN(const std::span<const char> bytes, input_.Available());
+      if (bytes.empty() && between_frames_) return {};
+      // Small pieces: given room for a whole frame, zstd would deliver nothing of a damaged one.
+      ZSTD_outBuffer to{out.data() + *delivered, std::min(out.size() - *delivered, kPieceBytes), 0};
+      ZSTD_inBuffer from{bytes.data(), bytes.size(), 0};
+      const size_t hint = ZSTD_decompressStream(stream_.get(), &to, &from);
+      input_.Use(from.pos);
+      *delivered += to.pos;
+      if (ZSTD_isError(hint)) return input_.Damaged(Compression::kZstd, ZSTD_getErrorName(hint));
+      between_frames_ = hint == 0;
+      if (bytes.empty() && to.pos == 0 && !between_frames_) {
+        return input_.Damaged(Compression::kZstd, "the end of the file inside a frame");
+      }
+    }
+    return {};
+  }
+
+ private:
+  CompressedInput input_;
+  std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream_;
+  bool between_frames_ = true;
+};
+
+Result<FileDescriptor> OpenFile(const std::string& path, int64_t* file_bytes) {
+  FileDescriptor fd(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (fd.get() < 0 && errno == ENOENT) return NotFound(path + ": no such file");
+  if (fd.get() < 0) return IoError(path + ": cannot open", errno);
+  struct stat info {};
+  if (::fstat(fd.get(), &info) != 0) return IoError(path + ": cannot stat", errno);
+  if (S_ISDIR(info.st_mode)) return Invalid(path + ": expected a file, found a directory");
+  *file_bytes = S_ISREG(info.st_mode) ? static_cast<int64_t>(info.st_size) : -1;
+  if (S_ISREG(info.st_mode)) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
+  return fd;
+}
+
+}  // namespace
+
+const char* CompressionName(Compression compression) {
+  switch (compression) {
+    case Compression::kNone:
+      return "none";
+    case Compression::kGzip:
+      return "gzip";
+    case Compression::kZlib:
+      return "zlib";
+    case Compression::kZstd:
+      return "zstd";
+  }
+  return "unknown";
+}
+
+Result<Compression> CompressionFromName(std::string_view name) {
+  for (const Compression c :
+       {Compression::kNone, Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
+    if (name == CompressionName(c)) return c;
+  }
+  return Invalid("compression: expected none, gzip, zlib or zstd, found '" + std::string(name) +
+                 "'");
+}
+
+Compression DetectCompression(std::string_view first) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(first[i]); };
+  if (first.size() >= kRecordHeaderBytes && HeaderIsValid(first.data())) return Compression::kNone;
+  if (first.size() >= 3 && byte(0) == 0x1f && byte(1) == 0x8b && byte(2) == 8)
+    return Compression::kGzip;
+  if (first.size() >= 4 && LoadU32(first.data()) == 0xfd2fb528u) return Compression::kZstd;
+  if (first.size() >= 3 && byte(0) == 0x78 && (byte(0) * 256 + byte(1)) % 31 == 0 &&
+      (byte(1) & 0x20) == 0) {
+    // Two bytes are a weak sign (text may begin with "x^"): compressed bytes look like no text.
+    const auto is_text = [](char c) { return (c >= ' ' && c <= '~') || (c >= '\t' && c <= '\r'); };
+    if (!std::all_of(first.begin(), first.end(), is_text)) return Compression::kZlib;
+  }
+  return Compression::kNone;
+}
+
+OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& name,
+                          Compression compression) {
+  OpenedSource opened{.bytes = std::move(bytes), .compression = compression};
+  switch (compression) {
+    case Compression::kNone:
+      break;
+    case Compression::kGzip:
+    case Compression::kZlib:
+      opened.bytes = std::make_unique<InflateSource>(name, std::move(opened.bytes), compression);
+      break;
+    case Compression::kZstd:
+      opened.bytes = std::make_unique<ZstdSource>(name, std::move(opened.bytes));
+      break;
+  }
+  return opened;
+}
+
+Result<OpenedSource> OpenSource(const std::string& path) {
+  int64_t file_bytes = -1;
+  ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, &file_bytes));
+  auto file = std::make_unique<FileSource>(path, std::move(fd));
+  ASSIGN_OR_RETURN(const std::string_view first, file->Peek(kRecordHeaderBytes));
+  const Compression compression = DetectCompression(first);
+  OpenedSource opened = Decompressed(std::move(file), path, compression);
+  opened.file_bytes = file_bytes;
+  return opened;
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,44 @@
+// Writes tf.Example messages: a fast path for the sparse rows that Millrace trains on, and a
+// general builder.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace millrace::io {
+
+// The names under which a sparse example's parts are stored. An empty `weight` means that there is
+// none.
+struct FeatureNames {
+  std::string label = "label";
+  std::string index = "index";
+  std::string value = "value";
+  std::string weight = "";
+};
+
+// Replaces `out` by Example{index: int64 list, label: int64, value: float list}, fields in that
+// (sorted) order when the names are the default ones. An empty `values` leaves the value feature
+// out (all ones).
+void EncodeSparseExample(const FeatureNames& names, int64_t label, std::span<const uint64_t> keys,
+                         std::span<const float> values, std::string& out);
+
+// Any Example, feature by feature:
+//   ExampleBuilder b; b.AddBytes("image/encoded", {jpeg}); b.AddInt64("image/class/label", {3});
+//   b.Finish(out);
+class ExampleBuilder {
+ public:
+  void AddInt64(std::string_view name, std::span<const int64_t> values);
+  void AddFloat(std::string_view name, std::span<const float> values);
+  void AddBytes(std::string_view name, std::span<const std::string_view> values);
+  // Replaces `out` by the message and starts anew.
+  void Finish(std::string& out);
+
+ private:
+  void AddFeature(std::string_view name, int list_field, std::string_view list);
+  std::string features_;  // the encoded map entries
+  std::string list_;      // scratch
+};
+
+}  // namespace millrace::io

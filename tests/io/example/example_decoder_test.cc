@@ -1,0 +1,203 @@
+#include "io/example/example_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include "io/base/random.h"
+#include "tests/io/example/example_decoder_oracle.h"
+#include "tests/io/example/feature_view_oracle.h"
+#include "tests/io/example/random_message.h"
+
+namespace millrace::io {
+namespace {
+
+class Decoder : public testing::TestWithParam<CpuLevel> {
+  void SetUp() override {
+    SilenceProtobuf();
+    if (GetParam() > DetectCpuLevel())
+      GTEST_SKIP() << "this processor lacks " << CpuLevelName(GetParam());
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Levels, Decoder,
+                         testing::Values(CpuLevel::kPlain, CpuLevel::kAvx2, CpuLevel::kAvx512),
+                         [](const auto& param) { return std::string(CpuLevelName(param.param)); });
+
+std::string Padded(std::string_view record) {
+  return std::string(record) + std::string(kVarintReadSlack, '\0');
+}
+
+Status Append(ExampleDecoder& decoder, std::string_view record, RowSink& rows) {
+  const std::string padded = Padded(record);
+  return decoder.Append({padded.data(), record.size()}, rows);
+}
+
+// A record as TensorFlow writes it, with variations that stay on the fast path or just leave it.
+std::string RandomRecord(Random& random) {
+  std::vector<uint64_t> keys(random.Below(60));
+  for (uint64_t& key : keys) key = random.Next() >> (30 + random.Below(34));
+  std::vector<float> values(random.Below(20) == 0 ? random.Below(60) : keys.size(), 1.0f);
+  if (random.Below(2) == 0) {
+    for (float& v : values) v = static_cast<float>(random.Uniform() * 4 - 2);
+  }
+  if (random.Below(30) == 0 && !values.empty()) values[0] = NAN;
+  std::string record;
+  EncodeSparseExample(
+      {}, static_cast<int64_t>(random.Below(4)) - 1, keys,
+      random.Below(3) == 0 ? std::span<const float>() : std::span<const float>(values), record);
+  if (random.Below(3) > 0) return record;
+  ExampleBuilder builder;
+  const std::string_view text[] = {"abc", ""};
+  const int64_t ints[] = {1, -7};
+  const float weight[] = {static_cast<float>(random.Below(3))};
+  const std::vector<int64_t> index(keys.begin(), keys.end());
+  builder.AddFloat("weight", weight);
+  builder.AddBytes("extra", text);
+  builder.AddInt64("label", std::span(ints).first(1));
+  builder.AddInt64("index", index);
+  if (random.Below(2) == 0) builder.AddInt64("more", ints);
+  builder.Finish(record);
+  return record;
+}
+
+TEST_P(Decoder, EqualsProtobufOnRecordsAsTheyAreWritten) {
+  for (const uint64_t num_features : {uint64_t{0}, uint64_t{1} << 26, uint64_t{1} << 34}) {
+    for (const char* weight : {"", "weight"}) {
+      const ExampleDecoderOptions options{.names = {.weight = weight},
+                                          .num_features = num_features};
+      ExampleDecoder decoder(options, GetParam());
+      for (uint64_t seed = 0; seed < 3000; ++seed) {
+        Random random(seed);
+        ASSERT_EQ(CompareDecoders(RandomRecord(random), decoder, options), "")
+            << "seed " << seed << " num_features " << num_features << " weight '" << weight << "'";
+      }
+    }
+  }
+}
+
+TEST_P(Decoder, EqualsProtobufOnMutatedRecords) {
+  const ExampleDecoderOptions options{.num_features = 1 << 26};
+  ExampleDecoder decoder(options, GetParam());
+  for (uint64_t seed = 0; seed < 30000; ++seed) {
+    Random random(seed);
+    std::string record = RandomRecord(random);
+    RandomMessage(seed).Mutate(record);
+    ASSERT_EQ(CompareDecoders(record, decoder, options), "") << "seed " << seed;
+  }
+}
+
+TEST_P(Decoder, EqualsProtobufOnAnyMessage) {
+  const ExampleDecoderOptions options;
+  ExampleDecoder decoder(options, GetParam());
+  for (uint64_t seed = 0; seed < 30000; ++seed) {
+    RandomMessage messages(seed);
+    std::string record = messages.Make();
+    if (seed % 2 == 0) messages.Mutate(record);
+    ASSERT_EQ(CompareDecoders(record, decoder, options), "") << "seed " << seed;
+  }
+}
+
+TEST_P(Decoder, TruncatedAnywhereEqualsProtobuf) {
+  const ExampleDecoderOptions options{.num_features = 1 << 26};
+  ExampleDecoder decoder(options, GetParam());
+  Random random(9);
+  const std::string record = RandomRecord(random);
+  for (size_t size = 0; size <= record.size(); ++size) {
+    ASSERT_EQ(CompareDecoders(record.substr(0, size), decoder, options), "") << "size " << size;
+  }
+}
+
+TEST(ExampleDecoder, OnesAreNotStoredUntilAnotherValueComes) {
+  ExampleDecoder decoder({.num_features = 100});
+  RowSink rows;
+  rows.Clear(false);
+  std::string record;
+  const std::vector<uint64_t> keys = {7, 3};
+  EncodeSparseExample({}, 1, keys, std::vector<float>{1, 1}, record);
+  ASSERT_TRUE(Append(decoder, record, rows).ok());
+  EXPECT_TRUE(rows.batch.values.empty());
+  EncodeSparseExample({}, 0, keys, std::vector<float>{1, 2}, record);
+  ASSERT_TRUE(Append(decoder, record, rows).ok());
+  EncodeSparseExample({}, 0, keys, {}, record);
+  ASSERT_TRUE(Append(decoder, record, rows).ok());
+  rows.Trim();
+  EXPECT_EQ((std::vector<float>(rows.batch.values.begin(), rows.batch.values.end())),
+            (std::vector<float>{1, 1, 1, 2, 1, 1}));
+  EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
+            (std::vector<uint32_t>{7, 3, 7, 3, 7, 3}));
+}
+
+struct BadCase {
+  const char* what;
+  int64_t label;
+  std::vector<uint64_t> keys;
+  std::vector<float> values;
+};
+
+TEST(ExampleDecoder, ErrorsSayExpectedAndFound) {
+  const BadCase cases[] = {
+      {"label feature 'label': expected 0, 1 or -1, found 2", 2, {1}, {1}},
+      {"index feature 'index': expected indices from 0 to below num_features = 10, found 10 at "
+       "position 1",
+       1,
+       {1, 10},
+       {1, 1}},
+      {"value feature 'value': expected 2 float values, as many as there are indices, found 3 "
+       "float values",
+       1,
+       {1, 2},
+       {1, 2, 3}},
+      {"value feature 'value': expected finite numbers, found nan at position 0", 1, {1}, {NAN}},
+      {"value feature 'value': expected finite numbers, found inf at position 1",
+       1,
+       {1, 2},
+       {1, INFINITY}},
+  };
+  ExampleDecoder decoder({.num_features = 10});
+  for (const BadCase& bad : cases) {
+    RowSink rows;
+    rows.Clear(false);
+    std::string record;
+    EncodeSparseExample({}, bad.label, bad.keys, bad.values, record);
+    EXPECT_EQ(Append(decoder, record, rows).message(), bad.what);
+    EXPECT_EQ(rows.batch.rows(), 0u);
+  }
+}
+
+TEST(ExampleDecoder, NegativeIndexIsOutOfRange) {
+  ExampleBuilder builder;
+  const int64_t one[] = {1}, minus[] = {-1};
+  builder.AddInt64("index", minus);
+  builder.AddInt64("label", one);
+  std::string record;
+  builder.Finish(record);
+  ExampleDecoder decoder({.num_features = 10});
+  RowSink rows;
+  rows.Clear(false);
+  EXPECT_NE(Append(decoder, record, rows).message().find("found -1 at position 0"),
+            std::string::npos);
+}
+
+TEST(ExampleDecoder, WhatIsNoExampleIsRefusedClearly) {
+  ExampleDecoder decoder({.num_features = 10});
+  RowSink rows;
+  rows.Clear(false);
+  EXPECT_EQ(Append(decoder, "", rows).message(),
+            "label feature 'label': expected one int64 or float, found no such feature");
+  EXPECT_FALSE(Append(decoder, "hello, I am some text", rows).ok());
+}
+
+TEST(ExampleDecoder, UsesTheNamesItIsGiven) {
+  const FeatureNames names{.label = "clicked", .index = "a-rather-long-feature-name", .value = "v"};
+  std::string record;
+  EncodeSparseExample(names, 1, std::vector<uint64_t>{5}, std::vector<float>{0.5f}, record);
+  ExampleDecoder decoder({.names = names, .num_features = 10});
+  RowSink rows;
+  rows.Clear(false);
+  ASSERT_TRUE(Append(decoder, record, rows).ok());
+  EXPECT_EQ(rows.batch.cols[0], 5u);
+  EXPECT_EQ(rows.batch.values[0], 0.5f);
+  ExampleDecoder other({.num_features = 10});
+  EXPECT_FALSE(Append(other, record, rows).ok());
+}
+
+}  // namespace
+}  // namespace millrace::io

@@ -1,0 +1,27 @@
+// One example as the text formats give it: a label and (key, value) pairs in the order of the line.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace::io {
+
+struct SparseRow {
+  float label = 0;   // as written; 0, 1 or -1 for logistic regression
+  float weight = 1;  // the example's importance
+  std::vector<uint64_t> keys;
+  std::vector<float> values;  // as long as keys
+
+  void Clear() {
+    label = 0;
+    weight = 1;
+    keys.clear();
+    values.clear();
+  }
+  void Add(uint64_t key, float value) {
+    keys.push_back(key);
+    values.push_back(value);
+  }
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,33 @@
+// A well-mixed 64-bit hash of bytes, the same on every machine and in every version: keys in files
+// depend on it.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "io/base/random.h"
+
+namespace millrace::io {
+
+// Eight bytes a step, each passed through the bijective Mix64; the length goes in first, so that
+// padding the last step with zeros makes no two texts equal. Not meant against adversaries.
+inline uint64_t HashString(std::string_view text, uint64_t seed = 0) {
+  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
+  uint64_t hash = Mix64(seed + kGolden * (text.size() + 1));
+  while (!text.empty()) {
+    uint64_t word = 0;
+    const size_t size = text.size() < sizeof word ? text.size() : sizeof word;
+    std::memcpy(&word, text.data(), size);
+    hash = Mix64((hash ^ word) + kGolden);
+    text.remove_prefix(size);
+  }
+  return hash;
+}
+
+// The lowest `bits` bits of `key`; 0 bits stands for all 64.
+inline uint64_t MaskKey(uint64_t key, int bits) {
+  return bits == 0 ? key : key & (~uint64_t{0} >> (64 - bits));
+}
+
+}  // namespace millrace::io

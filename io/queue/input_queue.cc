@@ -1,0 +1,432 @@
+#include "io/queue/input_queue.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "io/base/random.h"
+#include "io/queue/key_compactor.h"
+#include "io/queue/streams.h"
+#include "profiler/trace.h"
+
+namespace millrace::io {
+namespace {
+
+// Rows that are drawn, decoded and handed over at once: enough to make locks and wake-ups cheap.
+constexpr size_t kRowsPerGroup = 1024;
+// Records are prefetched this far ahead of the decoder: they lie at random in some megabytes.
+constexpr size_t kPrefetchRecords = 4;
+constexpr size_t kCacheLine = 64;
+
+void Prefetch(const RecordRef& ref) {
+  const size_t size = std::min<size_t>(ref.size, 8 * kCacheLine);
+  for (size_t at = 0; at < size; at += kCacheLine) __builtin_prefetch(ref.data + at);
+}
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+uint64_t Fingerprint(const std::vector<std::string>& files) {
+  uint64_t print = files.size();
+  for (const std::string& file : files) {
+    for (const char c : file) print = Mix64(print ^ static_cast<unsigned char>(c));
+    struct stat info {};
+    const bool known = ::stat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+    print = Mix64(print + (known ? static_cast<uint64_t>(info.st_size) : 0));
+  }
+  return print;
+}
+
+bool ShardsByFile(const InputOptions& options) {
+  return options.files.size() >= options.num_shards;
+}
+
+}  // namespace
+
+struct InputQueue::Group {
+  struct Batch {
+    RowSink rows;
+    size_t begin = 0;  // in refs
+    size_t end = 0;
+    InputPosition after;
+  };
+  struct BadRow {
+    size_t ref;
+    Status what;
+  };
+  std::vector<RecordRef> refs;
+  std::vector<Batch> batches;
+  size_t count = 0;  // batches in use
+  std::vector<BadRow> bad_rows;
+  Status error;  // comes behind the batches
+  bool ready = false;
+};
+
+struct InputQueue::Worker {
+  explicit Worker(const InputOptions& options)
+      : decoder(MakeRowDecoder(options.format, options.rows)),
+        compactor(options.compact ? std::make_unique<KeyCompactor>(options.rows.num_features)
+                                  : nullptr) {}
+  std::unique_ptr<RowDecoder> decoder;
+  std::unique_ptr<KeyCompactor> compactor;
+};
+
+Status InputOptions::Validate() const {
+  if (files.empty()) return Invalid("no input files");
+  if (batch_size == 0) return Invalid("batch_size: expected at least 1, found 0");
+  if (batch_size > (size_t{1} << 24)) {
+    return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
+  }
+  if (threads == 0) return Invalid("threads: expected at least 1, found 0");
+  if (epochs == 0) return Invalid("epochs: expected at least 1, found 0");
+  if (num_shards == 0 || shard >= num_shards) {
+    return Invalid("shard: expected 0 to below num_shards = " + std::to_string(num_shards) +
+                   ", found " + std::to_string(shard));
+  }
+  if (shuffle_capacity > 0 && min_after_dequeue >= shuffle_capacity) {
+    return Invalid("min_after_dequeue: expected less than shuffle_capacity = " +
+                   std::to_string(shuffle_capacity) + ", found " +
+                   std::to_string(min_after_dequeue));
+  }
+  if (!compact && NeedsWideKeys(rows.num_features)) {
+    return Invalid("batches of 64-bit keys must be compact: num_features is " +
+                   std::to_string(rows.num_features));
+  }
+  if (epochs > 1 && std::find(files.begin(), files.end(), "-") != files.end()) {
+    return Invalid("standard input can be read once only: expected epochs = 1, found " +
+                   std::to_string(epochs));
+  }
+  return {};
+}
+
+Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
+  RETURN_IF_ERROR(options.Validate());
+  // A missing file is better found now than in an hour.
+  for (const std::string& file : options.files) {
+    struct stat info {};
+    if (file != "-" && ::stat(file.c_str(), &info) != 0)
+      return IoError(file + ": cannot open", errno);
+    if (file != "-" && S_ISDIR(info.st_mode))
+      return Invalid(file + ": expected a file, found a directory");
+  }
+  auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));
+  queue->Start();
+  return queue;
+}
+
+StreamOptions InputQueue::MakeStreamOptions(const InputOptions& options) {
+  StreamOptions stream;
+  const bool by_file = ShardsByFile(options);
+  for (size_t i = 0; i < options.files.size(); ++i) {
+    if (!by_file || i % options.num_shards == options.shard)
+      stream.files.push_back(options.files[i]);
+  }
+  stream.shard = by_file ? 0 : options.shard;
+  stream.num_shards = by_file ? 1 : options.num_shards;
+  stream.blocks.framing = FramingOf(options.format);
+  stream.blocks.on_corrupt = options.on_corrupt;
+  stream.blocks.block_bytes = options.block_bytes;
+  stream.seed = options.seed;
+  stream.shuffle_files = options.shuffle_capacity > 0;
+  // The files' own order needs one lane; it may then read further ahead.
+  stream.lanes = stream.shuffle_files ? options.lanes : 1;
+  stream.blocks_ahead = stream.shuffle_files ? 2 : 8;
+  stream.first_epoch = options.start.epoch;
+  stream.end_epoch = options.epochs;
+  return stream;
+}
+
+InputQueue::InputQueue(Private, InputOptions options)
+    : options_(std::move(options)),
+      batches_per_group_(std::max<size_t>(1, kRowsPerGroup / options_.batch_size)),
+      max_groups_(options_.threads + 4),
+      stream_(MakeStreamOptions(options_), pool_),
+      buffer_(options_.shuffle_capacity,
+              options_.shuffle_capacity > 0 ? options_.min_after_dequeue : 0),
+      rows_to_skip_(options_.start.rows),
+      position_(options_.start) {
+  fingerprint_ = Fingerprint(options_.files);
+  StartEpoch(options_.start.epoch);
+}
+
+void InputQueue::Start() {
+  for (size_t i = 0; i < options_.threads; ++i) {
+    threads_.emplace_back([this](std::stop_token stop) { Work(std::move(stop)); });
+  }
+}
+
+InputQueue::~InputQueue() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  {
+    // Whoever is between looking and waiting must not miss the news.
+    std::lock_guard lock(mu_);
+  }
+  work_.notify_all();
+  threads_.clear();
+}
+
+// A worker decodes where it can, reads where it must, and waits otherwise.
+void InputQueue::Work(std::stop_token stop) {
+  profiler::NameThread("input");
+  Worker worker(options_);
+  BlockStream::Reading reading;
+  std::unique_lock lock(mu_);
+  while (!stop.stop_requested()) {
+    if (Group* group = DrawGroup()) {
+      work_.notify_one();  // there may be more to draw
+      lock.unlock();
+      Decode(worker, *group);
+      lock.lock();
+      FinishGroup(*group);
+      ready_.notify_one();
+    } else if (stream_.TakeLane(reading)) {
+      work_.notify_one();  // other lanes may have room
+      lock.unlock();
+      stream_.Read(reading);
+      lock.lock();
+      stream_.Finish(reading);
+    } else {
+      if (ended_ || !stream_error_.ok()) ready_.notify_one();
+      const auto begin = std::chrono::steady_clock::now();
+      work_.wait(lock);
+      stats_.worker_wait_seconds += SecondsSince(begin);
+    }
+  }
+}
+
+void InputQueue::StartEpoch(uint64_t epoch) {
+  drawn_ = {epoch, 0};
+  buffer_.Start(DeriveSeed(options_.seed, kShuffleStream, epoch));
+}
+
+// Brings the buffer to where a record can be drawn, if it can be.
+InputQueue::Supply InputQueue::FillBuffer() {
+  while (!buffer_.CanDraw()) {
+    if (ended_ || !stream_error_.ok()) return Supply::kStopped;
+    if (buffer_.Drained()) return Supply::kEpochDone;
+    if (pending_) {
+      AddPending();
+      continue;
+    }
+    switch (stream_.Take(pending_)) {
+      case BlockStream::Next::kBlock:
+        pending_next_ = 0;
+        break;
+      case BlockStream::Next::kWait:
+        return Supply::kWait;
+      case BlockStream::Next::kEpochEnd:
+        buffer_.End();
+        break;
+      case BlockStream::Next::kEnd:
+        ended_ = true;
+        break;
+      case BlockStream::Next::kError:
+        stream_error_ = stream_.error();
+        break;
+    }
+  }
+  return Supply::kRecords;
+}
+
+// An epoch without a single row would be followed by more of the same: it ends the data.
+void InputQueue::EndEpoch() {
+  if (rows_to_skip_ > 0) {
+    stream_error_ =
+        Invalid("cannot resume at row " + std::to_string(options_.start.rows) + " of epoch " +
+                std::to_string(options_.start.epoch) + ": the epoch has only " +
+                std::to_string(drawn_.rows) + " rows, so the data is not what it was");
+  }
+  ended_ = drawn_.rows == 0 || drawn_.epoch + 1 >= options_.epochs;
+  if (!ended_) StartEpoch(drawn_.epoch + 1);
+}
+
+// Moves records of the pending block into the buffer until it is full or the block is used up.
+void InputQueue::AddPending() {
+  if (pending_next_ == 0) buffer_.Compact(pool_);
+  const Block& block = pending_->block;
+  const size_t end = std::min(block.records.size(), pending_next_ + buffer_.Wanted());
+  for (; pending_next_ < end; ++pending_next_) {
+    const RecordSpan& span = block.records[pending_next_];
+    buffer_.Add({block.bytes.data() + span.begin, span.size, pending_->number});
+  }
+  if (pending_next_ == block.records.size()) pending_ = nullptr;
+}
+
+InputQueue::Group& InputQueue::NewGroup() {
+  if (free_groups_.empty()) {
+    groups_.push_back(std::make_unique<Group>());
+    groups_.back()->batches.resize(batches_per_group_);
+    free_groups_.push_back(groups_.back().get());
+  }
+  Group& group = *free_groups_.back();
+  free_groups_.pop_back();
+  group.refs.clear();
+  group.bad_rows.clear();
+  group.count = 0;
+  group.error = Status();
+  group.ready = false;
+  return group;
+}
+
+// The records of the next batches, or null when they are not all at hand yet, or there is no room
+// for them.
+InputQueue::Group* InputQueue::DrawGroup() {
+  if (!drawing_) {
+    if (in_order_.size() >= max_groups_ || ended_ || !stream_error_.ok()) return nullptr;
+    drawing_ = &NewGroup();
+  }
+  while (drawing_->count < batches_per_group_) {
+    const Supply supply = FillBuffer();
+    if (supply == Supply::kWait) return nullptr;
+    if (supply == Supply::kStopped) break;
+    if (supply == Supply::kRecords) {
+      DrawRecords(*drawing_);
+    } else {
+      CloseBatch(*drawing_);
+      EndEpoch();
+    }
+  }
+  Group* group = std::exchange(drawing_, nullptr);
+  if (group->count == 0) {
+    for (const RecordRef& ref : group->refs) pool_.Release(ref);
+    free_groups_.push_back(group);
+    return nullptr;
+  }
+  in_order_.push_back(group);
+  return group;
+}
+
+// Draws until the batch is full or the buffer has to be filled. Rows before the starting position
+// are dropped.
+void InputQueue::DrawRecords(Group& group) {
+  const size_t begin = group.count == 0 ? 0 : group.batches[group.count - 1].end;
+  while (buffer_.CanDraw()) {
+    const RecordRef ref = buffer_.Draw();
+    ++drawn_.rows;
+    if (rows_to_skip_ > 0) {
+      --rows_to_skip_;
+      pool_.Release(ref);
+      continue;
+    }
+    group.refs.push_back(ref);
+    if (group.refs.size() - begin == options_.batch_size) return CloseBatch(group);
+  }
+}
+
+void InputQueue::CloseBatch(Group& group) {
+  const size_t begin = group.count == 0 ? 0 : group.batches[group.count - 1].end;
+  if (group.refs.size() == begin) return;
+  Group::Batch& batch = group.batches[group.count++];
+  batch.begin = begin;
+  batch.end = group.refs.size();
+  batch.after = drawn_;
+}
+
+void InputQueue::Decode(Worker& worker, Group& group) const {
+  const bool wide = NeedsWideKeys(options_.rows.num_features);
+  for (size_t b = 0; b < group.count; ++b) {
+    Group::Batch& batch = group.batches[b];
+    RowSink& rows = batch.rows;
+    TRACE_SCOPE("decode", static_cast<int64_t>(batch.end - batch.begin));
+    rows.Clear(wide);
+    for (size_t i = batch.begin; i < batch.end; ++i) {
+      if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
+      const RecordRef& ref = group.refs[i];
+      Status status = worker.decoder->Append({ref.data, ref.size}, rows);
+      if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
+    }
+    rows.Trim();
+    if (!worker.compactor) continue;
+    TRACE_SCOPE("compact_keys", static_cast<int64_t>(rows.batch.rows()));
+    CsrBatch& csr = rows.batch;
+    csr.compacted = true;
+    if (wide) {
+      worker.compactor->Compact(rows.wide_keys, csr.cols, csr.keys);
+    } else {
+      worker.compactor->Compact(csr.cols, csr.keys);
+    }
+  }
+}
+
+// Lets go of the records, and counts or reports the bad ones.
+void InputQueue::FinishGroup(Group& group) {
+  for (const Group::BadRow& bad : group.bad_rows) {
+    const RecordRef& ref = group.refs[bad.ref];
+    const std::string message = pool_.Where(ref) + bad.what.message();
+    if (options_.on_corrupt == OnCorrupt::kSkip) {
+      row_loss_.Add(ref.size, message);
+      continue;
+    }
+    group.error = Corrupt(message);
+    while (group.count > 0 && group.batches[group.count - 1].end > bad.ref) --group.count;
+    break;
+  }
+  for (const RecordRef& ref : group.refs) pool_.Release(ref);
+  group.ready = true;
+}
+
+Result<bool> InputQueue::Next(const CsrBatch*& batch) {
+  while (failed_.ok()) {
+    while (current_ && next_batch_ < current_->count) {
+      const Group::Batch& next = current_->batches[next_batch_++];
+      position_ = next.after;
+      if (next.rows.batch.rows() == 0) continue;  // all its records were damaged
+      batch = &next.rows.batch;
+      return true;
+    }
+    if (current_) failed_ = current_->error;
+    if (failed_.ok() && !TakeGroup()) return false;
+  }
+  return failed_;
+}
+
+// Gives the used group back and waits for the next one. False at the end; an error is left in
+// failed_.
+bool InputQueue::TakeGroup() {
+  std::unique_lock lock(mu_);
+  if (current_) free_groups_.push_back(std::exchange(current_, nullptr));
+  const auto ready = [&] {
+    if (!in_order_.empty()) return in_order_.front()->ready;
+    return !drawing_ && (ended_ || !stream_error_.ok());
+  };
+  if (!ready()) {
+    TRACE_SCOPE("input_wait");
+    const auto begin = std::chrono::steady_clock::now();
+    ready_.wait(lock, ready);
+    stats_.caller_wait_seconds += SecondsSince(begin);
+  }
+  if (in_order_.empty()) {
+    failed_ = stream_error_;
+    return !failed_.ok();
+  }
+  current_ = in_order_.front();
+  in_order_.pop_front();
+  next_batch_ = 0;
+  stats_.batches += current_->count;
+  for (size_t b = 0; b < current_->count; ++b)
+    stats_.rows += current_->batches[b].rows.batch.rows();
+  work_.notify_one();  // room for a group
+  return true;
+}
+
+InputStats InputQueue::stats() const {
+  std::lock_guard lock(mu_);
+  InputStats stats = stats_;
+  stats.bytes_read = stream_.bytes_read();
+  for (const Group* group : in_order_) stats.batches_ready += group->ready ? group->count : 0;
+  stats.shuffle_size = buffer_.size();
+  stats.block_bytes_held = pool_.held_bytes();
+  return stats;
+}
+
+Loss InputQueue::loss() const {
+  std::lock_guard lock(mu_);
+  Loss loss = stream_.loss();
+  loss.Merge(row_loss_);
+  return loss;
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,157 @@
+// The input queue: files -> records -> shuffled batches, prepared by worker threads while the
+// caller computes.
+//
+//   ASSIGN_OR_RETURN(auto queue, InputQueue::Open(options));
+//   const CsrBatch* batch;
+//   while (true) {
+//     ASSIGN_OR_RETURN(const bool more, queue->Next(batch));
+//     if (!more) break;
+//     ...
+//   }
+//
+// Which records a batch has depends on the options alone (files, seed, capacity, min_after_dequeue,
+// lanes, block size, shard), never on the number of threads or on timing. A record travels as a
+// reference of sixteen bytes; its bytes are read once, checked once, and decoded once, straight
+// into the batch that it was drawn for.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/queue/block_pool.h"
+#include "io/queue/block_stream.h"
+#include "io/queue/csr_batch.h"
+#include "io/queue/row_decoder.h"
+#include "io/queue/shuffle_buffer.h"
+
+namespace millrace::io {
+
+// A place between two batches. A queue opened with `start` set to a saved position goes on with
+// exactly the batches that the first one would have given next.
+struct InputPosition {
+  uint64_t epoch = 0;
+  uint64_t rows = 0;  // drawn in that epoch
+};
+
+struct InputOptions {
+  std::vector<std::string> files;
+  InputFormat format = InputFormat::kTfRecord;
+  RowOptions rows = {};
+  OnCorrupt on_corrupt = OnCorrupt::kFail;
+  size_t batch_size = 100;
+  bool compact = true;              // keys sorted and unique beside cols; needed for open models
+  size_t shuffle_capacity = 20000;  // 0: the files' own order
+  size_t min_after_dequeue = 10000;
+  uint64_t seed = 1;
+  uint64_t epochs = 1;
+  InputPosition start = {};
+  // This worker's part of the data: whole files where there are at least as many as shards, else
+  // every num_shards-th record of each file.
+  uint64_t shard = 0;
+  uint64_t num_shards = 1;
+  size_t threads = 2;
+  size_t lanes = 8;
+  size_t block_bytes = 256 << 10;
+
+  Status Validate() const;
+};
+
+// Who waited for whom, and how full the queue is.
+struct InputStats {
+  uint64_t rows = 0;  // delivered
+  uint64_t batches = 0;
+  uint64_t bytes_read = 0;         // decompressed
+  double caller_wait_seconds = 0;  // Next had to wait: the input is the bottleneck
+  double worker_wait_seconds = 0;  // summed over threads: the caller is the bottleneck
+  size_t batches_ready = 0;
+  size_t shuffle_size = 0;
+  uint64_t block_bytes_held = 0;
+};
+
+class InputQueue {
+  struct Private {};  // only Open makes queues
+
+ public:
+  static Result<std::unique_ptr<InputQueue>> Open(InputOptions options);
+  InputQueue(Private, InputOptions options);
+  ~InputQueue();
+  InputQueue(const InputQueue&) = delete;
+  InputQueue& operator=(const InputQueue&) = delete;
+
+  // True and a batch that stays valid until the next call, false at the end of the last epoch, or
+  // an error; after an error nothing more comes. A batch has batch_size rows, but for the last one
+  // of an epoch, and for those that lost damaged records to OnCorrupt::kSkip. For one thread at a
+  // time.
+  Result<bool> Next(const CsrBatch*& batch);
+
+  // The place behind the batch that Next gave last.
+  InputPosition position() const { return position_; }
+  // Identifies the files (names and sizes): a position means something only with the same files.
+  uint64_t fingerprint() const { return fingerprint_; }
+
+  // Thread-safe.
+  InputStats stats() const;
+  Loss loss() const;
+
+ private:
+  struct Group;   // some batches that are decoded in one go
+  struct Worker;  // what a thread needs of its own
+
+  static StreamOptions MakeStreamOptions(const InputOptions& options);
+  void Start();
+  void Work(std::stop_token stop);
+  enum class Supply { kRecords, kWait, kEpochDone, kStopped };
+  Supply FillBuffer();
+  void AddPending();
+  void StartEpoch(uint64_t epoch);
+  void EndEpoch();
+  Group& NewGroup();
+  Group* DrawGroup();
+  void DrawRecords(Group& group);
+  void CloseBatch(Group& group);
+  void Decode(Worker& worker, Group& group) const;
+  void FinishGroup(Group& group);
+  bool TakeGroup();
+
+  const InputOptions options_;
+  const size_t batches_per_group_;
+  const size_t max_groups_;
+  uint64_t fingerprint_ = 0;
+
+  mutable std::mutex mu_;
+  std::condition_variable work_;   // something to do for workers
+  std::condition_variable ready_;  // something to take for the caller
+  // Guarded by mu_:
+  BlockPool pool_;
+  BlockStream stream_;
+  ShuffleBuffer buffer_;
+  PooledBlock* pending_ = nullptr;  // the block that the buffer is being filled from
+  size_t pending_next_ = 0;
+  InputPosition drawn_;
+  uint64_t rows_to_skip_;
+  bool ended_ = false;           // nothing more to draw
+  Status stream_error_;          // comes after the groups drawn before it
+  Group* drawing_ = nullptr;     // being drawn; its batch may be unfinished
+  std::deque<Group*> in_order_;  // drawn, decoded or not, oldest first
+  std::vector<std::unique_ptr<Group>> groups_;
+  std::vector<Group*> free_groups_;
+  Loss row_loss_;
+  InputStats stats_;
+
+  // The caller's own:
+  Group* current_ = nullptr;
+  size_t next_batch_ = 0;
+  InputPosition position_;
+  Status failed_;
+
+  std::vector<std::jthread> threads_;  // last: they stop before the rest goes
+};
+
+}  // namespace millrace::io

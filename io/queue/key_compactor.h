@@ -1,0 +1,61 @@
+// Turns the feature keys of a batch into positions in a sorted list of the unique ones. It is the
+// price of every step that needs compact batches, so its designs were measured against each other:
+// docs/performance.md has the table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "io/base/cpu.h"
+#include "io/base/huge_array.h"
+#include "io/base/pod_vector.h"
+
+namespace millrace::io {
+
+// Not thread-safe (scratch memory); one a thread.
+class KeyCompactor {
+ public:
+  // Keys will be below `num_features`; 0: any 64-bit key. Up to kMaxBitmapFeatures features take
+  // num_features / 4 bytes of memory, beyond that memory follows the batch.
+  static constexpr uint64_t kMaxBitmapFeatures = uint64_t{1} << 27;
+  explicit KeyCompactor(uint64_t num_features, CpuLevel level = DetectCpuLevel());
+
+  // On entry `cols` are keys, on return positions in `keys`, which are sorted and unique.
+  void Compact(std::span<uint32_t> cols, PodVector<uint64_t>& keys);
+  // The same for keys of 64 bits; fills `cols`.
+  void Compact(std::span<const uint64_t> wide_keys, PodVector<uint32_t>& cols,
+               PodVector<uint64_t>& keys);
+
+ private:
+  // 64 neighbouring keys: which of them the batch has, and the position of the first one. All zero
+  // between batches.
+  struct Word {
+    uint64_t present;
+    uint32_t position;
+  };
+  struct Slot {
+    uint64_t key;
+    uint32_t stamp;
+    uint32_t id;
+  };
+
+  template <typename Key>
+  void Deduplicate(std::span<const Key> keys_in, uint32_t* ids);
+  void SortUnique();
+
+  bool fast_bits_;
+  // Bitmap design (narrow keys).
+  PodVector<uint32_t> words_a_, words_b_;  // numbers of the words that the batch touches
+  HugeArray<Word> words_;
+  // Hash design.
+  std::vector<Slot> slots_;
+  uint32_t stamp_ = 0;
+  struct Unique {
+    uint64_t key;
+    uint32_t id;
+  };
+  PodVector<Unique> unique_, sorted_;
+  PodVector<uint32_t> rank_;
+};
+
+}  // namespace millrace::io

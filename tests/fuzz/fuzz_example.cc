@@ -1,0 +1,40 @@
+// The fast example decoder against libprotobuf, at every level of instructions that the machine
+// has.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include "tests/io/example/example_decoder_oracle.h"
+#include "tests/io/example/feature_view_oracle.h"
+
+namespace {
+
+using millrace::io::CpuLevel;
+
+void Check(std::string_view record, const millrace::io::ExampleDecoderOptions& options,
+           CpuLevel level) {
+  millrace::io::ExampleDecoder decoder(options, level);
+  const std::string difference = millrace::io::CompareDecoders(record, decoder, options);
+  if (difference.empty()) return;
+  std::fprintf(stderr, "%s: %s\n", millrace::io::CpuLevelName(level), difference.c_str());
+  std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int*, char***) {
+  millrace::io::SilenceProtobuf();
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size > 4096) return 0;
+  const std::string_view record(reinterpret_cast<const char*>(data), size);
+  for (const CpuLevel level : {CpuLevel::kPlain, CpuLevel::kAvx2, CpuLevel::kAvx512}) {
+    if (level > millrace::io::DetectCpuLevel()) continue;
+    Check(record, {}, level);
+    Check(record, {.names = {.weight = "weight"}, .num_features = 1 << 20}, level);
+  }
+  return 0;
+}

@@ -1,0 +1,282 @@
+#include "tools/common/flags.h"
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <utility>
+
+namespace millrace::tools {
+namespace {
+
+using io::Invalid;
+using io::Result;
+using io::Status;
+
+constexpr size_t kLineWidth = 100;
+
+bool IsBool(const google::CommandLineFlagInfo& info) { return info.type == "bool"; }
+
+std::string Expected(const google::CommandLineFlagInfo& info) {
+  if (IsBool(info)) return "true or false";
+  if (info.type == "double") return "a number";
+  if (info.type == "string") return "some text";
+  if (info.type == "uint32" || info.type == "uint64") return "a whole number, 0 or more";
+  return "a whole number";
+}
+
+std::vector<std::string> AllFlags(const CommandSpec& spec) {
+  std::vector<std::string> all;
+  for (const FlagGroup& group : spec.groups) {
+    all.insert(all.end(), group.flags.begin(), group.flags.end());
+  }
+  return all;
+}
+
+bool Takes(const CommandSpec& spec, const std::string& flag) {
+  const std::vector<std::string> all = AllFlags(spec);
+  return std::find(all.begin(), all.end(), flag) != all.end();
+}
+
+google::CommandLineFlagInfo InfoOf(const std::string& flag) {
+  google::CommandLineFlagInfo info;
+  CHECK(google::GetCommandLineFlagInfo(flag.c_str(), &info));  // a spec may only name defined flags
+  return info;
+}
+
+// One word of the form --name or --name=value.
+struct FlagWord {
+  std::string name;  // with _ for -
+  std::string value;
+  bool has_value = false;
+};
+
+FlagWord Split(const std::string& word) {
+  FlagWord split;
+  const size_t begin = word.find_first_not_of('-');
+  const size_t equals = word.find('=', begin);
+  split.has_value = equals != std::string::npos;
+  split.name = word.substr(begin, split.has_value ? equals - begin : equals);
+  if (split.has_value) split.value = word.substr(equals + 1);
+  std::replace(split.name.begin(), split.name.end(), '-', '_');
+  return split;
+}
+
+bool LooksLikeFlag(const std::string& word) {
+  if (word.size() < 2 || word[0] != '-') return false;
+  const size_t name = word[1] == '-' ? 2 : 1;
+  return name < word.size() && (std::isalpha(static_cast<unsigned char>(word[name])) != 0);
+}
+
+// --noname for a bool flag "name" that the command takes.
+bool IsNegation(const CommandSpec& spec, const FlagWord& word) {
+  if (word.has_value || word.name.rfind("no", 0) != 0) return false;
+  const std::string positive = word.name.substr(2);
+  return Takes(spec, positive) && IsBool(InfoOf(positive));
+}
+
+Status Unknown(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
+               const std::string& name) {
+  for (const CommandSpec* sibling : siblings) {
+    if (!Takes(*sibling, name)) continue;
+    return Invalid("flag --" + name + " belongs to " + sibling->name + ", not to " + spec.name);
+  }
+  const std::string nearest = Nearest(name, AllFlags(spec));
+  const std::string hint =
+      nearest.empty() ? "see " + spec.name + " --help" : "did you mean --" + nearest + "?";
+  return Invalid("unknown flag --" + name + "; " + hint);
+}
+
+Status Set(const std::string& name, const std::string& value) {
+  if (!google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) return {};
+  return Invalid("flag --" + name + " has the value '" + value + "'; expected " +
+                 Expected(InfoOf(name)));
+}
+
+class LineParser {
+ public:
+  LineParser(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
+             std::span<const std::string> words)
+      : spec_(spec), siblings_(siblings), words_(words) {}
+
+  Result<ParsedLine> Parse() {
+    while (next_ < words_.size() && line_.action == ParsedLine::Action::kRun) {
+      const std::string& word = words_[next_++];
+      if (word == "--") {
+        line_.args.insert(line_.args.end(), words_.begin() + static_cast<ptrdiff_t>(next_),
+                          words_.end());
+        break;
+      }
+      if (LooksLikeFlag(word)) {
+        RETURN_IF_ERROR(TakeFlag(Split(word)));
+      } else {
+        line_.args.push_back(word);
+      }
+    }
+    RETURN_IF_ERROR(CheckArguments());
+    return std::move(line_);
+  }
+
+ private:
+  Status TakeFlag(FlagWord word) {
+    if (word.name == "help" || word.name == "h") return Stop(ParsedLine::Action::kHelp);
+    if (word.name == "version") return Stop(ParsedLine::Action::kVersion);
+    if (!Takes(spec_, word.name)) {
+      if (!IsNegation(spec_, word)) return Unknown(spec_, siblings_, word.name);
+      return Set(word.name.substr(2), "false");
+    }
+    if (!word.has_value) RETURN_IF_ERROR(FindValue(word));
+    return Set(word.name, word.value);
+  }
+
+  Status Stop(ParsedLine::Action action) {
+    line_.action = action;
+    return {};
+  }
+
+  // The value of a flag that came without "=": true, or the next word.
+  Status FindValue(FlagWord& word) {
+    const google::CommandLineFlagInfo info = InfoOf(word.name);
+    if (IsBool(info)) {
+      word.value = "true";
+      return {};
+    }
+    if (next_ == words_.size() || LooksLikeFlag(words_[next_]) || words_[next_] == "--") {
+      return Invalid("flag --" + word.name + " needs a value: " + Expected(info));
+    }
+    word.value = words_[next_++];
+    return {};
+  }
+
+  Status CheckArguments() const {
+    if (line_.action != ParsedLine::Action::kRun || line_.args.empty() || !spec_.arguments.empty())
+      return {};
+    return Invalid("unexpected argument '" + line_.args[0] + "': " + spec_.name +
+                   " takes only flags");
+  }
+
+  const CommandSpec& spec_;
+  std::span<const CommandSpec* const> siblings_;
+  std::span<const std::string> words_;
+  size_t next_ = 0;
+  ParsedLine line_;
+};
+
+// Levenshtein's distance.
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+std::string FlagForm(const google::CommandLineFlagInfo& info) {
+  if (IsBool(info)) return "--[no]" + info.name;
+  if (info.type == "double") return "--" + info.name + "=X";
+  return "--" + info.name + (info.type == "string" ? "=TEXT" : "=N");
+}
+
+// gflags prints all 17 digits of a double.
+std::string DefaultText(const google::CommandLineFlagInfo& info) {
+  if (info.type != "double") return info.default_value;
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", std::strtod(info.default_value.c_str(), nullptr));
+  return text;
+}
+
+std::string Describe(const google::CommandLineFlagInfo& info) {
+  if (info.default_value.empty()) return info.description;
+  return info.description + " (default " + DefaultText(info) + ")";
+}
+
+// `text` broken at spaces; every line but the first is indented.
+std::string Wrapped(std::string_view text, size_t indent) {
+  std::string out;
+  size_t column = indent;
+  while (!text.empty()) {
+    const size_t word_end = std::min(text.find(' '), text.size());
+    if (column > indent && column + 1 + word_end > kLineWidth) {
+      out += '\n';
+      out.append(indent, ' ');
+      column = indent;
+    }
+    if (column > indent) out += ' ', ++column;
+    out += text.substr(0, word_end);
+    column += word_end;
+    text.remove_prefix(std::min(word_end + 1, text.size()));
+  }
+  return out;
+}
+
+std::string GroupText(const FlagGroup& group, size_t indent) {
+  std::string text = "\n" + group.title + ":\n";
+  for (const std::string& flag : group.flags) {
+    const google::CommandLineFlagInfo info = InfoOf(flag);
+    std::string left = "  " + FlagForm(info);
+    left.resize(std::max(indent, left.size() + 2), ' ');
+    text += left + Wrapped(Describe(info), indent) + "\n";
+  }
+  return text;
+}
+
+// Where the descriptions begin: behind the longest flag.
+size_t DescriptionColumn(const CommandSpec& spec) {
+  size_t longest = 0;
+  for (const std::string& flag : AllFlags(spec))
+    longest = std::max(longest, FlagForm(InfoOf(flag)).size());
+  return longest + 4;
+}
+
+}  // namespace
+
+Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
+                             std::span<const std::string> words) {
+  return LineParser(spec, siblings, words).Parse();
+}
+
+std::string HelpText(const CommandSpec& spec) {
+  std::string text = spec.name + ": " + spec.job + "\n\nusage: " + spec.name;
+  if (!spec.groups.empty()) text += " [flags]";
+  if (!spec.arguments.empty()) text += " " + spec.arguments;
+  text += "\n";
+  const size_t indent = DescriptionColumn(spec);
+  for (const FlagGroup& group : spec.groups) text += GroupText(group, indent);
+  if (!spec.examples.empty()) text += "\nExamples:\n";
+  for (const std::string& example : spec.examples) text += "  " + example + "\n";
+  return text;
+}
+
+std::string VersionText(std::string_view program) {
+  return std::string(program) + " " MILLRACE_VERSION "\n";
+}
+
+std::string Nearest(std::string_view word, std::span<const std::string> candidates) {
+  std::string nearest;
+  size_t least = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(word, candidate);
+    if (distance >= least || distance >= candidate.size()) continue;
+    least = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+int Fail(std::string_view program, const Status& status) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
+               status.message().c_str());
+  return status.code() == io::Code::kInvalid ? kExitUsage : kExitFailure;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,24 @@
+#include "tools/common/interrupt.h"
+
+#include <csignal>
+
+namespace millrace::tools {
+namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void Note(int signal_number) {
+  interrupted = 1;
+  std::signal(signal_number, SIG_DFL);
+}
+
+}  // namespace
+
+void CatchInterrupts() {
+  std::signal(SIGINT, Note);
+  std::signal(SIGTERM, Note);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+}  // namespace millrace::tools

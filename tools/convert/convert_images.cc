@@ -1,0 +1,159 @@
+#include "tools/convert/convert_images.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "io/example/example_encoder.h"
+#include "io/record/output_file.h"
+#include "io/record/record_format.h"
+#include "tools/common/progress.h"
+#include "tools/convert/image_header.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kProgressImages = 100;
+
+// Entries of `folder` by name, without those that begin with a dot.
+io::Result<std::vector<std::string>> SortedNames(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.front() != '.') names.push_back(name);
+  }
+  if (error) return io::IoError("cannot list the folder " + folder, error.value());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct ImageFile {
+  std::string path;
+  std::string name;
+  int64_t label = 0;
+};
+
+struct Listing {
+  std::vector<std::string> classes;
+  std::vector<ImageFile> files;
+};
+
+io::Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
+                               ConvertTally& tally) {
+  Listing listing;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, SortedNames(folder));
+  for (const std::string& name : names) {
+    const std::string path = (fs::path(folder) / name).string();
+    if (!fs::is_directory(path)) {
+      ++tally.records_in;
+      RETURN_IF_ERROR(
+          tally.Skip(on_corrupt,
+                     io::Corrupt(path + ": expected class folders alone beside it, found a file")));
+      continue;
+    }
+    const auto label = static_cast<int64_t>(listing.classes.size());
+    listing.classes.push_back(name);
+    ASSIGN_OR_RETURN(const std::vector<std::string> files, SortedNames(path));
+    for (const std::string& file : files) {
+      listing.files.push_back({(fs::path(path) / file).string(), file, label});
+    }
+  }
+  if (listing.classes.empty()) {
+    return io::Invalid(folder + ": expected a folder for each class in it, found none");
+  }
+  return listing;
+}
+
+io::Result<std::string> ReadImage(const std::string& path) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error))
+    return io::Corrupt(path + ": expected an image, found no regular file");
+  const uint64_t size = fs::file_size(path, error);
+  if (error) return io::IoError("cannot read " + path, error.value());
+  if (size >= io::kMaxRecordBytes / 2) {
+    return io::Corrupt(path + ": expected an image below 1 GiB, found " + std::to_string(size) +
+                       " bytes");
+  }
+  std::string bytes(size, '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
+    return io::IoError("cannot read " + path, errno);
+  }
+  return bytes;
+}
+
+io::Status EncodeImage(const ImageFile& file, const std::string& class_name, std::string& record) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadImage(file.path));
+  const io::Result<ImageHeader> header = ReadImageHeader(bytes);
+  if (!header.ok()) return io::Corrupt(file.path + ": " + header.status().message());
+  io::ExampleBuilder builder;
+  const auto add_bytes = [&](std::string_view name, std::string_view value) {
+    builder.AddBytes(name, {&value, 1});
+  };
+  const auto add_int = [&](std::string_view name, int64_t value) {
+    builder.AddInt64(name, {&value, 1});
+  };
+  add_int("image/class/label", file.label);
+  add_bytes("image/class/text", class_name);
+  add_bytes("image/encoded", bytes);
+  add_bytes("image/filename", file.name);
+  add_bytes("image/format", header->format);
+  add_int("image/height", header->height);
+  add_int("image/width", header->width);
+  builder.Finish(record);
+  return {};
+}
+
+// Checks an existing labels.txt before any work.
+io::Status CheckLabels(const std::string& path, const std::string& text) {
+  if (!fs::exists(path)) return {};
+  std::ifstream file(path, std::ios::binary);
+  const std::string found((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (found == text) return {};
+  return io::Invalid(path +
+                     " has other classes than these images, so labels would not agree: choose "
+                     "another --out, or remove it");
+}
+
+io::Status WriteLabels(const std::string& path, const std::string& text) {
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
+  RETURN_IF_ERROR(file.Write(text));
+  return file.Commit();
+}
+
+}  // namespace
+
+io::Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
+                         ConvertTally& tally) {
+  ASSIGN_OR_RETURN(const Listing listing, ListImages(folder, on_corrupt, tally));
+  std::string labels;
+  for (const std::string& name : listing.classes) labels += name + "\n";
+  const std::string labels_path = (fs::path(out.folder()) / "labels.txt").string();
+  RETURN_IF_ERROR(CheckLabels(labels_path, labels));
+
+  tally.records_in += listing.files.size();
+  tally.class_counts.resize(listing.classes.size());
+  Progress progress({.work = "converting", .unit = "images", .total = listing.files.size()});
+  std::string record;
+  uint64_t done = 0;
+  for (const ImageFile& file : listing.files) {
+    const auto label = static_cast<size_t>(file.label);
+    if (const io::Status encoded = EncodeImage(file, listing.classes[label], record);
+        !encoded.ok()) {
+      RETURN_IF_ERROR(tally.Skip(on_corrupt, encoded));
+      continue;
+    }
+    RETURN_IF_ERROR(out.Append(record));
+    tally.AddClass(label);
+    if (++done % kProgressImages == 0) progress.Add(kProgressImages);
+  }
+  return WriteLabels(labels_path, labels);
+}
+
+}  // namespace millrace::tools

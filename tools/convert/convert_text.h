@@ -1,0 +1,38 @@
+// libsvm, VW and Criteo text to sparse Examples.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/example/example_encoder.h"
+#include "io/record/block_reader.h"
+#include "io/text/libsvm.h"
+#include "io/text/vw.h"
+#include "tools/convert/format.h"
+#include "tools/convert/shard_writer.h"
+#include "tools/convert/tally.h"
+
+namespace millrace::tools {
+
+struct TextOptions {
+  Format format = Format::kLibsvm;
+  io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
+  io::FeatureNames names = {};  // `weight` is written only for rows whose weight is not 1
+  // This label becomes 1 and every other 0. Without it, 1 stays 1, 0 and -1 become 0, and any other
+  // label is an error.
+  std::optional<float> positive_label;
+  io::LibsvmOptions libsvm = {};
+  io::VwOptions vw = {};
+  // Criteo's keys: one of the three.
+  int criteo_hash_bits = 0;    // when both names are empty
+  std::string vocabulary;      // a file to use
+  std::string vocabulary_out;  // a file to make from the inputs, in a first pass over them
+  uint64_t min_count = 1;      // of the vocabulary to make
+};
+
+io::Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
+                       ShardWriter& out, ConvertTally& tally);
+
+}  // namespace millrace::tools

@@ -1,0 +1,60 @@
+#include "tools/convert/format.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "io/record/record_reader.h"
+#include "io/text/libsvm.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
+constexpr char kHint[] = "; name it with --format=libsvm, vw, criteo, mnist or images";
+
+bool LooksLikeIdx(std::string_view bytes) {
+  return bytes.size() >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] == 8 &&
+         (bytes[3] == 1 || bytes[3] == 3);
+}
+
+io::Result<Format> DetectLine(const std::string& path, std::string_view line) {
+  constexpr auto kCriteoTabs = 39;
+  if (std::count(line.begin(), line.end(), '\t') == kCriteoTabs) return Format::kCriteo;
+  if (line.find('|') != line.npos) return Format::kVw;
+  io::SparseRow row;
+  const io::Result<bool> parsed = io::ParseLibsvmLine(line, {}, row);
+  if (parsed.ok()) return Format::kLibsvm;
+  return io::Invalid(path + ": cannot tell its format (as libsvm: " + parsed.status().message() +
+                     ")" + kHint);
+}
+
+}  // namespace
+
+const char* FormatName(Format format) { return kNames[static_cast<size_t>(format)]; }
+
+io::Result<Format> FormatFromName(std::string_view name) {
+  const auto found = std::find(std::begin(kNames), std::end(kNames), name);
+  if (found != std::end(kNames)) return static_cast<Format>(found - std::begin(kNames));
+  return io::Invalid("--format=" + std::string(name) +
+                     ": expected libsvm, vw, criteo, mnist, images or auto");
+}
+
+io::Result<Format> DetectFormat(const std::string& path) {
+  if (path == "-") {
+    return io::Invalid(std::string("the format of standard input cannot be detected") + kHint);
+  }
+  if (std::filesystem::is_directory(path)) return Format::kImages;
+  ASSIGN_OR_RETURN(io::RecordReader lines,
+                   io::RecordReader::Open(path, {.framing = io::Framing::kLines}));
+  io::RecordView line;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, lines.Next(line));
+    if (!more) return io::Invalid(path + ": cannot tell the format of an empty file" + kHint);
+    if (line.offset == 0 && LooksLikeIdx(line.bytes)) return Format::kMnist;
+    const size_t begin = line.bytes.find_first_not_of(" \t\r");
+    if (begin != line.bytes.npos && line.bytes[begin] != '#') return DetectLine(path, line.bytes);
+  }
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,51 @@
+// What a conversion has met so far, for its summary.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/record/block_reader.h"
+
+namespace millrace::tools {
+
+struct ConvertTally {
+  uint64_t records_in = 0;  // rows or images, good or bad
+  uint64_t skipped = 0;
+  std::string first_skipped;  // why
+
+  // Of rows.
+  uint64_t values = 0;
+  uint64_t positives = 0;
+  uint64_t weighted = 0;  // rows whose weight is not 1
+  uint64_t min_key = UINT64_MAX;
+  uint64_t max_key = 0;
+  uint64_t num_features = 0;  // known beforehand (hashed keys, a vocabulary); 0: max_key says it
+
+  // Of images: how many of each class, by label.
+  std::vector<uint64_t> class_counts;
+
+  void AddKeys(const std::vector<uint64_t>& keys) {
+    values += keys.size();
+    for (const uint64_t key : keys) {
+      min_key = std::min(min_key, key);
+      max_key = std::max(max_key, key);
+    }
+  }
+  void AddClass(size_t label) {
+    if (class_counts.size() <= label) class_counts.resize(label + 1);
+    ++class_counts[label];
+  }
+
+  // Passes `problem` on with OnCorrupt::kFail; with kSkip counts `records` as skipped for it.
+  io::Status Skip(io::OnCorrupt on_corrupt, const io::Status& problem, uint64_t records = 1) {
+    if (on_corrupt == io::OnCorrupt::kFail) return problem;
+    if (skipped == 0) first_skipped = problem.message();
+    skipped += records;
+    return {};
+  }
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,157 @@
+// millrace-records cat: shows records as JSON lines, or as their bytes.
+
+#include <gflags/gflags.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <string>
+
+#include "io/example/feature_view.h"
+#include "io/record/record_reader.h"
+#include "tools/common/progress.h"
+#include "tools/records/commands.h"
+#include "tools/records/common_flags.h"
+#include "tools/records/inputs.h"
+#include "tools/records/record_json.h"
+
+DEFINE_uint64(limit, 0, "records to show; 0: all");
+DEFINE_uint64(skip, 0, "records to pass over first");
+DEFINE_bool(raw, false, "write the records' bytes as they are, with nothing between them");
+DEFINE_bool(hex, false, "write each record as a line of hexadecimal digits");
+
+namespace millrace::tools {
+namespace {
+
+enum class CatForm { kJson, kHex, kRaw };
+
+struct CatOptions {
+  CatForm form = CatForm::kJson;
+  uint64_t skip = 0;
+  uint64_t limit = 0;
+  io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
+};
+
+io::Result<CatOptions> OptionsFromFlags() {
+  if (FLAGS_raw && FLAGS_hex) return io::Invalid("--raw and --hex: give one of them");
+  ASSIGN_OR_RETURN(const io::OnCorrupt on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  return CatOptions{.form = FLAGS_raw   ? CatForm::kRaw
+                            : FLAGS_hex ? CatForm::kHex
+                                        : CatForm::kJson,
+                    .skip = FLAGS_skip,
+                    .limit = FLAGS_limit,
+                    .on_corrupt = on_corrupt};
+}
+
+void AppendHex(std::string_view bytes, std::string& out) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const char c : bytes) {
+    out += kDigits[static_cast<unsigned char>(c) >> 4];
+    out += kDigits[c & 15];
+  }
+}
+
+// Standard output in large pieces.
+class Cat {
+ public:
+  explicit Cat(const CatOptions& options) : options_(options) {}
+
+  // Whether more records are wanted.
+  bool WantsMore() const { return options_.limit == 0 || shown_ < options_.limit; }
+
+  io::Status ShowFile(const std::string& path) {
+    const io::BlockOptions blocks{.on_corrupt = options_.on_corrupt, .on_loss = {}};
+    ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(path, blocks));
+    const io::Status status = ShowRecords(reader);
+    loss_.Merge(reader.loss());
+    return status;
+  }
+
+  io::Status Flush() {
+    const size_t written = std::fwrite(out_.data(), 1, out_.size(), stdout);
+    const bool good = written == out_.size() && std::fflush(stdout) == 0;
+    out_.clear();
+    return good ? io::Status() : io::IoError("standard output", errno);
+  }
+
+  const io::Loss& loss() const { return loss_; }
+
+ private:
+  static constexpr size_t kFlushBytes = 64 << 10;
+
+  io::Status ShowRecords(io::RecordReader& reader) {
+    io::RecordView record;
+    while (WantsMore()) {
+      ASSIGN_OR_RETURN(const bool more, reader.Next(record));
+      if (!more) break;
+      if (passed_ < options_.skip) {
+        ++passed_;
+        continue;
+      }
+      Show(record.bytes);
+      if (out_.size() >= kFlushBytes) RETURN_IF_ERROR(Flush());
+    }
+    return {};
+  }
+
+  void Show(std::string_view record) {
+    ++shown_;
+    if (options_.form == CatForm::kRaw) {
+      out_ += record;
+      return;
+    }
+    if (options_.form == CatForm::kHex) {
+      AppendHex(record, out_);
+    } else {
+      AppendRecordJson(record, view_, out_);
+    }
+    out_ += '\n';
+  }
+
+  CatOptions options_;
+  uint64_t passed_ = 0;
+  uint64_t shown_ = 0;
+  io::Loss loss_;
+  io::ExampleView view_;
+  std::string out_;
+};
+
+void ReportLoss(const io::Loss& loss) {
+  if (loss.events == 0) return;
+  std::fprintf(stderr, "millrace-records: skipped %s damaged place%s, %s; the first: %s\n",
+               WithCommas(loss.events).c_str(), loss.events == 1 ? "" : "s",
+               BytesText(loss.bytes).c_str(), loss.first.c_str());
+}
+
+}  // namespace
+
+const CommandSpec& CatSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-records cat",
+      .job = "shows records as JSON lines",
+      .arguments = "FILE...",
+      .groups = {{"Which records", {"skip", "limit", "on_corrupt"}}, {"Form", {"raw", "hex"}}},
+      .examples = {"millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",
+                   "millrace-records cat 'data/test-*' | head -n 1",
+                   "millrace-records cat --raw --skip=5 --limit=1 data/photos.tfrecord > one.pb"}};
+  return spec;
+}
+
+int RunCat(const Args& args) {
+  const io::Result<CatOptions> options = OptionsFromFlags();
+  if (!options.ok()) return Fail(options.status());
+  const io::Result<std::vector<std::string>> files = InputFiles(args);
+  if (!files.ok()) return Fail(files.status());
+  Cat cat(*options);
+  io::Status status;
+  for (const std::string& path : *files) {
+    if (!status.ok() || !cat.WantsMore()) break;
+    status = cat.ShowFile(path);
+  }
+  // What was good before an error is shown before it.
+  const io::Status flushed = cat.Flush();
+  ReportLoss(cat.loss());
+  if (!status.ok()) return Fail(status);
+  return flushed.ok() ? 0 : Fail(flushed);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,60 @@
+#include "tools/records/common_flags.h"
+
+#include <algorithm>
+#include <thread>
+
+DEFINE_string(out, "", "where to write");
+DEFINE_uint64(seed, 1, "everything random derives from it; the same seed gives the same bytes");
+DEFINE_uint64(shards, 8, "files to write");
+DEFINE_string(compression, "none", "of the files written: none, gzip, zlib or zstd");
+DEFINE_int32(level, 0, "compression level; 0 stands for 6 with gzip and zlib, 1 with zstd");
+DEFINE_uint64(threads, 0, "threads to work with; 0: one for each core");
+DEFINE_string(on_corrupt, "fail",
+              "what a damaged record does: fail, or skip (counted and reported)");
+DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
+DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
+              "name of the feature with the keys");
+DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
+              "name of the feature with the values");
+
+namespace millrace::tools {
+namespace {
+
+int MaxLevel(io::Compression compression) {
+  switch (compression) {
+    case io::Compression::kNone:
+      return 0;
+    case io::Compression::kGzip:
+    case io::Compression::kZlib:
+      return 9;
+    case io::Compression::kZstd:
+      return 19;
+  }
+  return 0;
+}
+
+}  // namespace
+
+io::Result<io::WriterOptions> WriterOptionsFromFlags() {
+  ASSIGN_OR_RETURN(const io::Compression compression, io::CompressionFromName(FLAGS_compression));
+  const int max_level = MaxLevel(compression);
+  if (FLAGS_level < 0 || FLAGS_level > max_level) {
+    return io::Invalid("--level=" + std::to_string(FLAGS_level) + " with --compression=" +
+                       FLAGS_compression + ": expected 0 to " + std::to_string(max_level));
+  }
+  return io::WriterOptions{.compression = compression, .level = FLAGS_level};
+}
+
+io::FeatureNames FeatureNamesFromFlags() {
+  return {.label = FLAGS_label_feature,
+          .index = FLAGS_index_feature,
+          .value = FLAGS_value_feature,
+          .weight = ""};
+}
+
+size_t ThreadsFromFlags() {
+  if (FLAGS_threads > 0) return FLAGS_threads;
+  return std::max<size_t>(1, std::thread::hardware_concurrency());
+}
+
+}  // namespace millrace::tools

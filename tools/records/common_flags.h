@@ -1,0 +1,34 @@
+// Flags that several subcommands of millrace-records share. Name them in the CommandSpec of each
+// one that takes them.
+#pragma once
+
+#include <gflags/gflags.h>
+
+#include "io/base/status.h"
+#include "io/example/example_encoder.h"
+#include "io/record/block_reader.h"
+#include "io/record/record_writer.h"
+
+DECLARE_string(out);
+DECLARE_uint64(seed);
+DECLARE_uint64(shards);
+DECLARE_string(compression);
+DECLARE_int32(level);
+DECLARE_uint64(threads);
+DECLARE_string(on_corrupt);
+DECLARE_string(label_feature);
+DECLARE_string(index_feature);
+DECLARE_string(value_feature);
+
+namespace millrace::tools {
+
+// --compression and --level.
+io::Result<io::WriterOptions> WriterOptionsFromFlags();
+
+// --label_feature, --index_feature, --value_feature.
+io::FeatureNames FeatureNamesFromFlags();
+
+// --threads, where 0 stands for the machine's number of cores.
+size_t ThreadsFromFlags();
+
+}  // namespace millrace::tools

@@ -1,0 +1,236 @@
+// millrace-records convert: text and image data sets to TFRecord shards.
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/text/line_cursor.h"
+#include "tools/common/interrupt.h"
+#include "tools/convert/convert_images.h"
+#include "tools/convert/convert_mnist.h"
+#include "tools/convert/convert_text.h"
+#include "tools/convert/format.h"
+#include "tools/convert/summary.h"
+#include "tools/records/commands.h"
+#include "tools/records/common_flags.h"
+#include "tools/records/inputs.h"
+
+DEFINE_string(format, "auto", "of the input: libsvm, vw, criteo, mnist, images or auto");
+DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
+DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
+             "libsvm: subtracted from every index, 0 or 1; 0 keeps indices as they are");
+DEFINE_string(positive_label, "",
+              "text: the label that becomes 1, every other becomes 0; "
+              "if empty, labels must be 0, 1 or -1 (which becomes 0)");
+DEFINE_string(weight_feature, "weight",
+              "vw: name of the feature with a row's importance, where that is not 1");
+DEFINE_int32(hash_bits, 0,
+             "vw, criteo: keys are hashes of this many bits, 1 to 64; vw with 0 keeps numbers");
+DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
+            "vw: numbers are hashed with their namespace like other names");
+DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
+            "vw: add a constant feature to every row");
+DEFINE_string(vocabulary, "", "criteo: keys come from this file, which --vocabulary_out has made");
+DEFINE_string(vocabulary_out, "",
+              "criteo: count all values in a first pass, give each its own key, write them here");
+DEFINE_uint64(min_count, 1, "criteo, --vocabulary_out: rarer values share one key of their field");
+
+namespace millrace::tools {
+namespace {
+
+struct ConvertOptions {
+  Format format = Format::kLibsvm;
+  std::vector<std::string> inputs;
+  TextOptions text;
+  ShardOptions shards;
+};
+
+bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
+
+io::Status CheckFlagsSuit(Format format) {
+  struct Rule {
+    const char* flag;
+    std::vector<Format> formats;
+  };
+  const std::vector<Format> text = {Format::kLibsvm, Format::kVw, Format::kCriteo};
+  const Rule rules[] = {{"index_base", {Format::kLibsvm}},
+                        {"positive_label", text},
+                        {"label_feature", text},
+                        {"index_feature", text},
+                        {"value_feature", text},
+                        {"weight_feature", {Format::kVw}},
+                        {"hash_bits", {Format::kVw, Format::kCriteo}},
+                        {"hash_all", {Format::kVw}},
+                        {"constant", {Format::kVw}},
+                        {"vocabulary", {Format::kCriteo}},
+                        {"vocabulary_out", {Format::kCriteo}},
+                        {"min_count", {Format::kCriteo}}};
+  for (const Rule& rule : rules) {
+    if (!IsGiven(rule.flag) || std::count(rule.formats.begin(), rule.formats.end(), format) > 0)
+      continue;
+    std::string names;
+    for (const Format suits : rule.formats) {
+      names += std::string(names.empty() ? "" : ", ") + FormatName(suits);
+    }
+    return io::Invalid("--" + std::string(rule.flag) + " is for " + names + "; the input is " +
+                       FormatName(format));
+  }
+  return {};
+}
+
+io::Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
+  const int ways =
+      !FLAGS_vocabulary.empty() + !FLAGS_vocabulary_out.empty() + (FLAGS_hash_bits > 0);
+  if (ways != 1) {
+    return io::Invalid(
+        std::string("criteo: expected one of --vocabulary_out=FILE (made in a first "
+                    "pass), --vocabulary=FILE (made before) and --hash_bits=N, found ") +
+        (ways == 0 ? "none" : "several"));
+  }
+  if (FLAGS_vocabulary_out.empty()) {
+    return IsGiven("min_count") ? io::Invalid("--min_count needs --vocabulary_out") : io::Status();
+  }
+  for (const std::string& input : inputs) {
+    if (input == "-" || std::filesystem::is_fifo(input)) {
+      return io::Invalid("--vocabulary_out reads the input twice, which " +
+                         (input == "-" ? "standard input" : input) + " does not allow");
+    }
+  }
+  return {};
+}
+
+io::Result<TextOptions> TextOptionsFromFlags(Format format) {
+  TextOptions options;
+  options.format = format;
+  ASSIGN_OR_RETURN(options.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  options.names = FeatureNamesFromFlags();
+  options.names.weight = FLAGS_weight_feature;
+  if (FLAGS_weight_feature.empty())
+    return io::Invalid("--weight_feature is empty: expected a name");
+  if (!FLAGS_positive_label.empty()) {
+    const char* begin = FLAGS_positive_label.data();
+    const char* end = begin + FLAGS_positive_label.size();
+    float label = 0;
+    if (io::ParseFloat(begin, end, label) != end) {
+      return io::Invalid("--positive_label=" + FLAGS_positive_label + ": expected a number");
+    }
+    options.positive_label = label;
+  }
+  if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
+    return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
+  }
+  options.libsvm.index_base = FLAGS_index_base;
+  if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
+    return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
+  }
+  options.vw = {
+      .hash_bits = FLAGS_hash_bits, .constant = FLAGS_constant, .hash_all = FLAGS_hash_all};
+  options.criteo_hash_bits = FLAGS_hash_bits;
+  options.vocabulary = FLAGS_vocabulary;
+  options.vocabulary_out = FLAGS_vocabulary_out;
+  options.min_count = FLAGS_min_count;
+  return options;
+}
+
+io::Result<ShardOptions> ShardOptionsFromFlags() {
+  constexpr uint64_t kMaxShards = 1000;  // all are open at once
+  if (FLAGS_out.empty()) return io::Invalid("no --out=DIR: where are the files to go?");
+  if (FLAGS_name.empty() || FLAGS_name.find('/') != FLAGS_name.npos) {
+    return io::Invalid("--name=" + FLAGS_name +
+                       ": expected the beginning of file names, without /");
+  }
+  if (FLAGS_shards < 1 || FLAGS_shards > kMaxShards) {
+    return io::Invalid("--shards=" + std::to_string(FLAGS_shards) + ": expected 1 to " +
+                       std::to_string(kMaxShards));
+  }
+  ASSIGN_OR_RETURN(const io::WriterOptions writer, WriterOptionsFromFlags());
+  return ShardOptions{
+      .folder = FLAGS_out, .name = FLAGS_name, .shards = FLAGS_shards, .writer = writer};
+}
+
+io::Result<ConvertOptions> OptionsFromFlags(const Args& args) {
+  ConvertOptions options;
+  if (FLAGS_format != "auto") {
+    ASSIGN_OR_RETURN(options.format, FormatFromName(FLAGS_format));
+  }
+  ASSIGN_OR_RETURN(options.shards, ShardOptionsFromFlags());
+  ASSIGN_OR_RETURN(options.inputs, InputFiles(args));
+  if (FLAGS_format == "auto") {
+    ASSIGN_OR_RETURN(options.format, DetectFormat(options.inputs[0]));
+  }
+  ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
+  RETURN_IF_ERROR(CheckFlagsSuit(options.format));
+  if (options.format == Format::kCriteo) RETURN_IF_ERROR(CheckCriteoKeys(options.inputs));
+  if (options.format == Format::kImages && options.inputs.size() != 1) {
+    return io::Invalid("images: expected one folder of class folders, found " +
+                       std::to_string(options.inputs.size()) + " arguments");
+  }
+  return options;
+}
+
+io::Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
+  switch (options.format) {
+    case Format::kLibsvm:
+    case Format::kVw:
+    case Format::kCriteo:
+      RETURN_IF_ERROR(ConvertText(options.text, options.inputs, out, tally));
+      break;
+    case Format::kMnist:
+      RETURN_IF_ERROR(ConvertMnist(options.inputs, options.text.on_corrupt, out, tally));
+      break;
+    case Format::kImages:
+      RETURN_IF_ERROR(ConvertImages(options.inputs[0], options.text.on_corrupt, out, tally));
+      break;
+  }
+  return out.Close();
+}
+
+}  // namespace
+
+const CommandSpec& ConvertSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-records convert",
+      .job = "turns libsvm, VW, Criteo, MNIST and image data into TFRecord shards",
+      .arguments = "FILE...",
+      .groups = {{"Input", {"format", "on_corrupt", "positive_label", "index_base"}},
+                 {"Keys",
+                  {"hash_bits", "hash_all", "constant", "vocabulary_out", "vocabulary",
+                   "min_count"}},
+                 {"Output",
+                  {"out", "name", "shards", "compression", "level", "label_feature",
+                   "index_feature", "value_feature", "weight_feature"}}},
+      .examples = {
+          "millrace-records convert --out=data/a9a a9a",
+          "millrace-records convert --out=data/criteo --vocabulary_out=data/criteo/vocabulary.tsv "
+          "--min_count=10 day_0.tsv.gz",
+          "millrace-records convert --out=data/criteo --name=test "
+          "--vocabulary=data/criteo/vocabulary.tsv day_1.tsv.gz",
+          "millrace-records convert --out=data/mnist train-images-idx3-ubyte "
+          "train-labels-idx1-ubyte",
+          "millrace-records convert --out=data/flowers flower_photos/"}};
+  return spec;
+}
+
+int RunConvert(const Args& args) {
+  const auto start = std::chrono::steady_clock::now();
+  const io::Result<ConvertOptions> options = OptionsFromFlags(args);
+  if (!options.ok()) return Fail(options.status());
+  CatchInterrupts();
+  io::Result<ShardWriter> out = ShardWriter::Create(options->shards);
+  if (!out.ok()) return Fail(out.status());
+  ConvertTally tally;
+  if (const io::Status done = Convert(*options, *out, tally); !done.ok()) return Fail(done);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  PrintSummary({.format = options->format,
+                .weight_feature = options->text.names.weight,
+                .vocabulary_out = options->text.vocabulary_out,
+                .seconds = seconds.count()},
+               *out, tally);
+  return 0;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,64 @@
+// millrace-records stat: what is in the files.
+
+#include <gflags/gflags.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <vector>
+
+#include "tools/records/commands.h"
+#include "tools/records/common_flags.h"
+#include "tools/records/inputs.h"
+#include "tools/records/record_stats.h"
+#include "tools/records/scan.h"
+#include "tools/records/stats_report.h"
+
+DEFINE_bool(json, false, "print one JSON object instead of tables");
+
+namespace millrace::tools {
+namespace {
+
+int Print(const std::string& text) {
+  const bool good = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  return good ? 0 : Fail(io::IoError("standard output", errno));
+}
+
+int Stat(const std::vector<std::string>& files, const ScanOptions& options,
+         const io::FeatureNames& names) {
+  std::vector<RecordStats> stats;
+  for (size_t i = 0; i < options.threads; ++i) stats.emplace_back(names);
+  const auto on_block = [&](size_t thread, FileScan&, const io::Block& block) {
+    for (size_t i = 0; i < block.records.size(); ++i) stats[thread].Add(block.record(i));
+  };
+  const std::vector<FileScan> scans = ScanFiles(files, options, on_block);
+  if (const io::Status status = Total(scans).status; !status.ok()) return Fail(status);
+  for (size_t i = 1; i < stats.size(); ++i) stats[0].Merge(stats[i]);
+  return Print(FLAGS_json ? StatsJson(scans, stats[0]) : StatsText(scans, stats[0]));
+}
+
+}  // namespace
+
+const CommandSpec& StatSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-records stat",
+      .job = "shows what is in the files: records, features, labels, keys",
+      .arguments = "FILE...",
+      .groups = {{"Output", {"json"}},
+                 {"Features of sparse examples",
+                  {"label_feature", "index_feature", "value_feature"}},
+                 {"Work", {"threads", "on_corrupt"}}},
+      .examples = {"millrace-records stat 'data/train-*'",
+                   "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst"}};
+  return spec;
+}
+
+int RunStat(const Args& args) {
+  const io::Result<io::OnCorrupt> on_corrupt = io::OnCorruptFromName(FLAGS_on_corrupt);
+  if (!on_corrupt.ok()) return Fail(on_corrupt.status());
+  const io::Result<std::vector<std::string>> files = InputFiles(args);
+  if (!files.ok()) return Fail(files.status());
+  return Stat(*files, {.work = "reading", .threads = ThreadsFromFlags(), .on_corrupt = *on_corrupt},
+              FeatureNamesFromFlags());
+}
+
+}  // namespace millrace::tools

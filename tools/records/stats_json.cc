@@ -1,0 +1,136 @@
+#include "io/base/json.h"
+#include "tools/records/stats_report.h"
+
+namespace millrace::tools {
+namespace {
+
+void WriteUint(io::JsonWriter& json, std::string_view name, uint64_t value) {
+  json.Key(name);
+  json.Uint(value);
+}
+
+void WriteString(io::JsonWriter& json, std::string_view name, std::string_view value) {
+  json.Key(name);
+  json.String(value);
+}
+
+void WriteRange(io::JsonWriter& json, std::string_view name, const CountRange& range) {
+  json.Key(name);
+  json.BeginObject();
+  WriteUint(json, "min", range.times == 0 ? 0 : range.min);
+  json.Key("mean");
+  json.Double(range.mean());
+  WriteUint(json, "max", range.max);
+  json.EndObject();
+}
+
+void WriteFeatures(io::JsonWriter& json, const RecordStats& stats) {
+  json.Key("features");
+  json.BeginObject();
+  for (const auto& [name, feature] : stats.features()) {
+    json.Key(name);
+    json.BeginObject();
+    WriteString(json, "kind", KindsText(feature));
+    WriteUint(json, "records", feature.values.times);
+    WriteRange(json, "values", feature.values);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
+void WriteFeatureLists(io::JsonWriter& json, const RecordStats& stats) {
+  json.Key("feature_lists");
+  json.BeginObject();
+  for (const auto& [name, list] : stats.feature_lists()) {
+    json.Key(name);
+    json.BeginObject();
+    WriteString(json, "kind", KindsText(list.step));
+    WriteUint(json, "records", list.steps.times);
+    WriteRange(json, "steps", list.steps);
+    WriteRange(json, "values_per_step", list.step.values);
+    json.EndObject();
+  }
+  json.EndObject();
+}
+
+void WriteLabels(io::JsonWriter& json, const LabelStats& labels) {
+  json.Key("labels");
+  json.BeginArray();
+  for (const auto& [value, count] : labels.counts) {
+    json.BeginObject();
+    json.Key("value");
+    json.Double(value);
+    WriteUint(json, "records", count);
+    json.EndObject();
+  }
+  json.EndArray();
+  WriteUint(json, "labels_beyond_the_list", labels.more);
+  WriteUint(json, "records_without_label", labels.none);
+}
+
+void WriteKeys(io::JsonWriter& json, const KeyStats& stats) {
+  json.Key("keys");
+  json.BeginObject();
+  WriteUint(json, "count", stats.keys.times);
+  WriteUint(json, "min", stats.keys.times == 0 ? 0 : stats.keys.min);
+  WriteUint(json, "max", stats.keys.max);
+  WriteUint(json, "distinct_about", stats.distinct.Estimate());
+  WriteUint(json, "records_without", stats.none);
+  json.Key("records_by_count");
+  json.BeginObject();
+  for (size_t b = 0; b < stats.histogram.size(); ++b) {
+    if (stats.histogram[b] > 0) WriteUint(json, BucketText(b), stats.histogram[b]);
+  }
+  json.EndObject();
+  json.EndObject();
+}
+
+void WriteValues(io::JsonWriter& json, const ValueStats& stats) {
+  json.Key("values");
+  json.BeginObject();
+  WriteUint(json, "count", stats.count);
+  WriteUint(json, "ones", stats.ones);
+  WriteUint(json, "not_finite", stats.not_finite);
+  if (stats.min <= stats.max) {
+    json.Key("min");
+    json.Float(stats.min);
+    json.Key("max");
+    json.Float(stats.max);
+  }
+  WriteUint(json, "records_without", stats.none);
+  WriteUint(json, "records_mismatched", stats.mismatched);
+  json.EndObject();
+}
+
+void WriteOverview(io::JsonWriter& json, const std::vector<FileScan>& files,
+                   const RecordStats& stats) {
+  const FileScan total = Total(files);
+  WriteUint(json, "files", files.size());
+  WriteString(json, "compression", CompressionsText(files));
+  WriteUint(json, "disk_bytes", total.disk_bytes);
+  WriteUint(json, "decompressed_bytes", total.frame_bytes);
+  WriteUint(json, "records", total.records);
+  WriteUint(json, "examples", stats.examples());
+  WriteUint(json, "sequence_examples", stats.sequence_examples());
+  WriteUint(json, "others", stats.others());
+  WriteUint(json, "damaged_places", total.loss.events);
+  WriteUint(json, "damaged_bytes", total.loss.bytes);
+}
+
+}  // namespace
+
+std::string StatsJson(const std::vector<FileScan>& files, const RecordStats& stats) {
+  std::string text;
+  io::JsonWriter json(text);
+  json.BeginObject();
+  WriteOverview(json, files, stats);
+  WriteFeatures(json, stats);
+  WriteFeatureLists(json, stats);
+  WriteLabels(json, stats.labels());
+  WriteKeys(json, stats.keys());
+  WriteValues(json, stats.values());
+  json.EndObject();
+  return text + "\n";
+}
+
+}  // namespace millrace::tools

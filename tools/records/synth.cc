@@ -1,0 +1,234 @@
+// millrace-records synth: flags, the folder's state before and after, synth.json and the summary.
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+
+#include "io/record/output_file.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/progress.h"
+#include "tools/records/commands.h"
+#include "tools/records/common_flags.h"
+#include "tools/synth/synth_model.h"
+#include "tools/synth/synth_writer.h"
+
+using millrace::tools::SynthFiles;
+using millrace::tools::SynthOptions;
+
+DEFINE_uint64(rows, SynthFiles{}.rows, "training rows");
+DEFINE_uint64(test_rows, SynthFiles{}.test_rows, "test rows");
+DEFINE_uint64(test_shards, SynthFiles{}.test_shards, "files of the test part");
+DEFINE_uint64(num_features, SynthOptions{}.num_features, "distinct keys, over all fields");
+DEFINE_uint64(fields, SynthOptions{}.fields, "fields, and so keys in a row");
+DEFINE_double(zipf, SynthOptions{}.zipf, "exponent of the values' popularity within a field");
+DEFINE_double(positives, SynthOptions{}.positives, "share of rows with label 1");
+DEFINE_double(bayes_logloss, SynthOptions{}.bayes_logloss,
+              "logloss of a learner that knows the hidden model; lower means more signal");
+DEFINE_bool(values, SynthFiles{}.values, "write the values (all 1.0) and not only the keys");
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxShards = 99'999;  // what a shard's name has digits for
+constexpr size_t kMaxThreads = 1024;
+
+SynthOptions ModelFromFlags() {
+  return {.num_features = FLAGS_num_features,
+          .fields = FLAGS_fields,
+          .zipf = FLAGS_zipf,
+          .seed = FLAGS_seed,
+          .positives = FLAGS_positives,
+          .bayes_logloss = FLAGS_bayes_logloss};
+}
+
+io::Result<SynthFiles> FilesFromFlags() {
+  ASSIGN_OR_RETURN(const io::WriterOptions writer, WriterOptionsFromFlags());
+  return SynthFiles{.folder = FLAGS_out,
+                    .rows = FLAGS_rows,
+                    .test_rows = FLAGS_test_rows,
+                    .shards = FLAGS_shards,
+                    .test_shards = FLAGS_test_shards,
+                    .values = FLAGS_values,
+                    .threads = ThreadsFromFlags(),
+                    .writer = writer,
+                    .names = FeatureNamesFromFlags()};
+}
+
+io::Status CheckShards(const char* flag, uint64_t shards, uint64_t rows) {
+  if (shards >= 1 && shards <= std::min(kMaxShards, rows)) return {};
+  return io::Invalid("--" + std::string(flag) + "=" + std::to_string(shards) +
+                     ": expected 1 to 99999, and no more than there are rows (" +
+                     std::to_string(rows) + ")");
+}
+
+io::Status Check(const SynthFiles& files) {
+  constexpr uint64_t kMaxRows = uint64_t{1} << 48;
+  if (files.folder.empty()) return io::Invalid("--out is missing: expected the folder to write to");
+  if (files.rows == 0) return io::Invalid("--rows=0: expected at least 1");
+  if (files.rows > kMaxRows || files.test_rows > kMaxRows) {
+    return io::Invalid("--rows and --test_rows: expected at most 2^48");
+  }
+  RETURN_IF_ERROR(CheckShards("shards", files.shards, files.rows));
+  if (files.test_rows > 0)
+    RETURN_IF_ERROR(CheckShards("test_shards", files.test_shards, files.test_rows));
+  if (files.threads <= kMaxThreads) return {};
+  return io::Invalid("--threads=" + std::to_string(files.threads) + ": expected at most 1024");
+}
+
+// Shards of another cut would be read together with the new ones by any pattern like train-*.
+io::Status CheckLeftovers(const SynthFiles& files, std::string_view base, uint64_t count) {
+  const std::string end =
+      io::ShardName("", 0, count, files.writer.compression).substr(6);  // "-of-..."
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(files.folder, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_shard = name.rfind(std::string(base) + "-", 0) == 0 &&
+                          name.find("-of-") != std::string::npos &&
+                          name.find(".tmp-") == std::string::npos;
+    if (!is_shard || (count > 0 && name.size() > end.size() && name.ends_with(end))) continue;
+    return io::Status(
+        io::Code::kIo,
+        "--out=" + files.folder + " already holds " + name +
+            ", which these files would not replace; remove it or name another folder");
+  }
+  return error ? io::IoError("cannot read folder " + files.folder, error.value()) : io::Status();
+}
+
+io::Status PrepareFolder(const SynthFiles& files) {
+  std::error_code error;
+  fs::create_directories(files.folder, error);
+  if (error) return io::IoError("cannot create folder " + files.folder, error.value());
+  RETURN_IF_ERROR(CheckLeftovers(files, "train", files.shards));
+  return CheckLeftovers(files, "test", files.test_rows > 0 ? files.test_shards : 0);
+}
+
+std::string Format(const char* format, double number) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, number);
+  return text;
+}
+
+std::string Number(double number) { return Format("%.9g", number); }
+
+double Share(uint64_t part, uint64_t whole) {
+  return static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string List(const std::vector<uint64_t>& numbers) {
+  std::string text;
+  for (const uint64_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return "[" + text + "]";
+}
+
+std::string TestJson(BayesScore& test) {
+  const double logloss = test.LogLoss(), base = test.BaseLogLoss();
+  return "{\"rows\": " + std::to_string(test.rows()) +
+         ", \"positives\": " + Number(Share(test.positives(), test.rows())) +
+         ", \"bayes_logloss\": " + Number(logloss) + ", \"bayes_auc\": " + Number(test.Auc()) +
+         ", \"base_logloss\": " + Number(base) +
+         ", \"bayes_normalized_entropy\": " + Number(base > 0 ? logloss / base : 0) + "}";
+}
+
+std::string Json(const SynthOptions& options, const SynthFiles& files, const SynthModel& model,
+                 SynthResult& result) {
+  std::string text = "{\n";
+  const auto add = [&](const char* name, const std::string& value) {
+    text += std::string(text.size() > 2 ? ",\n" : "") + "  \"" + name + "\": " + value;
+  };
+  add("generator", "\"millrace-records synth " MILLRACE_VERSION "\"");
+  add("seed", std::to_string(options.seed));
+  add("num_features", std::to_string(options.num_features));
+  add("fields", std::to_string(options.fields));
+  add("cardinalities", List(model.cardinalities()));
+  add("zipf", Number(options.zipf));
+  add("values", files.values ? "true" : "false");
+  add("compression", std::string("\"") + io::CompressionName(files.writer.compression) + "\"");
+  add("shards", std::to_string(files.shards));
+  add("test_shards", std::to_string(files.test_rows > 0 ? files.test_shards : 0));
+  add("bias", Number(model.bias()));
+  add("scale", Number(model.scale()));
+  add("train", "{\"rows\": " + std::to_string(files.rows) +
+                   ", \"positives\": " + Number(Share(result.train_positives, files.rows)) + "}");
+  if (files.test_rows > 0) add("test", TestJson(result.test));
+  return text + "\n}\n";
+}
+
+io::Status WriteFile(const std::string& path, const std::string& content) {
+  ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path));
+  RETURN_IF_ERROR(file.Write(content));
+  return file.Commit();
+}
+
+std::string FilesText(const std::vector<std::string>& files) {
+  if (files.size() == 1) return files[0];
+  return files.front() + " ... (" + std::to_string(files.size()) + " files)";
+}
+
+std::string Summary(const SynthFiles& files, SynthResult& result, double seconds) {
+  const uint64_t rows = files.rows + files.test_rows;
+  std::string text = "train  " + WithCommas(files.rows) + " rows, " +
+                     Format("%.2f", 100 * Share(result.train_positives, files.rows)) +
+                     " % positive: " + FilesText(result.train_files) + "\n";
+  if (files.test_rows > 0) {
+    BayesScore& test = result.test;
+    text += "test   " + WithCommas(files.test_rows) + " rows, " +
+            Format("%.2f", 100 * Share(test.positives(), test.rows())) +
+            " % positive: " + FilesText(result.test_files) +
+            "\nbest possible on the test part: logloss " + Format("%.4f", test.LogLoss()) +
+            ", AUC " + Format("%.4f", test.Auc()) +
+            Format(" (base rate alone: logloss %.4f)", test.BaseLogLoss()) + "\n";
+  }
+  return text + BytesText(result.bytes) + " of records in " + DurationText(seconds) + ": " +
+         WithCommas(static_cast<uint64_t>(static_cast<double>(rows) / seconds)) + " rows/s with " +
+         std::to_string(files.threads) + (files.threads == 1 ? " thread\n" : " threads\n");
+}
+
+io::Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
+  const auto start = std::chrono::steady_clock::now();
+  RETURN_IF_ERROR(options.Validate());
+  RETURN_IF_ERROR(Check(files));
+  RETURN_IF_ERROR(PrepareFolder(files));
+  // It comes back last: a folder with synth.json is whole.
+  const std::string json_path = files.folder + "/synth.json";
+  std::error_code ignored;
+  fs::remove(json_path, ignored);
+  const SynthModel model(options);
+  CatchInterrupts();  // from here on there are files to remove
+  ASSIGN_OR_RETURN(SynthResult result, WriteSynth(model, files));
+  RETURN_IF_ERROR(WriteFile(json_path, Json(options, files, model, result)));
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  std::fputs(Summary(files, result, elapsed.count()).c_str(), stdout);
+  return {};
+}
+
+}  // namespace
+
+const CommandSpec& SynthSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-records synth",
+      .job = "makes Criteo-like training and test data with a hidden model",
+      .groups = {{"Files",
+                  {"out", "rows", "test_rows", "shards", "test_shards", "compression", "level",
+                   "values"}},
+                 {"Data", {"num_features", "fields", "zipf", "positives", "bayes_logloss", "seed"}},
+                 {"Names in the records", {"label_feature", "index_feature", "value_feature"}},
+                 {"Work", {"threads"}}},
+      .examples = {"millrace-records synth --rows=2000000 --test_rows=200000 --out=data",
+                   "millrace-records synth --rows=10000 --test_rows=1000 --num_features=1000 "
+                   "--shards=1 --out=small"}};
+  return spec;
+}
+
+int RunSynth(const Args&) {
+  const io::Result<SynthFiles> files = FilesFromFlags();
+  if (!files.ok()) return Fail(files.status());
+  const io::Status status = Synthesize(ModelFromFlags(), *files);
+  return status.ok() ? 0 : Fail(status);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,113 @@
+// millrace-records verify: checks every CRC of every file, and if asked that every record is an
+// Example.
+
+#include <gflags/gflags.h>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "io/example/feature_view.h"
+#include "tools/common/progress.h"
+#include "tools/records/commands.h"
+#include "tools/records/common_flags.h"
+#include "tools/records/inputs.h"
+#include "tools/records/scan.h"
+
+DEFINE_bool(examples, false, "check also that each record is an Example or a SequenceExample");
+
+namespace millrace::tools {
+namespace {
+
+std::string WhyNotAnExample(std::string_view record, io::ExampleView& view) {
+  const io::Status status = io::ParseSequenceExample(record, view);
+  if (!status.ok()) return status.message();
+  return "expected the fields of an Example alone, found " + std::to_string(view.unknown_fields()) +
+         " unknown ones";
+}
+
+void CheckExamples(const io::Block& block, io::ExampleView& view, FileScan& file) {
+  for (size_t i = 0; i < block.records.size(); ++i) {
+    const std::string_view record = block.record(i);
+    if (io::GuessRecord(record, view) != io::RecordKind::kOther) continue;
+    const uint64_t offset = block.offset(i, io::Framing::kTfRecord);
+    const std::string message = file.path + ": offset " + std::to_string(offset) +
+                                ": not an Example: " + WhyNotAnExample(record, view);
+    file.loss.Add(0, message);
+    file.AddDamage(message);
+  }
+}
+
+// The lines about one file; how many places are damaged.
+uint64_t ReportFile(const FileScan& file) {
+  for (const std::string& message : file.damage) std::printf("%s\n", message.c_str());
+  const uint64_t shown = file.damage.size();
+  if (file.loss.events > shown) {
+    std::printf("%s: %s more damaged places\n", file.path.c_str(),
+                WithCommas(file.loss.events - shown).c_str());
+  }
+  if (!file.status.ok()) std::printf("%s\n", file.status.message().c_str());
+  return file.loss.events + (file.status.ok() ? 0 : 1);
+}
+
+std::string Plural(uint64_t count, const std::string& noun) {
+  return WithCommas(count) + " " + noun + (count == 1 ? "" : "s");
+}
+
+void PrintSummary(const std::vector<FileScan>& scans, uint64_t damaged, uint64_t damaged_files,
+                  double seconds) {
+  const FileScan total = Total(scans);
+  std::printf("%s, %s, %s, %s, %.2f GB/s: ", Plural(scans.size(), "file").c_str(),
+              Plural(total.records, "good record").c_str(), BytesText(total.frame_bytes).c_str(),
+              DurationText(seconds).c_str(),
+              static_cast<double>(total.frame_bytes) / 1e9 / std::max(seconds, 1e-9));
+  if (damaged == 0) {
+    std::printf("all good\n");
+    return;
+  }
+  std::printf("%s in %s, %s lost\n", Plural(damaged, "damaged place").c_str(),
+              Plural(damaged_files, "file").c_str(), BytesText(total.loss.bytes).c_str());
+}
+
+int Verify(const std::vector<std::string>& files, size_t threads, bool examples) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<io::ExampleView> views(threads);
+  const auto on_block = [&](size_t thread, FileScan& file, const io::Block& block) {
+    if (examples) CheckExamples(block, views[thread], file);
+  };
+  const std::vector<FileScan> scans = ScanFiles(
+      files, {.work = "verifying", .threads = threads, .on_corrupt = io::OnCorrupt::kSkip},
+      on_block);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  uint64_t damaged = 0;
+  uint64_t damaged_files = 0;
+  for (const FileScan& file : scans) {
+    const uint64_t places = ReportFile(file);
+    damaged += places;
+    damaged_files += places > 0;
+  }
+  PrintSummary(scans, damaged, damaged_files, seconds.count());
+  return damaged == 0 ? 0 : kExitFailure;
+}
+
+}  // namespace
+
+const CommandSpec& VerifySpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-records verify",
+      .job = "checks every CRC of every record; exit status 1 when something is damaged",
+      .arguments = "FILE...",
+      .groups = {{"Checks", {"examples"}}, {"Work", {"threads"}}},
+      .examples = {"millrace-records verify 'data/*.tfrecord'",
+                   "millrace-records verify --examples data/train-00000-of-00008.tfrecord"}};
+  return spec;
+}
+
+int RunVerify(const Args& args) {
+  const io::Result<std::vector<std::string>> files = InputFiles(args);
+  if (!files.ok()) return Fail(files.status());
+  return Verify(*files, ThreadsFromFlags(), FLAGS_examples);
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,30 @@
+// How well a learner that knows the hidden model would do on the test part.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace::tools {
+
+// Collects the rows of one shard; shards are merged in their order, so that sums do not depend on
+// threads.
+class BayesScore {
+ public:
+  void Add(double margin, bool label);
+  void Merge(const BayesScore& other);
+
+  uint64_t rows() const { return ranked_.size(); }
+  uint64_t positives() const { return positives_; }
+  double LogLoss() const;
+  // The logloss of always giving the share of positives.
+  double BaseLogLoss() const;
+  // Exact, ties counted half; 0.5 when there is only one class. Sorts the rows.
+  double Auc();
+
+ private:
+  double loss_ = 0;
+  uint64_t positives_ = 0;
+  std::vector<uint64_t> ranked_;  // order of the margin above, label in the last bit
+};
+
+}  // namespace millrace::tools

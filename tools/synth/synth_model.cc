@@ -1,0 +1,197 @@
+#include "tools/synth/synth_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "tools/synth/field_sizes.h"
+#include "tools/synth/portable_math.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr double kHalfSignal = 1e-5;
+constexpr uint64_t kMaxFeatures = uint64_t{1} << 62;
+constexpr uint64_t kMaxFields = 10'000;
+constexpr uint64_t kMinPilotRows = 1 << 12, kMaxPilotRows = 1 << 17;
+constexpr uint64_t kPilotKeys = 39 * kMaxPilotRows;  // rows of more fields are fewer
+constexpr size_t kPilotGroup = 64;
+constexpr double kMaxScale = 8;  // reached only where the features leave hardly any choice
+constexpr int kBisections = 50;
+
+enum Stream : uint64_t { kWeights = 10, kScatters = 11 };
+
+std::string Text(double number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%g", number);
+  return text;
+}
+
+// Irwin and Hall: the sum of four uniform numbers, brought to mean 0 and variance 1.
+double GaussFromBits(uint64_t bits) {
+  const uint64_t sum =
+      (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
+  constexpr double kMean = 2 * 65535.0;
+  constexpr double kDeviation = 37837.22779;  // 65536 / sqrt(3)
+  return (static_cast<double>(sum) - kMean) * (1 / kDeviation);
+}
+
+double SigmaOf(const ZipfBucket& bucket, uint64_t cardinality) {
+  const double p = bucket.share / static_cast<double>(bucket.width);
+  // Of libm's functions, the square root is the one that IEEE 754 fixes to the bit.
+  return (4 + Log2(static_cast<double>(cardinality))) * std::sqrt(p / (p + kHalfSignal));
+}
+
+// The x in [low, high] where the increasing `f` crosses `target`.
+template <typename F>
+double Solve(double low, double high, double target, F f) {
+  for (int step = 0; step < kBisections; ++step) {
+    const double middle = (low + high) / 2;
+    (f(middle) < target ? low : high) = middle;
+  }
+  return (low + high) / 2;
+}
+
+// A sample's margins, sorted and averaged in groups: all that calibration looks at.
+class Pilot {
+ public:
+  explicit Pilot(std::vector<double> margins) {
+    std::sort(margins.begin(), margins.end());
+    for (size_t i = 0; i + kPilotGroup <= margins.size(); i += kPilotGroup) {
+      double sum = 0;
+      for (size_t j = 0; j < kPilotGroup; ++j) sum += margins[i + j];
+      groups_.push_back(sum / kPilotGroup);
+    }
+  }
+
+  double BiasFor(double scale, double positives) const {
+    return Solve(-200, 200, positives, [&](double bias) { return Positives(scale, bias); });
+  }
+
+  // The mean loss of a learner that knows the model.
+  double BayesLogLoss(double scale, double bias) const {
+    double sum = 0;
+    for (const double group : groups_) {
+      const double margin = scale * group + bias;
+      const double p = Sigmoid(margin);
+      sum += p * LogLoss(margin, true) + (1 - p) * LogLoss(margin, false);
+    }
+    return sum / static_cast<double>(groups_.size());
+  }
+
+ private:
+  double Positives(double scale, double bias) const {
+    double sum = 0;
+    for (const double group : groups_) sum += Sigmoid(scale * group + bias);
+    return sum / static_cast<double>(groups_.size());
+  }
+
+  std::vector<double> groups_;
+};
+
+}  // namespace
+
+io::Status SynthOptions::Validate() const {
+  if (fields == 0 || fields > kMaxFields) {
+    return io::Invalid("--fields=" + std::to_string(fields) + ": expected 1 to " +
+                       std::to_string(kMaxFields));
+  }
+  if (num_features < fields || num_features > kMaxFeatures) {
+    return io::Invalid("--num_features=" + std::to_string(num_features) +
+                       ": expected at least one for each of the " + std::to_string(fields) +
+                       " fields and at most 2^62");
+  }
+  if (!(zipf >= 0 && zipf <= 5)) return io::Invalid("--zipf=" + Text(zipf) + ": expected 0 to 5");
+  if (!(positives >= 0.001 && positives <= 0.999)) {
+    return io::Invalid("--positives=" + Text(positives) + ": expected 0.001 to 0.999");
+  }
+  if (!(bayes_logloss >= 0.01 && bayes_logloss <= 0.7)) {
+    return io::Invalid("--bayes_logloss=" + Text(bayes_logloss) + ": expected 0.01 to 0.7");
+  }
+  return {};
+}
+
+SynthModel::SynthModel(const SynthOptions& options)
+    : seed_(options.seed),
+      weight_seed_(io::DeriveSeed(options.seed, kWeights)),
+      cardinalities_(FieldCardinalities(options.num_features, options.fields)) {
+  uint64_t begin = 0;
+  for (uint64_t f = 0; f < options.fields; ++f) {
+    fields_.push_back(MakeField(f, begin, options.zipf));
+    begin += cardinalities_[f];
+  }
+  Calibrate(options);
+}
+
+SynthModel::Field SynthModel::MakeField(uint64_t index, uint64_t begin, double zipf) const {
+  const std::vector<ZipfBucket> buckets = ZipfBuckets(cardinalities_[index], zipf);
+  const Scatter scatter(cardinalities_[index], io::DeriveSeed(seed_, kScatters, index));
+  std::vector<double> shares;
+  std::vector<Outcome> outcomes;
+  for (const ZipfBucket& bucket : buckets) {
+    shares.push_back(bucket.share);
+    Outcome outcome = {bucket.first, bucket.width, 0, SigmaOf(bucket, cardinalities_[index])};
+    if (bucket.width == 1) {
+      outcome.first = begin + scatter(bucket.first);
+      outcome.weight = outcome.sigma * Gauss(outcome.first);
+    }
+    outcomes.push_back(outcome);
+  }
+  return {begin, scatter, AliasTable(shares), std::move(outcomes)};
+}
+
+double SynthModel::Gauss(uint64_t key) const {
+  return GaussFromBits(io::Mix64(io::Mix64(key + weight_seed_)));
+}
+
+// Two passes, because which fields fall into their tail is a coin toss that no processor predicts:
+// the first notes them without a branch, the second does the dear work on those alone.
+double SynthModel::DrawKeys(io::Random& random, SynthRow& row) const {
+  double sum = 0;
+  size_t tails = 0;
+  for (size_t f = 0; f < fields_.size(); ++f) {
+    const Field& field = fields_[f];
+    const Outcome& outcome = field.outcomes[field.table.Pick(random.Next())];
+    row.keys[f] = outcome.first;
+    sum += outcome.weight;
+    row.tails[tails] = {static_cast<uint32_t>(f), &outcome};
+    tails += outcome.width > 1 ? 1 : 0;
+  }
+  for (size_t t = 0; t < tails; ++t) sum += DrawTail(random, row.tails[t], row.keys);
+  return sum;
+}
+
+double SynthModel::DrawTail(io::Random& random, const Tail& tail,
+                            std::vector<uint64_t>& keys) const {
+  const Field& field = fields_[tail.field];
+  const uint64_t rank = tail.outcome->first + random.Below(tail.outcome->width);
+  const uint64_t key = field.begin + field.scatter(rank);
+  keys[tail.field] = key;
+  return tail.outcome->sigma * Gauss(key);
+}
+
+void SynthModel::Draw(Part part, uint64_t index, SynthRow& row) const {
+  io::Random random(io::DeriveSeed(seed_, static_cast<uint64_t>(part), index));
+  row.keys.resize(fields_.size());
+  row.tails.resize(fields_.size());
+  row.margin = bias_ + scale_ * DrawKeys(random, row);
+  row.label = random.Uniform() < Sigmoid(row.margin);
+}
+
+void SynthModel::Calibrate(const SynthOptions& options) {
+  std::vector<double> margins;
+  SynthRow row;
+  const uint64_t rows = std::clamp(kPilotKeys / options.fields, kMinPilotRows, kMaxPilotRows);
+  for (uint64_t i = 0; i < rows; ++i) {
+    Draw(Part::kPilot, i, row);
+    margins.push_back(row.margin);
+  }
+  const Pilot pilot(std::move(margins));
+  // More signal, less loss.
+  scale_ = Solve(0, kMaxScale, -options.bayes_logloss, [&](double scale) {
+    return -pilot.BayesLogLoss(scale, pilot.BiasFor(scale, options.positives));
+  });
+  bias_ = pilot.BiasFor(scale_, options.positives);
+}
+
+}  // namespace millrace::tools

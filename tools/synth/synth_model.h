@@ -1,0 +1,101 @@
+// The hidden model behind `millrace-records synth`: what a row's features are, and how likely its
+// label is 1.
+//
+//   rank_f  ~ Zipf                          in each field f, on its own
+//   key_f   = begin_f + scatter_f(rank_f)   popular values lie anywhere in the field's range of
+//   keys margin  = bias + sum_f w(key_f)         P(label = 1) = sigmoid(margin) w(key)  = scale *
+//   sigma(field, p) * g(key)
+//
+// g is a hash of seed and key, shaped like a standard normal; so the model has no array of weights.
+// sigma = (4 + log2 n) sqrt(p / (p + kHalfSignal)) for a value that a share p of all rows has, in a
+// field of n values: a field with more values says more, all fields say something, and most of the
+// signal sits on values that are frequent enough to be learnt from some million rows; the rest is
+// what keeps a learner from the optimum. bias and scale are fitted to a sample, so that the share
+// of positives and the optimal logloss come out as asked for.
+//
+// Row i of a part depends on (seed, part, i) alone, never on the number of rows, shards or threads,
+// and has the same bits on every machine.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "io/base/random.h"
+#include "io/base/status.h"
+#include "tools/synth/zipf.h"
+
+namespace millrace::tools {
+
+struct SynthOptions {
+  uint64_t num_features = 33'762'578;
+  uint64_t fields = 39;
+  double zipf = 1.05;
+  uint64_t seed = 1;
+  double positives = 0.25;
+  double bayes_logloss = 0.444;
+
+  io::Status Validate() const;
+};
+
+enum class Part : uint64_t { kTrain = 1, kTest = 2, kPilot = 3 };
+
+// What a draw from a field's table stands for: one key, or ranks that are equally likely.
+struct SynthOutcome {
+  uint64_t first;  // key if width is 1, else rank
+  uint64_t width;
+  double weight;  // of the key; 0 for ranks
+  double sigma;
+};
+
+struct SynthRow {
+  std::vector<uint64_t> keys;  // one for each field, ascending
+  double margin = 0;
+  bool label = false;
+
+  // Scratch: the fields whose outcome is a span of ranks.
+  struct Tail {
+    uint32_t field;
+    const SynthOutcome* outcome;
+  };
+  std::vector<Tail> tails;
+};
+
+// Immutable once made: many threads may draw from one.
+class SynthModel {
+ public:
+  // `options` are valid.
+  explicit SynthModel(const SynthOptions& options);
+
+  // Replaces `row`.
+  void Draw(Part part, uint64_t index, SynthRow& row) const;
+
+  const std::vector<uint64_t>& cardinalities() const { return cardinalities_; }
+  double bias() const { return bias_; }
+  double scale() const { return scale_; }
+
+ private:
+  using Outcome = SynthOutcome;
+  using Tail = SynthRow::Tail;
+  struct Field {
+    uint64_t begin;  // key
+    Scatter scatter;
+    AliasTable table;
+    std::vector<Outcome> outcomes;
+  };
+
+  Field MakeField(uint64_t index, uint64_t begin, double zipf) const;
+  double Gauss(uint64_t key) const;
+  // Draws the keys and returns the sum of their weights before scale and bias.
+  double DrawKeys(io::Random& random, SynthRow& row) const;
+  double DrawTail(io::Random& random, const Tail& tail, std::vector<uint64_t>& keys) const;
+  void Calibrate(const SynthOptions& options);
+
+  uint64_t seed_;
+  uint64_t weight_seed_;
+  std::vector<uint64_t> cardinalities_;
+  std::vector<Field> fields_;
+  double bias_ = 0;
+  double scale_ = 1;
+};
+
+}  // namespace millrace::tools

@@ -14,20 +14,26 @@ namespace {
 // Far enough ahead to hide a miss of the second-level cache.
 constexpr size_t kPrefetchAhead = 64;
 
-// Least-significant-digit radix sort; `digit(item, pass)` is below 2^bits. Sorted items end up in
-// `items`, the other array is scratch of the same size.
-template <typename Item, typename Digit>
-void RadixSort(Item*& items, Item*& other, size_t count, int bits, int passes, Digit digit) {
-  std::array<uint32_t, 2048> starts;
-  for (int pass = 0; pass < passes; ++pass) {
-    std::fill_n(starts.begin(), size_t{1} << bits, 0);
-    for (size_t i = 0; i < count; ++i) ++starts[digit(items[i], pass)];
-    if (starts[digit(items[0], pass)] == count) continue;  // nothing to tell apart
-    uint32_t sum = 0;
-    for (size_t d = 0; d < size_t{1} << bits; ++d) sum += std::exchange(starts[d], sum);
-    for (size_t i = 0; i < count; ++i) other[starts[digit(items[i], pass)]++] = items[i];
-    std::swap(items, other);
+// Turns counts into the places where each digit's items begin.
+template <size_t kDigits>
+void SumUp(std::array<uint32_t, kDigits>& counts) {
+  uint32_t sum = 0;
+  for (uint32_t& count : counts) sum += std::exchange(count, sum);
+}
+
+// Sorts numbers below 2^(2 kBits) by their low and then by their high digit; `other` is scratch.
+template <int kBits>
+void SortByTwoDigits(uint32_t* items, uint32_t* other, size_t count) {
+  constexpr uint32_t kMask = (1u << kBits) - 1;
+  std::array<uint32_t, kMask + 1> low{}, high{};
+  for (size_t i = 0; i < count; ++i) {
+    ++low[items[i] & kMask];
+    ++high[items[i] >> kBits];
   }
+  SumUp(low);
+  SumUp(high);
+  for (size_t i = 0; i < count; ++i) other[low[items[i] & kMask]++] = items[i];
+  for (size_t i = 0; i < count; ++i) items[high[other[i] >> kBits]++] = other[i];
 }
 
 // The bitmap design. One pass sets a bit for every key and lists the words touched for the first
@@ -55,11 +61,10 @@ template <typename Word>
     touched[num_touched] = key / 64;
     num_touched += before == 0;
   }
-  const int bits = std::max(1, (static_cast<int>(std::bit_width(all_words.size())) + 1) / 2);
-  if (num_touched > 0) {
-    RadixSort(touched, other, num_touched, bits, 2, [bits](uint32_t word, int pass) {
-      return (word >> (bits * pass)) & ((uint32_t{1} << bits) - 1);
-    });
+  if (all_words.size() <= size_t{1} << 20) {
+    SortByTwoDigits<10>(touched, other, num_touched);
+  } else {
+    SortByTwoDigits<11>(touched, other, num_touched);
   }
   keys.resize(count + 2);
   uint32_t position = 0;
@@ -160,19 +165,22 @@ void KeyCompactor::Deduplicate(std::span<const Key> keys_in, uint32_t* ids) {
   unique_.resize(count);
 }
 
-// Leaves the unique keys in order in sorted_, and every id's place in rank_.
+// Leaves the unique keys in order in sorted_, and every id's place in rank_:
+// least-significant-digit radix passes, as many as the largest key has digits.
 void KeyCompactor::SortUnique() {
   constexpr int kBits = 11;
   uint64_t all = 0;
   for (const Unique& u : unique_) all |= u.key;
-  const int passes = std::max(1, (static_cast<int>(std::bit_width(all)) + kBits - 1) / kBits);
   sorted_.resize(unique_.size());
-  Unique* items = unique_.data();
-  Unique* other = sorted_.data();
-  RadixSort(items, other, unique_.size(), kBits, passes, [](const Unique& u, int pass) {
-    return (u.key >> (kBits * pass)) & ((uint64_t{1} << kBits) - 1);
-  });
-  if (items != sorted_.data()) unique_.swap(sorted_);
+  for (int shift = 0; shift < 64 && all >> shift != 0; shift += kBits) {
+    const auto digit = [shift](const Unique& u) { return (u.key >> shift) & ((1u << kBits) - 1); };
+    std::array<uint32_t, 1 << kBits> starts{};
+    for (const Unique& u : unique_) ++starts[digit(u)];
+    SumUp(starts);
+    for (const Unique& u : unique_) sorted_[starts[digit(u)]++] = u;
+    unique_.swap(sorted_);
+  }
+  unique_.swap(sorted_);
   rank_.resize(sorted_.size());
   for (size_t i = 0; i < sorted_.size(); ++i) rank_[sorted_[i].id] = static_cast<uint32_t>(i);
 }

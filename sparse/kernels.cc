@@ -1,0 +1,31 @@
+#include "sparse/kernels.h"
+
+#include <string>
+
+namespace millrace::sparse {
+
+const char* KernelName(KernelKind kind) {
+  switch (kind) {
+    case KernelKind::kPlain:
+      return "plain";
+    case KernelKind::kNative:
+      return "native";
+    case KernelKind::kMkl:
+      return "mkl";
+  }
+  return "unknown";
+}
+
+io::Result<const Kernels*> KernelsByName(std::string_view name) {
+  if (name == "auto" || name == "native") return &NativeKernels();
+  if (name == "plain") return &PlainKernels();
+  if (name == "mkl" && MklKernels() != nullptr) return MklKernels();
+  if (name == "mkl") {
+    return io::Invalid(
+        "kernel mkl: this build has no MKL (install libmkl-dev and build again, or use native)");
+  }
+  return io::Invalid("kernel: expected auto, native, mkl or plain, found '" + std::string(name) +
+                     "'");
+}
+
+}  // namespace millrace::sparse

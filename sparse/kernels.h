@@ -1,0 +1,48 @@
+// The three products of a training step, over a compacted batch X of `rows` x `keys`:
+//
+//   Margins         m = X w           m[rows], w[keys]
+//   LossAndSlopes   e = weight * (sigmoid(m) - y), and the sum of weight * loss
+//   Gradient        g = X^T e         g[keys]: the touched columns only
+//
+// Three implementations: plain loops (the twin that the others answer to), native SIMD with the
+// instructions chosen at run time, and MKL's sparse BLAS. They agree within rounding; each by
+// itself gives the same bits every time.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "io/base/cpu.h"
+#include "io/base/status.h"
+#include "io/queue/csr_batch.h"
+
+namespace millrace::sparse {
+
+enum class KernelKind { kPlain, kNative, kMkl };
+const char* KernelName(KernelKind kind);
+
+// Functions that belong together. Sizes are the caller's contract: margins and slopes have
+// batch.rows() entries, weights and gradient batch.keys.size() (every col is below it).
+struct Kernels {
+  KernelKind kind;
+  const char* instructions;  // "plain", "avx2", "avx512", "mkl"
+  void (*margins)(const io::CsrBatch& batch, std::span<const float> weights,
+                  std::span<float> margins);
+  // Overwrites `gradient`.
+  void (*gradient)(const io::CsrBatch& batch, std::span<const float> slopes,
+                   std::span<float> gradient);
+  // `example_weights` may be empty (ones). Returns the sum of the losses; slopes may be the
+  // margins' own memory.
+  double (*loss_and_slopes)(std::span<const float> margins, std::span<const float> labels,
+                            std::span<const float> example_weights, std::span<float> slopes);
+};
+
+const Kernels& PlainKernels();
+const Kernels& NativeKernels(io::CpuLevel level = io::DetectCpuLevel());
+// Null when built without MKL.
+const Kernels* MklKernels();
+
+// "auto" (the faster one here, see docs/performance.md), "native", "mkl" or "plain".
+io::Result<const Kernels*> KernelsByName(std::string_view name);
+
+}  // namespace millrace::sparse

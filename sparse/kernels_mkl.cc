@@ -1,0 +1,67 @@
+// The one file that knows MKL. Built without it, there are simply no MKL kernels.
+#include "sparse/kernels.h"
+
+#if defined(MILLRACE_HAVE_MKL)
+#include <mkl_spblas.h>
+
+#include <array>
+#include <vector>
+#endif
+
+namespace millrace::sparse {
+
+#if defined(MILLRACE_HAVE_MKL)
+namespace {
+
+// MKL wants the values written out; batches of ones share an array that only grows.
+const float* ValuesOf(const io::CsrBatch& batch) {
+  if (!batch.values.empty()) return batch.values.data();
+  thread_local std::vector<float> ones;
+  if (ones.size() < batch.nnz()) ones.resize(batch.nnz(), 1.0f);
+  return ones.data();
+}
+
+// y = op(X) x over the batch's own arrays: MKL's handle is made for the call and copies nothing.
+void Multiply(sparse_operation_t operation, const io::CsrBatch& batch, const float* x, float* y,
+              size_t columns) {
+  sparse_matrix_t handle = nullptr;
+  // The interface is not const-correct; a product does not write to the matrix.
+  auto* begin = reinterpret_cast<MKL_INT*>(const_cast<uint32_t*>(batch.row_begin.data()));
+  auto* cols = reinterpret_cast<MKL_INT*>(const_cast<uint32_t*>(batch.cols.data()));
+  auto* values = const_cast<float*>(ValuesOf(batch));
+  sparse_status_t status =
+      mkl_sparse_s_create_csr(&handle, SPARSE_INDEX_BASE_ZERO, static_cast<MKL_INT>(batch.rows()),
+                              static_cast<MKL_INT>(columns), begin, begin + 1, cols, values);
+  CHECK(status == SPARSE_STATUS_SUCCESS);
+  const matrix_descr general{SPARSE_MATRIX_TYPE_GENERAL, SPARSE_FILL_MODE_FULL,
+                             SPARSE_DIAG_NON_UNIT};
+  status = mkl_sparse_s_mv(operation, 1.0f, handle, general, x, 0.0f, y);
+  CHECK(status == SPARSE_STATUS_SUCCESS);
+  mkl_sparse_destroy(handle);
+}
+
+// An empty matrix is no matrix to MKL.
+bool IsEmpty(const io::CsrBatch& batch) { return batch.rows() == 0 || batch.nnz() == 0; }
+
+void Margins(const io::CsrBatch& batch, std::span<const float> weights, std::span<float> margins) {
+  if (IsEmpty(batch)) return PlainKernels().margins(batch, weights, margins);
+  Multiply(SPARSE_OPERATION_NON_TRANSPOSE, batch, weights.data(), margins.data(), weights.size());
+}
+
+void Gradient(const io::CsrBatch& batch, std::span<const float> slopes, std::span<float> gradient) {
+  if (IsEmpty(batch)) return PlainKernels().gradient(batch, slopes, gradient);
+  Multiply(SPARSE_OPERATION_TRANSPOSE, batch, slopes.data(), gradient.data(), gradient.size());
+}
+
+}  // namespace
+
+const Kernels* MklKernels() {
+  static const Kernels kernels{KernelKind::kMkl, "mkl", Margins, Gradient,
+                               NativeKernels().loss_and_slopes};
+  return &kernels;
+}
+#else
+const Kernels* MklKernels() { return nullptr; }
+#endif
+
+}  // namespace millrace::sparse

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "sparse/kernels.h"
+#include "sparse/logistic.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace millrace::sparse {
+namespace {
+
+using io::CpuLevel;
+using io::CsrBatch;
+
+#if defined(__x86_64__)
+
+// exp(-t) for t >= 0 and log1p(e) for 0 <= e <= 1, eight floats at once. Polynomials in single
+// precision: the tests hold them to 4e-7 of the library's functions.
+//
+//   exp(-t) = 2^(-t log2 e) = 2^n 2^f, n integer, |f| <= 1/2; 2^f by its Taylor polynomial of
+//   degree 6 log1p(e) = 2 atanh(s), s = e / (2 + e) <= 1/3; 2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 +
+//   ...)
+#define AVX2 __attribute__((target("avx2,fma")))
+
+AVX2 inline __m256 ExpMinus(__m256 t) {
+  // In this order of operands the minimum of a NaN is the NaN.
+  const __m256 x =
+      _mm256_mul_ps(_mm256_min_ps(_mm256_set1_ps(87.0f), t), _mm256_set1_ps(-1.44269504f));
+  const __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 f = _mm256_mul_ps(_mm256_sub_ps(x, n), _mm256_set1_ps(0.693147181f));
+  __m256 p = _mm256_set1_ps(1.0f / 720);
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f / 120));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f / 24));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f / 6));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(0.5f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
+  p = _mm256_fmadd_ps(p, f, _mm256_set1_ps(1.0f));
+  const __m256i power =
+      _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+  return _mm256_mul_ps(p, _mm256_castsi256_ps(power));
+}
+
+AVX2 inline __m256 Log1p(__m256 e) {
+  const __m256 s = _mm256_div_ps(e, _mm256_add_ps(e, _mm256_set1_ps(2.0f)));
+  const __m256 q = _mm256_mul_ps(s, s);
+  __m256 p = _mm256_set1_ps(1.0f / 13);
+  for (const float c : {1.0f / 11, 1.0f / 9, 1.0f / 7, 1.0f / 5, 1.0f / 3, 1.0f}) {
+    p = _mm256_fmadd_ps(p, q, _mm256_set1_ps(c));
+  }
+  return _mm256_mul_ps(_mm256_add_ps(s, s), p);
+}
+
+// Eight examples: returns their losses, stores their slopes.
+AVX2 inline __m256 EightLosses(__m256 margin, __m256 label, __m256 weight, float* slopes) {
+  const __m256 zero = _mm256_setzero_ps();
+  const __m256 one = _mm256_set1_ps(1.0f);
+  const __m256 magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), margin);
+  const __m256 e = ExpMinus(magnitude);
+  const __m256 small = _mm256_div_ps(e, _mm256_add_ps(one, e));  // sigmoid(-|m|)
+  const __m256 negative = _mm256_cmp_ps(margin, zero, _CMP_LT_OQ);
+  const __m256 sigmoid = _mm256_blendv_ps(_mm256_sub_ps(one, small), small, negative);
+  _mm256_storeu_ps(slopes, _mm256_mul_ps(weight, _mm256_sub_ps(sigmoid, label)));
+  // max(-m, 0) for y = 1 and max(m, 0) for y = 0
+  const __m256 flip = _mm256_and_ps(_mm256_cmp_ps(label, zero, _CMP_GT_OQ), _mm256_set1_ps(-0.0f));
+  const __m256 hinge = _mm256_max_ps(_mm256_xor_ps(margin, flip), zero);
+  return _mm256_mul_ps(weight, _mm256_add_ps(hinge, Log1p(e)));
+}
+
+AVX2 double LossAndSlopesAvx2(std::span<const float> margins, std::span<const float> labels,
+                              std::span<const float> example_weights, std::span<float> slopes) {
+  __m256d sum_low = _mm256_setzero_pd(), sum_high = _mm256_setzero_pd();
+  for (size_t r = 0; r < margins.size(); r += 8) {
+    const size_t count = std::min<size_t>(8, margins.size() - r);
+    alignas(32) std::array<float, 8> m{}, y{}, w{}, e;
+    std::copy_n(margins.data() + r, count, m.data());
+    std::copy_n(labels.data() + r, count, y.data());
+    if (example_weights.empty()) {
+      std::fill_n(w.data(), count, 1.0f);
+    } else {
+      std::copy_n(example_weights.data() + r, count, w.data());
+    }
+    const __m256 loss = EightLosses(_mm256_load_ps(m.data()), _mm256_load_ps(y.data()),
+                                    _mm256_load_ps(w.data()), e.data());
+    std::copy_n(e.data(), count, slopes.data() + r);
+    sum_low = _mm256_add_pd(sum_low, _mm256_cvtps_pd(_mm256_castps256_ps128(loss)));
+    sum_high = _mm256_add_pd(sum_high, _mm256_cvtps_pd(_mm256_extractf128_ps(loss, 1)));
+  }
+  alignas(32) std::array<double, 4> parts;
+  _mm256_store_pd(parts.data(), _mm256_add_pd(sum_low, sum_high));
+  return parts[0] + parts[1] + parts[2] + parts[3];
+}
+
+// The weights of a batch lie in the first- or second-level cache, where plain loads do better than
+// gathers: four sums side by side hide the additions' latency.
+template <bool kOnes>
+void MarginsUnrolled(const CsrBatch& batch, const float* weights, float* margins) {
+  const uint32_t* cols = batch.cols.data();
+  const float* values = batch.values.data();
+  const auto term = [&](uint32_t i) {
+    return kOnes ? weights[cols[i]] : values[i] * weights[cols[i]];
+  };
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    uint32_t i = batch.row_begin[r];
+    const uint32_t end = batch.row_begin[r + 1];
+    float a = 0, b = 0, c = 0, d = 0;
+    for (; i + 4 <= end; i += 4) {
+      a += term(i);
+      b += term(i + 1);
+      c += term(i + 2);
+      d += term(i + 3);
+    }
+    for (; i < end; ++i) a += term(i);
+    margins[r] = (a + b) + (c + d);
+  }
+}
+
+void MarginsNative(const CsrBatch& batch, std::span<const float> weights,
+                   std::span<float> margins) {
+  if (batch.values.empty()) return MarginsUnrolled<true>(batch, weights.data(), margins.data());
+  MarginsUnrolled<false>(batch, weights.data(), margins.data());
+}
+
+// Sixteen weights a gather.
+__attribute__((target("avx512f,avx512vl"))) void MarginsAvx512(const CsrBatch& batch,
+                                                               std::span<const float> weights,
+                                                               std::span<float> margins) {
+  const uint32_t* cols = batch.cols.data();
+  const float* values = batch.values.data();
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    const uint32_t end = batch.row_begin[r + 1];
+    __m512 sum = _mm512_setzero_ps();
+    for (uint32_t i = batch.row_begin[r]; i < end; i += 16) {
+      const uint32_t left = end - i;
+      const auto lanes = static_cast<__mmask16>(left >= 16 ? 0xffffu : (1u << left) - 1);
+      const __m512i at = _mm512_maskz_loadu_epi32(lanes, cols + i);
+      const __m512 w = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), lanes, at, weights.data(), 4);
+      sum = batch.values.empty()
+                ? _mm512_add_ps(sum, w)
+                : _mm512_fmadd_ps(_mm512_maskz_loadu_ps(lanes, values + i), w, sum);
+    }
+    margins[r] = _mm512_reduce_add_ps(sum);
+  }
+}
+
+#endif  // x86-64
+
+template <bool kOnes>
+void AddRows(const CsrBatch& batch, const float* slopes, float* gradient) {
+  const uint32_t* cols = batch.cols.data();
+  const float* values = batch.values.data();
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    const float slope = slopes[r];
+    for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
+      gradient[cols[i]] += kOnes ? slope : values[i] * slope;
+    }
+  }
+}
+
+void GradientNative(const CsrBatch& batch, std::span<const float> slopes,
+                    std::span<float> gradient) {
+  std::memset(gradient.data(), 0, gradient.size_bytes());
+  if (batch.values.empty()) return AddRows<true>(batch, slopes.data(), gradient.data());
+  AddRows<false>(batch, slopes.data(), gradient.data());
+}
+
+}  // namespace
+
+const Kernels& NativeKernels(CpuLevel level) {
+#if defined(__x86_64__)
+  static constexpr Kernels avx2{KernelKind::kNative, "avx2", MarginsNative, GradientNative,
+                                LossAndSlopesAvx2};
+  static constexpr Kernels avx512{KernelKind::kNative, "avx512", MarginsAvx512, GradientNative,
+                                  LossAndSlopesAvx2};
+  if (level >= CpuLevel::kAvx512) return avx512;
+  if (level >= CpuLevel::kAvx2) return avx2;
+#endif
+  (void)level;
+  return PlainKernels();
+}
+
+}  // namespace millrace::sparse

@@ -1,0 +1,56 @@
+// The model in this process: a table of slots and an update rule.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "io/queue/csr_batch.h"
+#include "sparse/update_options.h"
+#include "sparse/weight_store.h"
+
+namespace millrace::sparse {
+
+struct ModelShape {
+  uint64_t num_features = 0;  // 0: an open model, any 64-bit key
+};
+
+class LocalStore : public WeightStore {
+ public:
+  static io::Result<std::unique_ptr<LocalStore>> Create(const ModelShape& shape,
+                                                        const UpdateOptions& options);
+
+  // Steps taken so far: with the options, it decides the next step's rate.
+  uint64_t steps() const { return steps_; }
+  void set_steps(uint64_t steps) { steps_ = steps; }
+  const ModelShape& shape() const { return shape_; }
+  const UpdateOptions& options() const { return options_; }
+
+  // Floats of state a feature; the first one is the weight.
+  virtual size_t slot_floats() const = 0;
+  // Calls visit(key, state) for each feature whose state is not all zero, in the order of keys. The
+  // span is valid during the call.
+  using Visit = std::function<void(uint64_t key, std::span<const float> state)>;
+  virtual void ForEach(const Visit& visit) const = 0;
+  // Sets a feature's whole state.
+  virtual io::Status Load(uint64_t key, std::span<const float> state) = 0;
+
+  // Whether the store can work on batches that are not compacted: indexed models of at most 2^32
+  // features (SGD: without L2). The two calls below are for such stores and batches, and every col
+  // must be below num_features.
+  virtual bool direct() const = 0;
+  virtual void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const = 0;
+  // One step: the update rule with the gradient X^T slopes.
+  virtual void DirectPush(const io::CsrBatch& batch, std::span<const float> slopes) = 0;
+
+ protected:
+  LocalStore(const ModelShape& shape, const UpdateOptions& options)
+      : shape_(shape), options_(options) {}
+
+  ModelShape shape_;
+  UpdateOptions options_;
+  uint64_t steps_ = 0;
+};
+
+}  // namespace millrace::sparse

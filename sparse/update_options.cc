@@ -1,0 +1,119 @@
+#include "sparse/update_options.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <string>
+
+namespace millrace::sparse {
+namespace {
+
+using io::Invalid;
+using io::Result;
+using io::Status;
+
+constexpr std::array kRules = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
+
+double DefaultRate(Rule rule) {
+  switch (rule) {
+    case Rule::kSgd:
+      return 0.5;
+    case Rule::kAdaGrad:
+      return 0.1;
+    case Rule::kFtrl:
+      return 0.1;
+    case Rule::kAdam:
+      return 0.001;
+  }
+  return 0;
+}
+
+Status CheckRange(const char* name, double value, double low, double high) {
+  if (value >= low && value <= high) return {};
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: expected a number from %g to %g, found %g", name, low, high,
+                value);
+  return Invalid(text);
+}
+
+float RateAt(const UpdateOptions& options, uint64_t t) {
+  const double rate = options.Rate();
+  return static_cast<float>(
+      options.decay == Decay::kConstant ? rate : rate / std::sqrt(static_cast<double>(t)));
+}
+
+}  // namespace
+
+const char* RuleName(Rule rule) {
+  switch (rule) {
+    case Rule::kSgd:
+      return "sgd";
+    case Rule::kAdaGrad:
+      return "adagrad";
+    case Rule::kFtrl:
+      return "ftrl";
+    case Rule::kAdam:
+      return "adam";
+  }
+  return "unknown";
+}
+
+Result<Rule> RuleFromName(std::string_view name) {
+  for (const Rule rule : kRules) {
+    if (name == RuleName(rule)) return rule;
+  }
+  return Invalid("optimizer: expected sgd, adagrad, ftrl or adam, found '" + std::string(name) +
+                 "'");
+}
+
+Result<Decay> DecayFromName(std::string_view name) {
+  if (name == "constant") return Decay::kConstant;
+  if (name == "sqrt") return Decay::kInverseSqrt;
+  return Invalid("decay: expected constant or sqrt, found '" + std::string(name) + "'");
+}
+
+double UpdateOptions::Rate() const { return rate > 0 ? rate : DefaultRate(rule); }
+
+Status UpdateOptions::Validate() const {
+  RETURN_IF_ERROR(CheckRange("learning_rate", rate, 0, 1e6));
+  RETURN_IF_ERROR(CheckRange("l1", l1, 0, 1e6));
+  RETURN_IF_ERROR(CheckRange("l2", l2, 0, 1e6));
+  RETURN_IF_ERROR(CheckRange("ftrl_beta", ftrl_beta, 0, 1e6));
+  RETURN_IF_ERROR(CheckRange("adagrad_epsilon", adagrad_epsilon, 1e-30, 1e6));
+  RETURN_IF_ERROR(CheckRange("adam_beta1", adam_beta1, 0, 1 - 1e-9));
+  RETURN_IF_ERROR(CheckRange("adam_beta2", adam_beta2, 0, 1 - 1e-9));
+  RETURN_IF_ERROR(CheckRange("adam_epsilon", adam_epsilon, 1e-30, 1e6));
+  if (l1 > 0 && rule != Rule::kFtrl) {
+    return Invalid(std::string("l1 belongs to the optimizer ftrl: expected 0 with ") +
+                   RuleName(rule) + " (or use --optimizer=ftrl)");
+  }
+  if (decay != Decay::kConstant && (rule == Rule::kFtrl || rule == Rule::kAdaGrad)) {
+    return Invalid(std::string("decay: ") + RuleName(rule) +
+                   " lowers its rates by itself; expected constant");
+  }
+  return {};
+}
+
+SgdParams SgdParamsAt(const UpdateOptions& o, uint64_t t) {
+  return {RateAt(o, t), static_cast<float>(o.l2)};
+}
+
+AdaGradParams AdaGradParamsAt(const UpdateOptions& o, uint64_t t) {
+  return {RateAt(o, t), static_cast<float>(o.l2), static_cast<float>(o.adagrad_epsilon)};
+}
+
+FtrlParams FtrlParamsAt(const UpdateOptions& o, uint64_t t) {
+  return {RateAt(o, t), static_cast<float>(o.ftrl_beta), static_cast<float>(o.l1),
+          static_cast<float>(o.l2)};
+}
+
+AdamParams AdamParamsAt(const UpdateOptions& o, uint64_t t) {
+  const auto steps = static_cast<double>(t);
+  const double correction =
+      std::sqrt(1 - std::pow(o.adam_beta2, steps)) / (1 - std::pow(o.adam_beta1, steps));
+  return {static_cast<float>(RateAt(o, t) * correction), static_cast<float>(o.adam_beta1),
+          static_cast<float>(o.adam_beta2), static_cast<float>(o.adam_epsilon),
+          static_cast<float>(o.l2)};
+}
+
+}  // namespace millrace::sparse

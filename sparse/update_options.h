@@ -1,0 +1,46 @@
+// Which update rule, with which numbers.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "sparse/update_rules.h"
+
+namespace millrace::sparse {
+
+enum class Rule { kSgd, kAdaGrad, kFtrl, kAdam };
+const char* RuleName(Rule rule);
+// Accepts "sgd", "adagrad", "ftrl", "adam".
+io::Result<Rule> RuleFromName(std::string_view name);
+
+enum class Decay {
+  kConstant,
+  kInverseSqrt,  // rate / sqrt(t), t = 1, 2, ... counting steps
+};
+// Accepts "constant", "sqrt".
+io::Result<Decay> DecayFromName(std::string_view name);
+
+struct UpdateOptions {
+  Rule rule = Rule::kFtrl;
+  double rate = 0;  // 0: the rule's own default
+  Decay decay = Decay::kConstant;
+  double l1 = 0;  // FTRL only
+  double l2 = 0;
+  double ftrl_beta = 1;
+  double adagrad_epsilon = 1e-6;
+  double adam_beta1 = 0.9;
+  double adam_beta2 = 0.999;
+  double adam_epsilon = 1e-8;
+
+  io::Status Validate() const;
+  double Rate() const;  // `rate`, or the default in its place
+};
+
+// The rule's parameters in step `t` (from 1 on).
+SgdParams SgdParamsAt(const UpdateOptions& options, uint64_t t);
+AdaGradParams AdaGradParamsAt(const UpdateOptions& options, uint64_t t);
+FtrlParams FtrlParamsAt(const UpdateOptions& options, uint64_t t);
+AdamParams AdamParamsAt(const UpdateOptions& options, uint64_t t);
+
+}  // namespace millrace::sparse

@@ -1,0 +1,91 @@
+#include "sparse/direct_step.h"
+
+#include <gtest/gtest.h>
+
+#include "sparse/kernels.h"
+#include "sparse/local_store.h"
+#include "tests/sparse/random_batch.h"
+
+namespace millrace::sparse {
+namespace {
+
+constexpr uint64_t kFeatures = 3001;
+
+// The same batch with feature indices in place of positions.
+io::CsrBatch Expanded(const io::CsrBatch& batch) {
+  io::CsrBatch direct = batch;
+  for (uint32_t& col : direct.cols) col = static_cast<uint32_t>(batch.keys[col]);
+  direct.keys.clear();
+  direct.compacted = false;
+  return direct;
+}
+
+// One step through pull, kernels and push.
+void CompactedStep(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
+  std::vector<float> weights(batch.keys.size()), gradient(batch.keys.size()), slopes(batch.rows());
+  margins.resize(batch.rows());
+  ASSERT_TRUE(store.Pull(batch.keys, weights).ok());
+  PlainKernels().margins(batch, weights, margins);
+  PlainKernels().loss_and_slopes(margins, batch.labels, batch.weights, slopes);
+  PlainKernels().gradient(batch, slopes, gradient);
+  ASSERT_TRUE(store.Push(batch.keys, gradient).ok());
+}
+
+void DirectStepOn(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
+  std::vector<float> slopes(batch.rows());
+  margins.resize(batch.rows());
+  store.DirectMargins(batch, margins);
+  PlainKernels().loss_and_slopes(margins, batch.labels, batch.weights, slopes);
+  store.DirectPush(batch, slopes);
+}
+
+std::vector<float> AllWeights(LocalStore& store) {
+  std::vector<uint64_t> keys(kFeatures);
+  for (uint64_t k = 0; k < keys.size(); ++k) keys[k] = k;
+  std::vector<float> weights(keys.size());
+  EXPECT_TRUE(store.Pull(keys, weights).ok());
+  return weights;
+}
+
+TEST(DirectStep, EqualsTheCompactedOneForEveryRule) {
+  for (const Rule rule : {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
+    SCOPED_TRACE(RuleName(rule));
+    const UpdateOptions options{.rule = rule, .rate = 0.01};
+    auto compacted = LocalStore::Create({kFeatures}, options),
+         direct = LocalStore::Create({kFeatures}, options);
+    ASSERT_TRUE(compacted.ok() && direct.ok());
+    std::vector<float> expected, margins;
+    for (uint64_t seed = 2; seed < 12; ++seed) {
+      SCOPED_TRACE(seed);
+      const Problem p = RandomProblem(seed);
+      CompactedStep(p.batch, **compacted, expected);
+      DirectStepOn(Expanded(p.batch), **direct, margins);
+      for (size_t r = 0; r < margins.size(); ++r) {
+        ASSERT_NEAR(margins[r], expected[r], 1e-3f + 1e-4f * std::abs(expected[r]));
+      }
+    }
+    const std::vector<float> slow = AllWeights(**compacted), fast = AllWeights(**direct);
+    for (size_t k = 0; k < slow.size(); ++k) ASSERT_NEAR(fast[k], slow[k], 1e-3f) << k;
+  }
+}
+
+// Sums that come by zero, and slots that are listed twice for it, take one step each.
+TEST(DirectStep, SumThatCrossesZeroTakesOneStep) {
+  io::CsrBatch batch;
+  batch.row_begin = {0, 1, 2, 3, 4, 5};
+  batch.cols = {7, 7, 7, 3, 3};
+  batch.labels = {0, 0, 0, 0, 0};
+  const std::vector<float> slopes = {0.5f, -0.5f, 0.25f, 0.5f, -0.5f};
+  auto store = LocalStore::Create({10}, {.rule = Rule::kAdaGrad, .rate = 0.1});
+  (*store)->DirectPush(batch, slopes);
+  int states = 0;
+  (*store)->ForEach([&](uint64_t key, std::span<const float> state) {
+    ++states;
+    EXPECT_EQ(key, 7u) << "a gradient of zero leaves no state";
+    EXPECT_FLOAT_EQ(state[1], 0.0625f) << "n is the square of the sum, not the sum of squares";
+  });
+  EXPECT_EQ(states, 1);
+}
+
+}  // namespace
+}  // namespace millrace::sparse

@@ -1,0 +1,139 @@
+#include "sparse/kernels.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "sparse/logistic.h"
+#include "tests/sparse/random_batch.h"
+
+namespace millrace::sparse {
+namespace {
+
+std::vector<const Kernels*> KernelsHere() {
+  std::vector<const Kernels*> all = {&NativeKernels(io::CpuLevel::kPlain)};
+  for (const io::CpuLevel level : {io::CpuLevel::kAvx2, io::CpuLevel::kAvx512}) {
+    if (level <= io::DetectCpuLevel()) all.push_back(&NativeKernels(level));
+  }
+  if (MklKernels()) all.push_back(MklKernels());
+  return all;
+}
+
+// The error that reordering a sum of `magnitudes` may cause.
+float Tolerance(float magnitudes) { return 1e-6f + 1e-5f * magnitudes; }
+
+TEST(Kernels, MarginsEqualThePlainOnesOnRandomShapes) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem p = RandomProblem(seed);
+    std::vector<float> slow(p.batch.rows()), fast(p.batch.rows());
+    PlainKernels().margins(p.batch, p.weights, slow);
+    for (const Kernels* kernels : KernelsHere()) {
+      SCOPED_TRACE(kernels->instructions);
+      std::fill(fast.begin(), fast.end(), NAN);
+      kernels->margins(p.batch, p.weights, fast);
+      for (size_t r = 0; r < fast.size(); ++r) {
+        ASSERT_NEAR(fast[r], slow[r], MarginTolerance(p, r));
+      }
+    }
+  }
+}
+
+TEST(Kernels, GradientsEqualThePlainOnesOnRandomShapes) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem p = RandomProblem(seed);
+    io::Random random(seed);
+    std::vector<float> slopes(p.batch.rows());
+    for (float& slope : slopes) slope = Normalish(random);
+    std::vector<float> slow(p.batch.keys.size()), fast(p.batch.keys.size());
+    PlainKernels().gradient(p.batch, slopes, slow);
+    for (const Kernels* kernels : KernelsHere()) {
+      SCOPED_TRACE(kernels->instructions);
+      std::fill(fast.begin(), fast.end(), NAN);
+      kernels->gradient(p.batch, slopes, fast);
+      for (size_t k = 0; k < fast.size(); ++k) {
+        ASSERT_NEAR(fast[k], slow[k], Tolerance(static_cast<float>(p.batch.nnz())));
+      }
+    }
+  }
+}
+
+TEST(Kernels, LossAndSlopesEqualThePlainOnesAtEveryMargin) {
+  std::vector<float> margins, labels, weights;
+  for (float m = -110; m <= 110; m += 0.0137f) {
+    margins.push_back(m);
+    labels.push_back(margins.size() % 2 == 0 ? 1.0f : 0.0f);
+    weights.push_back(0.1f + static_cast<float>(margins.size() % 7));
+  }
+  for (const float m : {0.0f, -0.0f, 1e-30f, -1e-30f, 1e4f, -1e4f, 3e38f, -3e38f}) {
+    for (const float label : {0.0f, 1.0f}) {
+      margins.push_back(m);
+      labels.push_back(label);
+      weights.push_back(1);
+    }
+  }
+  for (const bool weighted : {false, true}) {
+    const std::span<const float> w =
+        weighted ? std::span<const float>(weights) : std::span<const float>();
+    for (const Kernels* kernels : KernelsHere()) {
+      SCOPED_TRACE(kernels->instructions);
+      for (size_t i = 0; i < margins.size(); ++i) {
+        float fast_slope = 0, slow_slope = 0;
+        const auto one = [&](std::span<const float> s) { return s.empty() ? s : s.subspan(i, 1); };
+        const double fast =
+            kernels->loss_and_slopes(one(margins), one(labels), one(w), {&fast_slope, 1});
+        const double slow =
+            PlainKernels().loss_and_slopes(one(margins), one(labels), one(w), {&slow_slope, 1});
+        ASSERT_NEAR(fast, slow, 1e-6 + 1e-6 * std::abs(slow)) << margins[i];
+        ASSERT_NEAR(fast_slope, slow_slope, 3e-6) << margins[i];
+      }
+    }
+  }
+}
+
+TEST(Kernels, LossOfManyIsTheSumOfEach) {
+  for (const Kernels* kernels : KernelsHere()) {
+    for (const size_t count : {0u, 1u, 7u, 8u, 9u, 100u}) {
+      std::vector<float> margins(count), labels(count), slopes(count);
+      double expected = 0;
+      for (size_t i = 0; i < count; ++i) {
+        margins[i] = static_cast<float>(i) - 3.5f;
+        labels[i] = i % 3 == 0 ? 1.0f : 0.0f;
+        expected += static_cast<double>(LogisticLoss(margins[i], labels[i]));
+      }
+      EXPECT_NEAR(kernels->loss_and_slopes(margins, labels, {}, slopes), expected, 1e-4);
+    }
+  }
+}
+
+TEST(Kernels, NanMarginsStayVisible) {
+  const std::vector<float> margins = {std::numeric_limits<float>::quiet_NaN()}, labels = {1};
+  std::vector<float> slopes(1);
+  for (const Kernels* kernels : KernelsHere()) {
+    EXPECT_TRUE(std::isnan(kernels->loss_and_slopes(margins, labels, {}, slopes)))
+        << kernels->instructions;
+    EXPECT_TRUE(std::isnan(slopes[0])) << kernels->instructions;
+  }
+}
+
+TEST(Kernels, AreFoundByName) {
+  EXPECT_EQ((*KernelsByName("plain"))->kind, KernelKind::kPlain);
+  EXPECT_EQ(*KernelsByName("native"), &NativeKernels());
+  EXPECT_TRUE(KernelsByName("auto").ok());
+  EXPECT_EQ(KernelsByName("mkl").ok(), MklKernels() != nullptr);
+  EXPECT_FALSE(KernelsByName("fast").ok());
+}
+
+TEST(Logistic, IsFiniteAtAnyMargin) {
+  EXPECT_EQ(LogisticLoss(1000, 1), 0);
+  EXPECT_EQ(LogisticLoss(-1000, 1), 1000);
+  EXPECT_EQ(LogisticLoss(1000, 0), 1000);
+  EXPECT_EQ(Sigmoid(-1000), 0);
+  EXPECT_EQ(Sigmoid(1000), 1);
+  EXPECT_NEAR(LogisticLoss(0, 1), std::log(2.0), 1e-7);
+}
+
+}  // namespace
+}  // namespace millrace::sparse

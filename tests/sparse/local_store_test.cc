@@ -1,0 +1,119 @@
+#include "sparse/local_store.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "io/base/random.h"
+
+namespace millrace::sparse {
+namespace {
+
+constexpr Rule kRules[] = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
+
+std::unique_ptr<LocalStore> Make(uint64_t num_features, Rule rule) {
+  auto store = LocalStore::Create({num_features}, {.rule = rule});
+  EXPECT_TRUE(store.ok()) << store.status().message();
+  return std::move(*store);
+}
+
+std::vector<uint64_t> SortedKeys(io::Random& random, uint64_t below) {
+  std::map<uint64_t, bool> keys;
+  for (int i = 0; i < 50; ++i) keys[random.Next() % below] = true;
+  std::vector<uint64_t> sorted;
+  for (const auto& [key, unused] : keys) sorted.push_back(key);
+  return sorted;
+}
+
+void PushRandom(LocalStore& store, uint64_t seed, int steps) {
+  io::Random random(seed);
+  for (int s = 0; s < steps; ++s) {
+    const auto keys = SortedKeys(random, 5000);
+    std::vector<float> gradient(keys.size());
+    for (float& g : gradient) g = static_cast<float>(random.Uniform() - 0.5);
+    ASSERT_TRUE(store.Push(keys, gradient).ok());
+  }
+}
+
+std::vector<float> AllWeights(LocalStore& store) {
+  std::vector<uint64_t> keys(5000);
+  for (uint64_t k = 0; k < keys.size(); ++k) keys[k] = k;
+  std::vector<float> weights(keys.size());
+  EXPECT_TRUE(store.Pull(keys, weights).ok());
+  return weights;
+}
+
+TEST(LocalStore, UnseenKeysWeighNothing) {
+  for (const Rule rule : kRules) {
+    for (const float w : AllWeights(*Make(5000, rule))) ASSERT_EQ(w, 0);
+    for (const float w : AllWeights(*Make(0, rule))) ASSERT_EQ(w, 0);
+  }
+}
+
+TEST(LocalStore, OpenAndIndexedModelsAreTheSameBitForBit) {
+  for (const Rule rule : kRules) {
+    SCOPED_TRACE(RuleName(rule));
+    auto indexed = Make(5000, rule), open = Make(0, rule);
+    PushRandom(*indexed, 1, 300);
+    PushRandom(*open, 1, 300);
+    EXPECT_EQ(AllWeights(*indexed), AllWeights(*open));
+  }
+}
+
+TEST(LocalStore, StateRoundTripsExactly) {
+  for (const Rule rule : kRules) {
+    for (const uint64_t features : {uint64_t{5000}, uint64_t{0}}) {
+      SCOPED_TRACE(RuleName(rule));
+      auto store = Make(features, rule);
+      PushRandom(*store, 2, 50);
+      auto copy = Make(features, rule);
+      uint64_t last = 0, seen = 0;
+      store->ForEach([&](uint64_t key, std::span<const float> state) {
+        EXPECT_TRUE(seen++ == 0 || key > last) << "keys ascend";
+        last = key;
+        EXPECT_EQ(state.size(), store->slot_floats());
+        EXPECT_TRUE(copy->Load(key, state).ok());
+      });
+      copy->set_steps(store->steps());
+      PushRandom(*store, 3, 20);
+      PushRandom(*copy, 3, 20);
+      EXPECT_EQ(AllWeights(*copy), AllWeights(*store));
+    }
+  }
+}
+
+TEST(LocalStore, OpenModelTakesTheLargestKeysAndGrows) {
+  auto store = Make(0, Rule::kSgd);
+  std::vector<uint64_t> keys = {0, 1, ~uint64_t{0} - 1, ~uint64_t{0}};
+  for (uint64_t k = 10; k < 100000; k += 7) keys.insert(keys.end() - 2, k);
+  ASSERT_TRUE(store->Push(keys, std::vector<float>(keys.size(), 1.0f)).ok());
+  std::vector<float> weights(keys.size());
+  ASSERT_TRUE(store->Pull(keys, weights).ok());
+  for (const float w : weights) ASSERT_LT(w, 0);
+}
+
+TEST(LocalStore, KeyBeyondTheModelIsAnErrorAndChangesNothing) {
+  auto store = Make(100, Rule::kAdaGrad);
+  const std::vector<uint64_t> keys = {5, 100};
+  std::vector<float> values(2, 1.0f);
+  EXPECT_EQ(store->Pull(keys, values).message(),
+            "key: expected below num_features = 100, found 100");
+  EXPECT_FALSE(store->Push(keys, values).ok());
+  store->ForEach([](uint64_t key, std::span<const float>) { ADD_FAILURE() << "touched " << key; });
+  EXPECT_FALSE(store->Load(3, std::vector<float>(7)).ok());
+}
+
+TEST(LocalStore, OnlyIndexedModelsAreDirect) {
+  for (const Rule rule : kRules) {
+    EXPECT_TRUE(Make(10, rule)->direct());
+    EXPECT_FALSE(Make(0, rule)->direct());
+  }
+  EXPECT_FALSE((*LocalStore::Create({10}, {.rule = Rule::kSgd, .l2 = 0.1}))->direct());
+}
+
+TEST(LocalStore, TooLargeAModelIsAnErrorNotACrash) {
+  EXPECT_FALSE(LocalStore::Create({uint64_t{1} << 60}, {.rule = Rule::kFtrl}).ok());
+}
+
+}  // namespace
+}  // namespace millrace::sparse

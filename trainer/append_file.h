@@ -1,0 +1,41 @@
+// A file that grows by whole rows, so that whoever reads it meanwhile never sees half of one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "io/base/status.h"
+
+namespace millrace::trainer {
+
+// Not thread-safe. Errors name the file.
+class AppendFile {
+ public:
+  // Creates the file if it is not there.
+  static io::Result<AppendFile> Open(const std::string& path);
+  AppendFile(AppendFile&& other) noexcept
+      : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+  AppendFile& operator=(AppendFile&& other) noexcept {
+    std::swap(path_, other.path_);
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~AppendFile();
+
+  // One write, all or nothing: it is in the file when this returns, and stays there if the process
+  // is killed.
+  io::Status Append(std::string_view row);
+  // From now on the rows survive a loss of power as well.
+  io::Status Sync();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  AppendFile(std::string path, int fd) : path_(std::move(path)), fd_(fd) {}
+
+  std::string path_;
+  int fd_ = -1;
+};
+
+}  // namespace millrace::trainer

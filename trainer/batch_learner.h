@@ -1,0 +1,41 @@
+// One step of logistic regression: the loss of a batch and what the model learns from it.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "io/queue/csr_batch.h"
+#include "sparse/kernels.h"
+#include "sparse/local_store.h"
+#include "sparse/weight_store.h"
+
+namespace millrace::trainer {
+
+// Not thread-safe.
+class BatchLearner {
+ public:
+  virtual ~BatchLearner() = default;
+  // The batch's margins under the present weights. Valid until the next call.
+  virtual io::Result<std::span<const float>> Score(const io::CsrBatch& batch) = 0;
+  // Learns from the batch and returns the sum of its losses before that.
+  virtual io::Result<double> Learn(const io::CsrBatch& batch) = 0;
+  // Whether batches must be compacted.
+  virtual bool wants_compact_batches() const = 0;
+};
+
+// For any store: pull, three kernels, push. What is pushed is the gradient of the mean loss for SGD
+// and Adam; the adaptive rules (AdaGrad, FTRL) get that of the summed loss, whose scale they take
+// care of themselves.
+enum class GradientScale { kMean, kSum };
+GradientScale GradientScaleOf(sparse::Rule rule);
+std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
+                                               const sparse::Kernels& kernels, GradientScale scale);
+
+// The fastest for a model in this process: straight on its slots where the store can (then batches
+// are not compacted), through pull and push otherwise.
+std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
+                                               const sparse::Kernels& kernels);
+
+}  // namespace millrace::trainer

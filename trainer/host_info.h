@@ -1,0 +1,18 @@
+// The machine that a run is on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace millrace::trainer {
+
+struct HostInfo {
+  std::string name;
+  std::string cpu;  // "Intel(R) Xeon(R) Processor"; empty where the system does not say
+  unsigned cores = 0;
+  uint64_t memory_bytes = 0;
+};
+
+HostInfo DescribeHost();
+
+}  // namespace millrace::trainer

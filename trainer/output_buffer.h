@@ -1,0 +1,43 @@
+// Gathers small pieces of an output file into large writes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "io/base/status.h"
+#include "io/record/output_file.h"
+
+namespace millrace::trainer {
+
+// After an error everything is ignored, and Finish returns it. Not thread-safe.
+class OutputBuffer {
+ public:
+  explicit OutputBuffer(io::OutputFile file) : file_(std::move(file)) {}
+
+  void Append(std::string_view bytes) {
+    buffer_ += bytes;
+    if (buffer_.size() >= kWriteBytes) Flush();
+  }
+
+  // The file appears under its name now.
+  io::Status Finish() {
+    Flush();
+    if (!error_.ok()) return error_;
+    return file_.Commit();
+  }
+
+ private:
+  static constexpr size_t kWriteBytes = 256 << 10;
+
+  void Flush() {
+    if (error_.ok()) error_ = file_.Write(buffer_);
+    buffer_.clear();
+  }
+
+  io::OutputFile file_;
+  std::string buffer_;
+  io::Status error_;
+};
+
+}  // namespace millrace::trainer

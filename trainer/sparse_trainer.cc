@@ -1,0 +1,227 @@
+#include "trainer/sparse_trainer.h"
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "profiler/trace.h"
+#include "trainer/model_file.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::CsrBatch;
+using io::Result;
+using io::Status;
+
+constexpr double kProgressSeconds = 0.1;
+
+Status DivergedError(const TrainingState& state, double loss, double rate) {
+  char text[320];
+  std::snprintf(
+      text, sizeof text,
+      "the loss of step %llu (example %llu) is %g: the model diverged. Expected a finite loss; "
+      "try a lower rate, such as --learning_rate=%g (it was %g)",
+      static_cast<unsigned long long>(state.steps), static_cast<unsigned long long>(state.examples),
+      loss, rate / 10, rate);
+  return io::Status(io::Code::kInvalid, text);
+}
+
+// What decides which records come next: a resumed run must agree in it.
+std::string OptionsDigest(const TrainOptions& options) {
+  const io::InputOptions& in = options.train;
+  const auto text = [](const char* name, uint64_t value) {
+    return std::string(name) + std::to_string(value);
+  };
+  return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
+         text(" shuffle_capacity=", in.shuffle_capacity) +
+         text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.lanes) +
+         text(" shard=", in.shard) + text(" of ", in.num_shards) +
+         text(" block_bytes=", in.block_bytes);
+}
+
+// The multiple of `every` that comes next.
+uint64_t NextAfter(uint64_t examples, uint64_t every) {
+  return every == 0 ? ~uint64_t{0} : (examples / every + 1) * every;
+}
+
+}  // namespace
+
+Status TrainOptions::Validate() const {
+  RETURN_IF_ERROR(train.Validate());
+  if (!test.files.empty()) RETURN_IF_ERROR(test.Validate());
+  RETURN_IF_ERROR(update.Validate());
+  RETURN_IF_ERROR(sparse::KernelsByName(kernel).status());
+  if (test.files.empty() && eval_every > 0) {
+    return io::Invalid("eval_every needs test data: expected --test=FILES, found none");
+  }
+  if (test.files.empty() && early_stop.enabled()) {
+    return io::Invalid("early_stop needs test data: expected --test=FILES, found none");
+  }
+  if (checkpoint_every > 0 && checkpoints.empty()) {
+    return io::Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
+  }
+  if (resume && checkpoints.empty()) return io::Invalid("resume: expected --run_dir, found none");
+  if (resume && !model_in.empty()) {
+    return io::Invalid(
+        "resume goes on from a checkpoint and model_in from a model: expected one of them");
+  }
+  return {};
+}
+
+Result<std::unique_ptr<SparseTrainer>> SparseTrainer::Create(TrainOptions options,
+                                                             TrainObserver observer) {
+  RETURN_IF_ERROR(options.Validate());
+  auto trainer =
+      std::make_unique<SparseTrainer>(Private{}, std::move(options), std::move(observer));
+  RETURN_IF_ERROR(trainer->Prepare());
+  return trainer;
+}
+
+Status SparseTrainer::Prepare() {
+  ASSIGN_OR_RETURN(kernels_, sparse::KernelsByName(options_.kernel));
+  ASSIGN_OR_RETURN(store_, sparse::LocalStore::Create(options_.shape, options_.update));
+  if (options_.resume) {
+    RETURN_IF_ERROR(Restore());
+  } else if (!options_.model_in.empty()) {
+    RETURN_IF_ERROR(WarmStart(options_.model_in, *store_));
+  }
+  learner_ = MakeLocalLearner(*store_, *kernels_);
+  options_.train.compact = options_.test.compact = learner_->wants_compact_batches();
+  options_.train.start = state_.position;
+  ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
+  if (resumed_step_ && queue_->fingerprint() != state_.input_fingerprint) {
+    return io::Invalid(
+        "resume: the training files are not those of the checkpoint (names or sizes differ)");
+  }
+  state_.input_fingerprint = queue_->fingerprint();
+  state_.options_digest = OptionsDigest(options_);
+  if (!options_.test.files.empty()) {
+    test_set_ = std::make_unique<TestSet>(options_.test, options_.test_cache_bytes);
+  }
+  schedule_.emplace(options_.eval_every, state_.tested_at);
+  early_stop_.emplace(options_.early_stop, state_.early_stop);
+  next_checkpoint_ = NextAfter(state_.examples, options_.checkpoint_every);
+  return {};
+}
+
+Status SparseTrainer::Restore() {
+  ASSIGN_OR_RETURN(const LatestCheckpoint restored,
+                   LoadLatestCheckpoint(options_.checkpoints, *store_));
+  for (const std::string& warning : restored.warnings) {
+    if (observer_.on_note) observer_.on_note(warning);
+  }
+  if (!restored.state) {
+    if (observer_.on_note)
+      observer_.on_note(options_.checkpoints + " has no checkpoint: starting from the beginning");
+    return {};
+  }
+  state_ = *restored.state;
+  if (state_.options_digest != OptionsDigest(options_)) {
+    return io::Invalid("resume: the order of the data would change. The checkpoint has " +
+                       state_.options_digest + "; found " + OptionsDigest(options_));
+  }
+  resumed_step_ = state_.steps;
+  return {};
+}
+
+bool SparseTrainer::Finished() const {
+  return options_.max_examples > 0 && state_.examples >= options_.max_examples;
+}
+
+Result<TrainSummary> SparseTrainer::Run() {
+  start_s_ = row_start_s_ = observer_.now_s();
+  const double earlier_seconds = state_.seconds;
+  const uint64_t earlier_examples = state_.examples;
+  const CsrBatch* batch = nullptr;
+  bool early = false;
+  while (!Finished() && !early) {
+    ASSIGN_OR_RETURN(const bool more, queue_->Next(batch));
+    if (!more) break;
+    RETURN_IF_ERROR(Learn(*batch));
+    state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
+    ASSIGN_OR_RETURN(early, TestIfDue(/*at_end=*/false));
+    if (state_.examples >= next_checkpoint_) RETURN_IF_ERROR(Checkpoint());
+    if (observer_.should_stop && observer_.should_stop()) {
+      summary_.end = TrainSummary::End::kStopped;
+      if (!options_.checkpoints.empty()) RETURN_IF_ERROR(Checkpoint());
+      break;
+    }
+    ShowProgress();
+  }
+  if (state_.examples == 0) return io::Invalid("the training data has no examples");
+  if (summary_.end != TrainSummary::End::kStopped) {
+    RETURN_IF_ERROR(TestIfDue(/*at_end=*/true).status());
+    if (early) summary_.end = TrainSummary::End::kEarlyStop;
+  }
+  summary_.steps = state_.steps;
+  summary_.examples = state_.examples;
+  summary_.examples_here = state_.examples - earlier_examples;
+  summary_.seconds = observer_.now_s() - start_s_;
+  summary_.mean_loss = state_.total_loss / state_.total_weight;
+  summary_.input = queue_->stats();
+  summary_.loss = queue_->loss();
+  return summary_;
+}
+
+Status SparseTrainer::Learn(const CsrBatch& batch) {
+  TRACE_SCOPE("step", static_cast<int64_t>(batch.rows()));
+  ASSIGN_OR_RETURN(const double loss, learner_->Learn(batch));
+  ++state_.steps;
+  state_.examples += batch.rows();
+  if (!std::isfinite(loss)) return DivergedError(state_, loss, options_.update.Rate());
+  double weight = 0;
+  for (const float w : batch.weights) weight += static_cast<double>(w);
+  if (batch.weights.empty()) weight = static_cast<double>(batch.rows());
+  state_.row_loss += loss;
+  state_.row_weight += weight;
+  state_.total_loss += loss;
+  state_.total_weight += weight;
+  state_.position = queue_->position();
+  row_examples_ += batch.rows();
+  return {};
+}
+
+// True when the run should end early.
+Result<bool> SparseTrainer::TestIfDue(bool at_end) {
+  const bool due = at_end ? schedule_->DueAtEnd(state_.examples) : schedule_->Due(state_.examples);
+  if (!test_set_ || !due) return false;
+  const double before_s = observer_.now_s();
+  MetricsRow row;
+  ASSIGN_OR_RETURN(row.test, test_set_->Test(*learner_));
+  row.step = state_.steps;
+  row.examples = state_.examples;
+  row.epoch = static_cast<double>(state_.position.epoch);
+  row.seconds = state_.seconds;
+  row.loss = state_.row_weight > 0 ? state_.row_loss / state_.row_weight : 0;
+  row.examples_per_s = static_cast<double>(row_examples_) / std::max(before_s - row_start_s_, 1e-9);
+  schedule_->Tested(state_.examples);
+  const bool stop = early_stop_->Update(state_.steps, row.test);
+  ++state_.tests;
+  state_.tested_at = schedule_->tested_at();
+  state_.early_stop = early_stop_->state();
+  state_.row_loss = state_.row_weight = 0;
+  row_examples_ = 0;
+  row_start_s_ = observer_.now_s();
+  summary_.last_test = row;
+  if (observer_.on_test) RETURN_IF_ERROR(observer_.on_test(row));
+  return stop;
+}
+
+Status SparseTrainer::Checkpoint() {
+  TRACE_SCOPE("checkpoint");
+  if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
+  RETURN_IF_ERROR(SaveCheckpoint(options_.checkpoints, *store_, state_));
+  next_checkpoint_ = NextAfter(state_.examples, options_.checkpoint_every);
+  return {};
+}
+
+void SparseTrainer::ShowProgress() {
+  if (!observer_.on_progress || state_.steps % 16 != 0) return;
+  const double now_s = observer_.now_s();
+  if (now_s < next_progress_s_) return;
+  next_progress_s_ = now_s + kProgressSeconds;
+  observer_.on_progress(state_.examples, state_.total_loss / state_.total_weight);
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,246 @@
+// millrace-lr as people run it: real processes, real files, real kills.
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "io/base/random.h"
+#include "tests/tools/run_program.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+class LrTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    data_ = std::make_unique<test::TemporaryFolder>();
+    const ProgramRun made =
+        RunProgram("millrace-records",
+                   "synth --rows=120000 --test_rows=5000 --num_features=100000 --shards=4 --out=" +
+                       data_->path());
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  static void TearDownTestSuite() { data_.reset(); }
+
+  static std::string Data() {
+    return "--train='" + *data_ / "train-*" + "' --test='" + *data_ / "test-*" +
+           "' --num_features=100000 ";
+  }
+
+  static std::unique_ptr<test::TemporaryFolder> data_;
+  test::TemporaryFolder folder_;
+};
+std::unique_ptr<test::TemporaryFolder> LrTest::data_;
+
+// Starts the program without a shell between, so that a signal hits it and nothing else.
+pid_t Start(const std::vector<std::string>& words, const std::string& log) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  std::vector<char*> argv;
+  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  if (!std::freopen(log.c_str(), "a", stdout) || !std::freopen(log.c_str(), "a", stderr))
+    ::_exit(126);
+  ::execv(argv[0], argv.data());
+  ::_exit(127);
+}
+
+int Wait(pid_t pid) {
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<std::string> Columns(const std::string& csv, size_t first, size_t last) {
+  std::vector<std::string> rows;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream cells(line);
+    std::string row;
+    size_t column = 0;
+    for (std::string cell; std::getline(cells, cell, ','); ++column) {
+      if (column == 3 || column < first || column > last) continue;  // 3: seconds
+      row += cell + ",";
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST_F(LrTest, LeavesARunFolderThatTellsTheRun) {
+  const ProgramRun run = RunProgram(
+      "millrace-lr", Data() + "--eval_every=20000 --run_dir=" + folder_ / "run" + " --profile");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("logloss"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("120,000 examples in 1,200 steps"), std::string::npos) << run.out;
+  const std::string csv = test::ReadFile(folder_ / "run/metrics.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7) << csv;
+  EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/model/model.bin"));
+  EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"finished\""), std::string::npos);
+  EXPECT_NE(test::ReadFile(folder_ / "run/trace-worker-0.json").find("loss_slopes"),
+            std::string::npos);
+}
+
+// kill -9 at random moments, resume, again and again: the model and the rows are those of a run
+// that nobody touched.
+TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
+  const std::string common = "--eval_every=30000 --checkpoint_every=4000 --epochs=3 ";
+  for (const std::string optimizer : {"ftrl", "sgd"}) {
+    SCOPED_TRACE(optimizer);
+    const std::string whole = folder_ / ("whole-" + optimizer),
+                      killed = folder_ / ("killed-" + optimizer);
+    ASSERT_EQ(RunProgram("millrace-lr",
+                         Data() + common + "--optimizer=" + optimizer + " --run_dir=" + whole)
+                  .status,
+              0);
+    const std::vector<std::string> words = {std::string(MILLRACE_BIN_DIR) + "/millrace-lr",
+                                            "--train=" + (*data_ / "train-*"),
+                                            "--test=" + *data_ / "test-*",
+                                            "--num_features=100000",
+                                            "--eval_every=30000",
+                                            "--checkpoint_every=4000",
+                                            "--epochs=3",
+                                            "--optimizer=" + optimizer,
+                                            "--run_dir=" + killed,
+                                            "--resume"};
+    io::Random random(optimizer == "ftrl" ? 1 : 2);
+    int kills = 0, status = -1;
+    for (int round = 0; round < 200 && status != 0; ++round) {
+      const pid_t pid = Start(words, folder_ / "log");
+      // Later rounds are left more time, so that the test ends on a slow machine as well.
+      std::this_thread::sleep_for(
+          std::chrono::microseconds(random.Below(60000 + 10000 * static_cast<uint64_t>(round))));
+      ::kill(pid, SIGKILL);
+      status = Wait(pid);
+      kills += status == 128 + SIGKILL;
+      ASSERT_TRUE(status == 0 || status == 128 + SIGKILL) << test::ReadFile(folder_ / "log");
+    }
+    EXPECT_EQ(status, 0) << test::ReadFile(folder_ / "log");
+    EXPECT_GE(kills, 2);
+    EXPECT_EQ(test::ReadFile(killed + "/model/model.bin"),
+              test::ReadFile(whole + "/model/model.bin"));
+    EXPECT_EQ(Columns(test::ReadFile(killed + "/metrics.csv"), 0, 12),
+              Columns(test::ReadFile(whole + "/metrics.csv"), 0, 12));
+  }
+}
+
+TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
+  const std::vector<std::string> words = {
+      std::string(MILLRACE_BIN_DIR) + "/millrace-lr", "--train=" + (*data_ / "train-*"),
+      "--num_features=100000", "--epochs=100000", "--run_dir=" + folder_ / "run"};
+  const pid_t pid = Start(words, folder_ / "log");
+  while (test::ReadFile(folder_ / "log").find("machine") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(Wait(pid), 130);
+  const std::string log = test::ReadFile(folder_ / "log");
+  EXPECT_NE(log.find("--resume"), std::string::npos) << log;
+  EXPECT_FALSE(fs::is_empty(folder_ / "run/checkpoints"));
+  EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"interrupted\""), std::string::npos);
+}
+
+TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "--train is missing"},
+      {"--train=/nowhere --num_features=10", "/nowhere: cannot open"},
+      {"--train='/nowhere/*' --num_features=10", "no file matches"},
+      {Data() + "--optimizer=magic", "expected sgd, adagrad, ftrl or adam"},
+      {Data() + "--optimizer=sgd --l1=1", "l1 belongs to the optimizer ftrl"},
+      {Data() + "--batch_size=0", "batch_size: expected at least 1"},
+      {Data() + "--learning_rat=1", "did you mean --learning_rate?"},
+      {Data() + "--learning_rate=fast", "learning_rate"},
+      {Data() + "--mode=sync", "expected single"},
+      {Data() + "--early_stop=speed:3", "early_stop"},
+      {Data() + "--resume", "expected --run_dir"},
+      {Data() + "--run_dir=/proc/run", "/proc/run"},
+      {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},
+      {Data() + "--min_after_dequeue=30000", "min_after_dequeue"},
+      {Data() + "--model_in=/nowhere", "/nowhere"},
+  };
+  for (const auto& [flags, message] : cases) {
+    const ProgramRun run = RunProgram("millrace-lr", flags);
+    EXPECT_NE(run.status, 0) << flags;
+    EXPECT_NE(run.err.find(message), std::string::npos) << flags << "\n" << run.err;
+    EXPECT_EQ(run.out, "") << flags;
+  }
+}
+
+TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
+  const ProgramRun run =
+      RunProgram("millrace-lr", "--train='" + *data_ / "train-*" + "' --num_features=5000");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("train-0000"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("below num_features = 5000"), std::string::npos) << run.err;
+}
+
+TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
+  const ProgramRun again = RunProgram("millrace-lr", flags + " --seed=2");
+  EXPECT_NE(again.status, 0);
+  EXPECT_NE(again.err.find("--overwrite"), std::string::npos) << again.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
+  EXPECT_EQ(RunProgram("millrace-lr", flags + " --seed=2 --overwrite").status, 0);
+  EXPECT_NE(test::ReadFile(folder_ / "run/model/model.bin"), model);
+}
+
+TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {
+  const std::string copy = folder_ / "damaged";
+  fs::copy_file(*data_ / "train-00000-of-00004.tfrecord", copy);
+  std::string bytes = test::ReadFile(copy);
+  bytes[bytes.size() / 2] ^= 4;
+  test::WriteFile(copy, bytes);
+  const ProgramRun stopped = RunProgram("millrace-lr", "--num_features=100000 --train=" + copy);
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_NE(stopped.err.find(copy + ": offset "), std::string::npos) << stopped.err;
+  const ProgramRun skipped =
+      RunProgram("millrace-lr", "--num_features=100000 --on_corrupt=skip --train=" + copy);
+  EXPECT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_NE(skipped.out.find("skipped   1 damaged places"), std::string::npos) << skipped.out;
+}
+
+TEST_F(LrTest, EverySharedSetIsLearntWithTheDefaults) {
+  SKIP_WITHOUT_SHARED_DATA();
+  const std::string shared = MILLRACE_SHARED_DATA;
+  const std::tuple<std::string, std::string, int> sets[] = {
+      {"/libsvm/a9a", "libsvm", 5},
+      {"/libsvm/agaricus.txt.train", "libsvm", 5},
+      {"/libsvm/heart_scale", "libsvm", 60},
+      {"/libsvm/rcv1_100rows_difacto", "libsvm", 60},
+      {"/libsvm/spark_sample_libsvm_data.txt", "libsvm", 60},
+      {"/vw/rcv1_small.dat", "vw", 20},
+  };
+  for (const std::string optimizer : {"sgd", "ftrl", "adagrad"}) {
+    for (const auto& [file, format, epochs] : sets) {
+      SCOPED_TRACE(file + " " + optimizer);
+      const ProgramRun run =
+          RunProgram("millrace-lr", "--train=" + shared + file + " --test=" + shared + file +
+                                        " --format=" + format + " --optimizer=" + optimizer +
+                                        " --epochs=" + std::to_string(epochs) +
+                                        " --run_dir=" + folder_ / "run" + " --overwrite");
+      ASSERT_EQ(run.status, 0) << run.err;
+      const std::string json = test::ReadFile(folder_ / "run/metrics.jsonl");
+      const auto metric = [&](const std::string& name) {
+        const size_t at = json.find("\"" + name + "\":");
+        return at == std::string::npos ? NAN : std::stod(json.substr(at + name.size() + 3));
+      };
+      EXPECT_LT(metric("ne"), 0.95) << run.out;
+      EXPECT_GT(metric("auc"), 0.89) << run.out;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tools

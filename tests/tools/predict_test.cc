@@ -1,0 +1,215 @@
+// millrace-predict, run as a program.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/example/example_encoder.h"
+#include "io/record/record_writer.h"
+#include "io/text/criteo.h"
+#include "sparse/local_store.h"
+#include "tests/tools/run_program.h"
+#include "trainer/model_file.h"
+
+namespace millrace::tools {
+namespace {
+
+ProgramRun Predict(const std::string& arguments) {
+  return RunProgram("millrace-predict", arguments);
+}
+
+void SaveTestModel(const std::string& path, uint64_t num_features,
+                   const std::vector<std::pair<uint64_t, float>>& weights) {
+  auto store = sparse::LocalStore::Create({num_features}, {.rule = sparse::Rule::kSgd});
+  ASSERT_TRUE(store.ok());
+  for (const auto& [key, w] : weights) ASSERT_TRUE((*store)->Load(key, {&w, 1}).ok());
+  ASSERT_TRUE(SaveModel(**store, path, trainer::ModelFormat::kBinary).ok());
+}
+
+void WriteExamples(const std::string& path, const std::vector<std::vector<uint64_t>>& rows) {
+  auto writer = io::RecordWriter::Create(path, {});
+  ASSERT_TRUE(writer.ok());
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string record;
+    io::EncodeSparseExample({}, static_cast<int64_t>(r % 2), rows[r], {}, record);
+    ASSERT_TRUE(writer->Append(record).ok());
+  }
+  ASSERT_TRUE(writer->Close().ok());
+}
+
+std::vector<double> Numbers(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<double> numbers;
+  for (double number; in >> number;) numbers.push_back(number);
+  return numbers;
+}
+
+// A model of three weights; three examples with margins 0.5, -2 and -1.5.
+class PredictTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SaveTestModel(folder_ / "model", 100, {{1, .5f}, {7, -2}, {99, .25f}});
+    WriteExamples(folder_ / "a.tfrecord", {{1, 50}, {7}, {1, 7}});
+  }
+  std::string Model() const { return "--model=" + (folder_ / "model") + " "; }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(PredictTest, MarginsComeInTheOrderOfTheRecords) {
+  const ProgramRun run = Predict(Model() + "--output=margin " + (folder_ / "a.tfrecord"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "0.5\n-2\n-1.5\n");
+  EXPECT_EQ(run.err, "");
+}
+
+TEST_F(PredictTest, ManyFilesKeepTheirOrder) {
+  std::vector<std::vector<uint64_t>> ones(5000, {1}), sevens(5000, {7});
+  WriteExamples(folder_ / "z.tfrecord", ones);
+  WriteExamples(folder_ / "b.tfrecord", sevens);
+  const ProgramRun run = Predict(Model() + "--output=margin " + (folder_ / "z.tfrecord") + " '" +
+                                 (folder_ / "[ab].tfrecord'"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  std::vector<double> expected(5000, .5);
+  expected.insert(expected.end(), {.5, -2, -1.5});
+  expected.insert(expected.end(), 5000, -2);
+  EXPECT_EQ(Numbers(run.out), expected);
+}
+
+TEST_F(PredictTest, ProbabilitiesAreSigmoidsOfMargins) {
+  const ProgramRun run = Predict(Model() + (folder_ / "a.tfrecord"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  const std::vector<double> numbers = Numbers(run.out);
+  ASSERT_EQ(numbers.size(), 3u);
+  EXPECT_NEAR(numbers[0], 1 / (1 + std::exp(-.5)), 1e-9);
+  EXPECT_NEAR(numbers[1], 1 / (1 + std::exp(2.0)), 1e-9);
+  EXPECT_NEAR(numbers[2], 1 / (1 + std::exp(1.5)), 1e-9);
+}
+
+TEST_F(PredictTest, StandardInputAndAFileForTheScores) {
+  test::WriteFile(folder_ / "rows", "1 1:1 99:2\n0 8:1\n");
+  const ProgramRun run =
+      Predict(Model() + "--output=margin --format=libsvm --out=" + (folder_ / "scores") + " - <" +
+              (folder_ / "rows"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_EQ(test::ReadFile(folder_ / "scores"), "1\n0\n");
+}
+
+TEST_F(PredictTest, OpenModelsTakeAnyKey) {
+  SaveTestModel(folder_ / "open", 0, {{~uint64_t{0}, 3}});
+  WriteExamples(folder_ / "wide.tfrecord", {{~uint64_t{0}}, {123456789012345}});
+  const ProgramRun run =
+      Predict("--model=" + (folder_ / "open") + " --output=margin " + (folder_ / "wide.tfrecord"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "3\n0\n");
+}
+
+TEST_F(PredictTest, MetricsGoToStandardError) {
+  const ProgramRun run = Predict(Model() + "--metrics --out=/dev/null " + (folder_ / "a.tfrecord"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "");
+  EXPECT_NE(run.err.find("examples    3\naccuracy    0.333333\n"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("\nauc         0.000000\n"), std::string::npos) << run.err;
+}
+
+TEST_F(PredictTest, TopListsTheLargestWeights) {
+  const ProgramRun run = Predict(Model() + "--top=2");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "7\t-2\n1\t0.5\n");
+  EXPECT_EQ(run.err,
+            (folder_ / "model") + ": 3 weights, num_features = 100, sgd, 0 steps, 0 examples\n");
+  EXPECT_EQ(Predict(Model() + "--top=9").out, "7\t-2\n1\t0.5\n99\t0.25\n");
+}
+
+TEST_F(PredictTest, TopNamesTheFeaturesOfAVocabulary) {
+  io::CriteoVocabulary vocabulary;
+  io::CriteoLine line;
+  const std::string text = "1\t3" + std::string(38, '\t') + "6fcd6dcb";
+  ASSERT_TRUE(*io::SplitCriteoLine(text, line));
+  vocabulary.Count(line);
+  vocabulary.Freeze(1);
+  ASSERT_TRUE(vocabulary.Save(folder_ / "vocabulary").ok());
+  const uint64_t num_features = vocabulary.num_features();
+  SaveTestModel(folder_ / "criteo", num_features, {{1, .5f}, {num_features - 1, -2}});
+  const std::string names = " --top=5 --vocabulary=" + (folder_ / "vocabulary");
+  const ProgramRun run = Predict("--model=" + (folder_ / "criteo") + names);
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, std::to_string(num_features - 1) + "\t-2\tC26=6fcd6dcb\n1\t0.5\tI1=3\n");
+  const ProgramRun other = Predict(Model() + names);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("expected a vocabulary of num_features = 100 like the model, found"),
+            std::string::npos);
+}
+
+TEST_F(PredictTest, DamageFailsOrIsSkippedAndReported) {
+  std::string bytes = test::ReadFile(folder_ / "a.tfrecord");
+  bytes[20] = static_cast<char>(bytes[20] ^ 1);
+  test::WriteFile(folder_ / "a.tfrecord", bytes);
+  const ProgramRun failing =
+      Predict(Model() + "--out=" + (folder_ / "scores") + " " + (folder_ / "a.tfrecord"));
+  EXPECT_EQ(failing.status, 1);
+  EXPECT_NE(failing.err.find((folder_ / "a.tfrecord") + ": offset "), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "scores"));
+  const ProgramRun skipping =
+      Predict(Model() + "--output=margin --on_corrupt=skip " + (folder_ / "a.tfrecord"));
+  EXPECT_EQ(skipping.status, 0);
+  EXPECT_EQ(skipping.out, "-2\n-1.5\n");
+  EXPECT_NE(skipping.err.find("skipped 1 damaged places"), std::string::npos) << skipping.err;
+}
+
+TEST_F(PredictTest, AKeyBeyondTheModelIsAnError) {
+  WriteExamples(folder_ / "wide.tfrecord", {{100}});
+  const ProgramRun run = Predict(Model() + (folder_ / "wide.tfrecord"));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("num_features = 100, found 100"), std::string::npos) << run.err;
+}
+
+TEST_F(PredictTest, WrongCommandLinesSayWhatToWrite) {
+  const auto error = [](const std::string& arguments) {
+    const ProgramRun run = Predict(arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    return run.err;
+  };
+  EXPECT_EQ(error("x.tfrecord"), "millrace-predict: no model: write --model=FILE\n");
+  EXPECT_EQ(error(Model()),
+            "millrace-predict: no input: name files, globs in quotes, @list, or - for standard "
+            "input\n");
+  EXPECT_EQ(error(Model() + "--output=odds x"),
+            "millrace-predict: --output=odds: expected probability or margin\n");
+  EXPECT_EQ(error(Model() + "--vocabulary=v x"),
+            "millrace-predict: --vocabulary goes with --top=N\n");
+  EXPECT_EQ(error(Model() + "--top=3 x"),
+            "millrace-predict: --top lists weights and reads no input: leave out x\n");
+  EXPECT_EQ(error(Model() + "--topp=3"),
+            "millrace-predict: unknown flag --topp; did you mean --top?\n");
+  EXPECT_NE(error(Model() + "--format=vw x").find("--hash_bits"), std::string::npos);
+}
+
+TEST_F(PredictTest, AMissingOrDamagedModelIsNamed) {
+  const ProgramRun missing = Predict("--model=" + (folder_ / "none") + " x");
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_EQ(missing.err, "millrace-predict: " + (folder_ / "none") + ": no such file\n");
+  const std::string bytes = test::ReadFile(folder_ / "model");
+  test::WriteFile(folder_ / "cut", bytes.substr(0, bytes.size() - 1));
+  const ProgramRun damaged =
+      Predict("--model=" + (folder_ / "cut") + " " + (folder_ / "a.tfrecord"));
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_EQ(damaged.out, "");
+  EXPECT_NE(damaged.err.find((folder_ / "cut") + ": offset "), std::string::npos);
+}
+
+TEST_F(PredictTest, HelpHasTheFlagsAndExamples) {
+  const ProgramRun run = Predict("--help");
+  EXPECT_EQ(run.status, 0);
+  for (const char* word : {"--model=", "--top=", "--on_corrupt=", "Examples:"}) {
+    EXPECT_NE(run.out.find(word), std::string::npos) << word;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::tools

@@ -1,0 +1,213 @@
+#include "tools/lr/lr_flags.h"
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "io/queue/file_list.h"
+
+using millrace::io::InputOptions;
+using millrace::sparse::UpdateOptions;
+using millrace::trainer::TrainOptions;
+
+DEFINE_string(train, "",
+              "training files: names, globs, comma lists, @file with one pattern a line");
+DEFINE_string(test, "", "test files, likewise; without them nothing is tested");
+DEFINE_string(format, "auto", "tfrecord, libsvm, vw, criteo; auto goes by the files' endings");
+DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
+DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
+              "name of the feature with the keys");
+DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
+              "name of the feature with the values");
+DEFINE_string(weight_feature, "",
+              "name of the feature with the example's weight; empty: all weigh 1");
+DEFINE_int32(index_base, 0, "libsvm: subtracted from every index, 0 or 1");
+DEFINE_int32(hash_bits, 0, "VW and Criteo text: keys are hashes of so many bits");
+DEFINE_string(on_corrupt, "fail",
+              "what a damaged record does: fail, or skip (counted and reported)");
+
+DEFINE_uint64(num_features, 0,
+              "keys are below it; 0: an open model, any 64-bit key, in a table that grows");
+DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
+              "sgd, adagrad, ftrl or adam");
+DEFINE_double(learning_rate, UpdateOptions{}.rate,
+              "0: the optimizer's default (sgd 0.5, adagrad and ftrl 0.1, adam 0.001)");
+DEFINE_string(decay, "constant",
+              "of the rate of sgd and adam: constant, or sqrt (rate / sqrt(step))");
+DEFINE_double(l1, UpdateOptions{}.l1, "L1 strength (ftrl)");
+DEFINE_double(l2, UpdateOptions{}.l2, "L2 strength");
+DEFINE_double(ftrl_beta, UpdateOptions{}.ftrl_beta,
+              "ftrl: the larger, the smaller the first steps of a feature");
+DEFINE_string(kernel, TrainOptions{}.kernel, "auto, native, mkl or plain");
+
+DEFINE_string(mode, "single", "single: one process");
+DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples a step");
+DEFINE_uint64(test_batch_size, 1000, "examples scored at once");
+DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
+DEFINE_uint64(max_examples, TrainOptions{}.max_examples,
+              "stop after so many training examples; 0: after the epochs");
+DEFINE_uint64(eval_every, TrainOptions{}.eval_every,
+              "training examples between tests; 0: test at the end only");
+DEFINE_string(early_stop, "", "METRIC:N, such as auc:3: stop after N tests without a better value");
+DEFINE_uint64(seed, InputOptions{}.seed, "the order of the data derives from it");
+DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
+              "records that a draw chooses from; 0: the files' own order");
+DEFINE_uint64(min_after_dequeue, InputOptions{}.min_after_dequeue,
+              "the buffer is filled again when so many are left");
+DEFINE_uint64(threads, 0,
+              "threads that read and decode beside the one that trains; 0: one for each core");
+
+DEFINE_string(run_dir, "",
+              "folder for metrics, checkpoints, model and trace; empty: nothing is kept");
+DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
+DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
+DEFINE_uint64(checkpoint_every, TrainOptions{}.checkpoint_every,
+              "training examples between checkpoints; 0: only when stopped by Ctrl-C");
+DEFINE_string(model_in, "", "start from this model's weights");
+DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
+DEFINE_string(model_format, "binary", "binary, text or npy");
+DEFINE_bool(profile, false, "write a trace of every op to run_dir");
+
+namespace millrace::tools {
+namespace {
+
+using io::Result;
+using io::Status;
+
+size_t Threads() {
+  if (FLAGS_threads > 0) return FLAGS_threads;
+  return std::max<size_t>(1, std::thread::hardware_concurrency());
+}
+
+Result<InputOptions> Input(const std::string& patterns) {
+  InputOptions input;
+  ASSIGN_OR_RETURN(input.files, io::ExpandFiles(patterns));
+  if (FLAGS_format == "auto") {
+    ASSIGN_OR_RETURN(input.format, io::InputFormatOf(input.files));
+  } else {
+    ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FLAGS_format));
+  }
+  ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  input.rows = {.names = {.label = FLAGS_label_feature,
+                          .index = FLAGS_index_feature,
+                          .value = FLAGS_value_feature,
+                          .weight = FLAGS_weight_feature},
+                .num_features = FLAGS_num_features,
+                .index_base = FLAGS_index_base,
+                .hash_bits = FLAGS_hash_bits};
+  input.threads = Threads();
+  return input;
+}
+
+Result<InputOptions> TrainInput() {
+  if (FLAGS_train.empty()) return io::Invalid("--train is missing: expected the training files");
+  ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_train));
+  input.batch_size = FLAGS_batch_size;
+  input.epochs = FLAGS_epochs;
+  input.seed = FLAGS_seed;
+  input.shuffle_capacity = FLAGS_shuffle_capacity;
+  input.min_after_dequeue = FLAGS_min_after_dequeue;
+  return input;
+}
+
+Result<InputOptions> TestInput() {
+  if (FLAGS_test.empty()) return InputOptions{};
+  ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_test));
+  input.batch_size = FLAGS_test_batch_size;
+  input.shuffle_capacity = 0;
+  return input;
+}
+
+Result<UpdateOptions> Update() {
+  UpdateOptions update;
+  ASSIGN_OR_RETURN(update.rule, sparse::RuleFromName(FLAGS_optimizer));
+  ASSIGN_OR_RETURN(update.decay, sparse::DecayFromName(FLAGS_decay));
+  update.rate = FLAGS_learning_rate;
+  update.l1 = FLAGS_l1;
+  update.l2 = FLAGS_l2;
+  update.ftrl_beta = FLAGS_ftrl_beta;
+  return update;
+}
+
+Status CheckFlags() {
+  if (FLAGS_mode != "single") {
+    return io::Invalid("--mode=" + FLAGS_mode +
+                       ": expected single (this program has no servers to talk to)");
+  }
+  if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
+    return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
+  }
+  if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 63) {
+    return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 63");
+  }
+  if (FLAGS_profile && FLAGS_run_dir.empty()) {
+    return io::Invalid("--profile needs a place for the trace: expected --run_dir");
+  }
+  if (FLAGS_resume && FLAGS_overwrite)
+    return io::Invalid("--resume and --overwrite: expected one of them");
+  return {};
+}
+
+}  // namespace
+
+const CommandSpec& LrSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-lr",
+      .job = "trains and tests sparse logistic regression",
+      .groups = {{"Data",
+                  {"train", "test", "format", "num_features", "label_feature", "index_feature",
+                   "value_feature", "weight_feature", "index_base", "hash_bits", "on_corrupt"}},
+                 {"Learning",
+                  {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta", "batch_size",
+                   "kernel"}},
+                 {"Course of the run",
+                  {"mode", "epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
+                   "seed", "shuffle_capacity", "min_after_dequeue", "threads"}},
+                 {"What it leaves",
+                  {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
+                   "model_format", "profile"}}},
+      .examples = {
+          "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
+          "--run_dir=runs/1",
+          "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
+          "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume"}};
+  return spec;
+}
+
+Result<LrOptions> LrOptionsFromFlags() {
+  RETURN_IF_ERROR(CheckFlags());
+  LrOptions options;
+  ASSIGN_OR_RETURN(options.train.train, TrainInput());
+  ASSIGN_OR_RETURN(options.train.test, TestInput());
+  ASSIGN_OR_RETURN(options.train.update, Update());
+  ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
+  ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
+  options.train.shape.num_features = FLAGS_num_features;
+  options.train.kernel = FLAGS_kernel;
+  options.train.max_examples = FLAGS_max_examples;
+  options.train.eval_every = FLAGS_eval_every;
+  options.train.model_in = FLAGS_model_in;
+  options.train.checkpoint_every = FLAGS_checkpoint_every;
+  options.train.resume = FLAGS_resume;
+  options.run = {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
+  if (!FLAGS_run_dir.empty()) options.train.checkpoints = FLAGS_run_dir + "/checkpoints";
+  options.profile = FLAGS_profile;
+  options.model_out = FLAGS_model_out;
+  RETURN_IF_ERROR(options.train.Validate());
+  return options;
+}
+
+std::vector<std::pair<std::string, std::string>> LrFlagValues() {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const FlagGroup& group : LrSpec().groups) {
+    for (const std::string& name : group.flags) {
+      std::string value;
+      google::GetCommandLineOption(name.c_str(), &value);
+      values.emplace_back(name, value);
+    }
+  }
+  return values;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,32 @@
+// The command line of millrace-lr, as options.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "io/base/status.h"
+#include "tools/common/flags.h"
+#include "trainer/model_file.h"
+#include "trainer/run_folder.h"
+#include "trainer/sparse_trainer.h"
+
+namespace millrace::tools {
+
+const CommandSpec& LrSpec();
+
+struct LrOptions {
+  trainer::TrainOptions train;
+  trainer::RunFolderOptions run;  // an empty path: nothing is kept
+  bool profile = false;
+  std::string model_out;  // empty: the run folder's model/
+  trainer::ModelFormat model_format = trainer::ModelFormat::kBinary;
+};
+
+// Files are looked up and every flag is checked.
+io::Result<LrOptions> LrOptionsFromFlags();
+
+// Names and values of all flags, for run.json.
+std::vector<std::pair<std::string, std::string>> LrFlagValues();
+
+}  // namespace millrace::tools

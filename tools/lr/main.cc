@@ -1,0 +1,224 @@
+// millrace-lr: trains and tests sparse logistic regression.
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "profiler/trace.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/progress.h"
+#include "tools/lr/lr_flags.h"
+#include "trainer/host_info.h"
+#include "trainer/metrics_log.h"
+
+namespace millrace::tools {
+namespace {
+
+using io::Result;
+using io::Status;
+using trainer::MetricsRow;
+using trainer::TrainSummary;
+
+constexpr char kProgram[] = "millrace-lr";
+constexpr int kExitInterrupted = 130;
+
+double SteadyNow() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+double WallNow() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// One run of the program: what is kept in the run folder, and what is printed.
+class Run {
+ public:
+  explicit Run(LrOptions options) : options_(std::move(options)) {}
+
+  Result<int> Go() {
+    if (!options_.run.path.empty()) {
+      ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
+      folder_.emplace(std::move(folder));
+    }
+    const double begin_s = SteadyNow();
+    ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
+    RETURN_IF_ERROR(BeginFolder());
+    PrintHead(SteadyNow() - begin_s);
+    if (options_.profile) profiler::StartTracing();
+    const Result<TrainSummary> summary = Train();
+    Status status = summary.status();
+    if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel(*summary);
+    if (options_.profile && status.ok()) status = SaveTrace();
+    RETURN_IF_ERROR(EndFolder(status, summary));
+    RETURN_IF_ERROR(status);
+    PrintEnd(*summary);
+    return summary->end == TrainSummary::End::kStopped ? kExitInterrupted : 0;
+  }
+
+ private:
+  trainer::TrainObserver Observer() {
+    trainer::TrainObserver observer;
+    observer.on_test = [this](const MetricsRow& row) { return OnTest(row); };
+    observer.before_checkpoint = [this] { return log_ ? log_->Sync() : Status(); };
+    observer.on_note = [](const std::string& note) {
+      std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
+    };
+    observer.on_progress = [this](uint64_t examples, double) { OnProgress(examples); };
+    observer.should_stop = Interrupted;
+    observer.now_s = SteadyNow;
+    return observer;
+  }
+
+  Status BeginFolder() {
+    if (!folder_) return {};
+    trainer::RunInfo info;
+    info.program = kProgram;
+    info.version = MILLRACE_VERSION;
+    info.flags = LrFlagValues();
+    info.seed = options_.train.train.seed;
+    info.host = trainer::DescribeHost();
+    info.pid = ::getpid();
+    info.start_time_s = WallNow();
+    info.resumed_step = trainer_->resumed_step();
+    RETURN_IF_ERROR(folder_->Begin(info));
+    ASSIGN_OR_RETURN(auto log,
+                     trainer::MetricsLog::Open({.run_dir = folder_->path(),
+                                                .host = info.host.name,
+                                                .wall_time_s = WallNow(),
+                                                .resume_step = trainer_->resumed_step()}));
+    log_.emplace(std::move(log));
+    return {};
+  }
+
+  void PrintHead(double seconds) const {
+    const trainer::TrainOptions& o = options_.train;
+    std::printf("model     %s, %s, rate %g\n",
+                o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
+                                         : "open (any 64-bit key)",
+                sparse::RuleName(o.update.rule), o.update.Rate());
+    std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
+                o.train.files.size(), o.test.files.size(), o.train.batch_size,
+                static_cast<unsigned long long>(o.train.seed));
+    std::printf("machine   kernels %s (%s), 1 training thread, %zu input threads; ready in %s\n",
+                sparse::KernelName(trainer_->kernels().kind), trainer_->kernels().instructions,
+                o.train.threads, DurationText(seconds).c_str());
+    if (trainer_->resumed_step()) {
+      std::printf("resumed   from the checkpoint of step %s\n",
+                  WithCommas(*trainer_->resumed_step()).c_str());
+    }
+    if (!o.test.files.empty()) std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());
+    std::fflush(stdout);
+  }
+
+  Result<TrainSummary> Train() {
+    progress_.emplace(ProgressOptions{
+        .work = "training", .unit = "examples", .total = options_.train.max_examples});
+    Result<TrainSummary> summary = trainer_->Run();
+    progress_.reset();
+    return summary;
+  }
+
+  void OnProgress(uint64_t examples) {
+    if (examples > shown_) progress_->Add(examples - shown_);
+    shown_ = examples;
+  }
+
+  Status OnTest(const MetricsRow& row) {
+    std::printf("%s\n", trainer::FormatConsoleLine(row).c_str());
+    std::fflush(stdout);
+    return log_ ? log_->Append(row, WallNow()) : Status();
+  }
+
+  std::string ModelPath() const {
+    if (!options_.model_out.empty()) return options_.model_out;
+    if (!folder_) return "";
+    switch (options_.model_format) {
+      case trainer::ModelFormat::kBinary:
+        return folder_->model() + "/model.bin";
+      case trainer::ModelFormat::kText:
+        return folder_->model() + "/model.txt";
+      case trainer::ModelFormat::kNpy:
+        return folder_->model() + "/model.npy";
+    }
+    return "";
+  }
+
+  Status SaveModel(const TrainSummary& summary) {
+    if (ModelPath().empty()) return {};
+    return trainer::SaveModel(trainer_->store(), ModelPath(), options_.model_format,
+                              summary.examples);
+  }
+
+  Status SaveTrace() const {
+    profiler::StopTracing();
+    const std::string error =
+        profiler::WriteTrace(folder_->path() + "/trace-worker-0.json", kProgram);
+    return error.empty() ? Status() : Status(io::Code::kIo, error);
+  }
+
+  Status EndFolder(const Status& status, const Result<TrainSummary>& summary) {
+    if (!folder_) return {};
+    trainer::RunEnd end;
+    end.end_time_s = WallNow();
+    end.message = status.message();
+    end.status = trainer::RunStatus::kFailed;
+    if (status.ok()) {
+      const bool stopped = summary->end == TrainSummary::End::kStopped;
+      end.status = stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
+      if (summary->last_test) end.metrics = trainer::NamedValues(summary->last_test->test);
+    }
+    return folder_->Finish(end);
+  }
+
+  void PrintEnd(const TrainSummary& s) const {
+    const double rate = static_cast<double>(s.examples_here) / std::max(s.seconds, 1e-9);
+    std::printf("\ntrained   %s examples in %s steps, progressive loss %.5f\n",
+                WithCommas(s.examples).c_str(), WithCommas(s.steps).c_str(), s.mean_loss);
+    std::printf("time      %s, %s examples/s with tests; waited %s for input\n",
+                DurationText(s.seconds).c_str(),
+                WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(),
+                DurationText(s.input.caller_wait_seconds).c_str());
+    if (s.loss.events > 0) {
+      std::printf("skipped   %s damaged places, %s; the first: %s\n",
+                  WithCommas(s.loss.events).c_str(), BytesText(s.loss.bytes).c_str(),
+                  s.loss.first.c_str());
+    }
+    if (s.end == TrainSummary::End::kEarlyStop)
+      std::printf("stopped   early, as --early_stop says\n");
+    if (s.end == TrainSummary::End::kStopped) {
+      std::printf("stopped   by a signal%s\n", folder_ ? "; go on with the same flags and --resume"
+                                                       : "; nothing was kept (no --run_dir)");
+    } else if (!ModelPath().empty()) {
+      std::printf("model     %s\n", ModelPath().c_str());
+    }
+    if (folder_) std::printf("run       %s\n", folder_->path().c_str());
+  }
+
+  LrOptions options_;
+  std::optional<trainer::RunFolder> folder_;
+  std::optional<trainer::MetricsLog> log_;
+  std::unique_ptr<trainer::SparseTrainer> trainer_;
+  std::optional<Progress> progress_;
+  uint64_t shown_ = 0;
+};
+
+int Main(const std::vector<std::string>& words) {
+  const Result<ParsedLine> line = ParseLine(LrSpec(), {}, words);
+  if (!line.ok()) return Fail(kProgram, line.status());
+  if (line->action == ParsedLine::Action::kHelp)
+    return std::fputs(HelpText(LrSpec()).c_str(), stdout) < 0;
+  if (line->action == ParsedLine::Action::kVersion)
+    return std::fputs(VersionText(kProgram).c_str(), stdout) < 0;
+  const Result<LrOptions> options = LrOptionsFromFlags();
+  if (!options.ok()) return Fail(kProgram, options.status());
+  CatchInterrupts();
+  const Result<int> code = Run(*options).Go();
+  return code.ok() ? *code : Fail(kProgram, code.status());
+}
+
+}  // namespace
+}  // namespace millrace::tools
+
+int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }

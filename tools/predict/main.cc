@@ -1,0 +1,79 @@
+// millrace-predict: scores records with a saved model.
+
+#include <csignal>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tools/common/flags.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/progress.h"
+#include "tools/predict/predict_flags.h"
+#include "trainer/model_file.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr char kProgram[] = "millrace-predict";
+
+int Print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
+  std::fprintf(stderr, "%s: %s weights, %s, %s, %s steps, %s examples\n", path.c_str(),
+               WithCommas(info.weights).c_str(), trainer::ShapeText(info.num_features).c_str(),
+               info.rule.c_str(), WithCommas(info.steps).c_str(),
+               WithCommas(info.examples).c_str());
+}
+
+void PrintMetrics(const trainer::BinaryMetrics& metrics) {
+  std::fprintf(stderr, "examples    %s\n", WithCommas(metrics.examples).c_str());
+  for (const trainer::NamedValue& metric : trainer::NamedValues(metrics)) {
+    std::fprintf(stderr, "%-11s %.6f\n", std::string(metric.name).c_str(), metric.value);
+  }
+  if (metrics.nan_margins > 0) {
+    std::fprintf(stderr, "%s: %s examples have no finite score and are in no figure\n", kProgram,
+                 WithCommas(metrics.nan_margins).c_str());
+  }
+}
+
+io::Status RunScore(const trainer::Model& model, const Args& args) {
+  ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
+  ASSIGN_OR_RETURN(const ScoreSummary summary, Score(model, options));
+  if (summary.loss.events > 0) {
+    std::fprintf(stderr, "%s: skipped %s damaged places (%s): no lines for them\n", kProgram,
+                 WithCommas(summary.loss.events).c_str(), BytesText(summary.loss.bytes).c_str());
+  }
+  if (options.metrics) PrintMetrics(summary.metrics);
+  return {};
+}
+
+io::Status Run(const Args& args) {
+  RETURN_IF_ERROR(CheckFlags(args));
+  const std::string path = ModelPathFromFlags();
+  ASSIGN_OR_RETURN(const trainer::Model model, trainer::LoadModel(path));
+  if (!TopIsAskedFor()) return RunScore(model, args);
+  PrintModel(path, model.info());
+  return WriteTopWeights(model, TopOptionsFromFlags());
+}
+
+int Main(const std::vector<std::string>& words) {
+  const io::Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
+  if (!line.ok()) return Fail(kProgram, line.status());
+  if (line->action == ParsedLine::Action::kHelp) return Print(HelpText(PredictSpec()));
+  if (line->action == ParsedLine::Action::kVersion) return Print(VersionText(kProgram));
+  CatchInterrupts();
+  const io::Status status = Run(line->args);
+  return status.ok() ? 0 : Fail(kProgram, status);
+}
+
+}  // namespace
+}  // namespace millrace::tools
+
+int main(int argc, char** argv) {
+  // A reader that has seen enough ("| head") ends us without a word.
+  std::signal(SIGPIPE, SIG_DFL);
+  return millrace::tools::Main({argv + 1, argv + argc});
+}

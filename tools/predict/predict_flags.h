@@ -1,0 +1,25 @@
+// The command line of millrace-predict.
+#pragma once
+
+#include <string>
+
+#include "io/base/status.h"
+#include "tools/common/flags.h"
+#include "tools/predict/score.h"
+#include "tools/predict/top_weights.h"
+#include "trainer/model_info.h"
+
+namespace millrace::tools {
+
+const CommandSpec& PredictSpec();
+
+// The flags that contradict each other or cannot be, before any work.
+io::Status CheckFlags(const Args& args);
+
+std::string ModelPathFromFlags();
+bool TopIsAskedFor();
+TopOptions TopOptionsFromFlags();
+// What is read has the keys of the model of `info`.
+io::Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::ModelInfo& info);
+
+}  // namespace millrace::tools

@@ -1,0 +1,35 @@
+// Scores examples with a model: a number a line, in the order of the files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "io/queue/input_queue.h"
+#include "io/record/block_reader.h"
+#include "trainer/binary_metrics.h"
+#include "trainer/model.h"
+
+namespace millrace::tools {
+
+enum class ScoreKind { kProbability, kMargin };
+// Accepts "probability", "margin".
+io::Result<ScoreKind> ScoreKindFromName(std::string_view name);
+
+struct ScoreOptions {
+  io::InputOptions input;
+  ScoreKind kind = ScoreKind::kProbability;
+  std::string out = "-";  // - is standard output; a file appears whole or not at all
+  bool metrics = false;
+};
+
+struct ScoreSummary {
+  uint64_t rows = 0;
+  io::Loss loss;                   // damaged records that were skipped: they have no line
+  trainer::BinaryMetrics metrics;  // if asked for
+};
+
+io::Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
+
+}  // namespace millrace::tools

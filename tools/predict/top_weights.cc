@@ -1,0 +1,75 @@
+#include "tools/predict/top_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "io/text/criteo_names.h"
+#include "trainer/output_buffer.h"
+#include "trainer/state_fields.h"
+
+namespace millrace::tools {
+namespace {
+
+using io::Result;
+using io::Status;
+using Names = std::unordered_map<uint64_t, std::string>;
+
+struct Weight {
+  uint64_t key;
+  float w;
+};
+
+// Equal magnitudes in the order of keys.
+bool IsLarger(const Weight& a, const Weight& b) {
+  const float x = std::abs(a.w), y = std::abs(b.w);
+  return x != y ? x > y : a.key < b.key;
+}
+
+// A heap whose top is the smallest of the largest so far.
+std::vector<Weight> Largest(const trainer::Model& model, size_t count) {
+  std::vector<Weight> heap;
+  model.ForEach([&](uint64_t key, float w) {
+    const Weight weight = {key, w};
+    if (heap.size() == count && !IsLarger(weight, heap.front())) return;
+    if (heap.size() == count) {
+      std::pop_heap(heap.begin(), heap.end(), IsLarger);
+      heap.pop_back();
+    }
+    heap.push_back(weight);
+    std::push_heap(heap.begin(), heap.end(), IsLarger);
+  });
+  std::sort_heap(heap.begin(), heap.end(), IsLarger);
+  return heap;
+}
+
+Result<Names> NamesOf(const std::vector<Weight>& weights, const trainer::Model& model,
+                      const std::string& vocabulary) {
+  Names names;
+  if (vocabulary.empty()) return names;
+  for (const Weight& weight : weights) names[weight.key] = "";
+  ASSIGN_OR_RETURN(const uint64_t num_features, io::FillCriteoNames(vocabulary, names));
+  if (num_features == model.info().num_features) return names;
+  return io::Invalid(vocabulary + ": expected a vocabulary of " +
+                     trainer::ShapeText(model.info().num_features) + " like the model, found " +
+                     trainer::ShapeText(num_features));
+}
+
+}  // namespace
+
+Status WriteTopWeights(const trainer::Model& model, const TopOptions& options) {
+  const std::vector<Weight> weights = Largest(model, options.count);
+  ASSIGN_OR_RETURN(const Names names, NamesOf(weights, model, options.vocabulary));
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(options.out));
+  trainer::OutputBuffer out(std::move(file));
+  for (const Weight& weight : weights) {
+    out.Append(std::to_string(weight.key) + '\t' + trainer::NumberText(weight.w));
+    if (!names.empty()) out.Append('\t' + names.at(weight.key));
+    out.Append("\n");
+  }
+  return out.Finish();
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,22 @@
+// The largest weights of a model, with the names of their features.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "io/base/status.h"
+#include "trainer/model.h"
+
+namespace millrace::tools {
+
+struct TopOptions {
+  size_t count = 10;
+  std::string vocabulary = {};  // a Criteo vocabulary file; empty: no names
+  std::string out = "-";
+};
+
+// Writes lines of key, weight and name (if there is a vocabulary), tab-separated, those largest in
+// magnitude first. A vocabulary of another num_features is an error.
+io::Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
+
+}  // namespace millrace::tools

@@ -26,8 +26,9 @@ template <typename Slot, typename Params, Params (*ParamsAt)(const UpdateOptions
           typename Table>
 class TableStore final : public LocalStore {
  public:
-  TableStore(const ModelShape& shape, const UpdateOptions& options, Table table)
-      : LocalStore(shape, options), table_(std::move(table)) {}
+  template <typename... TableArgs>
+  TableStore(const ModelShape& shape, const UpdateOptions& options, TableArgs... args)
+      : LocalStore(shape, options), table_(args...) {}
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
     TRACE_SCOPE("pull", static_cast<int64_t>(keys.size()));
@@ -110,11 +111,11 @@ template <typename Slot, typename Params, Params (*ParamsAt)(const UpdateOptions
 std::unique_ptr<LocalStore> Make(const ModelShape& shape, const UpdateOptions& options) {
   if (shape.num_features == 0) {
     using Open = TableStore<Slot, Params, ParamsAt, OpenTable<Slot>>;
-    return std::make_unique<Open>(shape, options, OpenTable<Slot>());
+    return std::make_unique<Open>(shape, options);
   }
   using Table = IndexedTable<IndexedSlot<Slot>>;
   using Indexed = TableStore<Slot, Params, ParamsAt, Table>;
-  return std::make_unique<Indexed>(shape, options, Table(shape.num_features));
+  return std::make_unique<Indexed>(shape, options, shape.num_features);
 }
 
 std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions& options) {

@@ -103,7 +103,7 @@ AdaGradParams AdaGradParamsAt(const UpdateOptions& o, uint64_t t) {
 }
 
 FtrlParams FtrlParamsAt(const UpdateOptions& o, uint64_t t) {
-  return {RateAt(o, t), static_cast<float>(o.ftrl_beta), static_cast<float>(o.l1),
+  return {1 / RateAt(o, t), static_cast<float>(o.ftrl_beta), static_cast<float>(o.l1),
           static_cast<float>(o.l2)};
 }
 

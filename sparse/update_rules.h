@@ -42,7 +42,7 @@ struct FtrlSlot {
   float w, z, n;
 };
 struct FtrlParams {
-  float rate;
+  float inverse_rate;  // 1 / rate: a product where the formula divides
   float beta;
   float l1;
   float l2;
@@ -51,10 +51,11 @@ inline void Step(const FtrlParams& p, float g, FtrlSlot& slot) {
   const float root = std::sqrt(slot.n);
   slot.n += g * g;
   const float new_root = std::sqrt(slot.n);
-  slot.z += g - (new_root - root) / p.rate * slot.w;
+  slot.z += g - (new_root - root) * p.inverse_rate * slot.w;
   const float excess = std::abs(slot.z) - p.l1;
-  slot.w =
-      excess <= 0 ? 0.0f : -std::copysign(excess, slot.z) / ((p.beta + new_root) / p.rate + p.l2);
+  slot.w = excess <= 0
+               ? 0.0f
+               : -std::copysign(excess, slot.z) / ((p.beta + new_root) * p.inverse_rate + p.l2);
 }
 
 // Kingma and Ba 2015, lazy: the moments of a feature decay only in the steps that touch it.

@@ -21,7 +21,7 @@ constexpr size_t kMaxSlotFloats = 3;
 //   z = -w (beta / rate + l2) - sign(w) l1
 // All other rules keep w itself, with the rest of the slot zero.
 float FtrlZ(const sparse::FtrlParams& p, float w) {
-  return -w * (p.beta / p.rate + p.l2) - std::copysign(p.l1, w);
+  return -w * (p.beta * p.inverse_rate + p.l2) - std::copysign(p.l1, w);
 }
 
 std::array<float, kMaxSlotFloats> SlotFor(const sparse::UpdateOptions& options, float w) {

@@ -45,7 +45,8 @@ TEST(Ftrl, EqualsItsFormulaInDouble) {
   double z = 0, n = 0, w = 0;
   const double rate = 0.1, beta = 1, l1 = 0.5, l2 = 0.2;
   for (const double g : Gradients()) {
-    Step(FtrlParams{.rate = 0.1f, .beta = 1, .l1 = 0.5f, .l2 = 0.2f}, static_cast<float>(g), slot);
+    Step(FtrlParams{.inverse_rate = 10.0f, .beta = 1, .l1 = 0.5f, .l2 = 0.2f},
+         static_cast<float>(g), slot);
     const double sigma = (std::sqrt(n + g * g) - std::sqrt(n)) / rate;
     z += g - sigma * w;
     n += g * g;
@@ -57,7 +58,8 @@ TEST(Ftrl, EqualsItsFormulaInDouble) {
 TEST(Ftrl, L1KeepsWeakFeaturesAtExactlyZero) {
   FtrlSlot slot{};
   for (int i = 0; i < 10; ++i) {
-    Step(FtrlParams{.rate = 0.1f, .beta = 1, .l1 = 1, .l2 = 0}, i % 2 == 0 ? 0.3f : -0.25f, slot);
+    Step(FtrlParams{.inverse_rate = 10.0f, .beta = 1, .l1 = 1, .l2 = 0}, i % 2 == 0 ? 0.3f : -0.25f,
+         slot);
     EXPECT_EQ(slot.w, 0);
   }
 }

@@ -115,8 +115,8 @@ std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
 }
 
 std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
-                                               const sparse::Kernels& kernels) {
-  if (store.direct()) return std::make_unique<DirectLearner>(store, kernels);
+                                               const sparse::Kernels& kernels, bool may_be_direct) {
+  if (may_be_direct && store.direct()) return std::make_unique<DirectLearner>(store, kernels);
   return MakeStoreLearner(store, kernels, GradientScaleOf(store.options().rule));
 }
 

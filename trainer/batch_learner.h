@@ -33,9 +33,10 @@ GradientScale GradientScaleOf(sparse::Rule rule);
 std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
                                                const sparse::Kernels& kernels, GradientScale scale);
 
-// The fastest for a model in this process: straight on its slots where the store can (then batches
-// are not compacted), through pull and push otherwise.
+// For a model in this process. With `may_be_direct`, straight on its slots where the store can
+// (batches are then not compacted, and of the kernels only the loss is used); through pull, kernels
+// and push otherwise.
 std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
-                                               const sparse::Kernels& kernels);
+                                               const sparse::Kernels& kernels, bool may_be_direct);
 
 }  // namespace millrace::trainer

@@ -86,7 +86,7 @@ Status SparseTrainer::Prepare() {
   } else if (!options_.model_in.empty()) {
     RETURN_IF_ERROR(WarmStart(options_.model_in, *store_));
   }
-  learner_ = MakeLocalLearner(*store_, *kernels_);
+  learner_ = MakeLocalLearner(*store_, *kernels_, options_.kernel == "auto");
   options_.train.compact = options_.test.compact = learner_->wants_compact_batches();
   options_.train.start = state_.position;
   ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));

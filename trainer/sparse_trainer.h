@@ -26,6 +26,7 @@ struct TrainOptions {
   io::InputOptions test = {};  // without files: no tests
   sparse::ModelShape shape = {};
   sparse::UpdateOptions update = {};
+  // "auto": the fastest way. "native", "mkl", "plain": the compacted way with those kernels.
   std::string kernel = "auto";
   uint64_t max_examples = 0;  // 0: all epochs
   uint64_t eval_every = 0;    // training examples between tests; 0: at the end only
@@ -80,6 +81,7 @@ class SparseTrainer {
 
   const sparse::LocalStore& store() const { return *store_; }
   const sparse::Kernels& kernels() const { return *kernels_; }
+  bool direct() const { return !learner_->wants_compact_batches(); }
 
  private:
   io::Status Prepare();

@@ -120,6 +120,18 @@ TEST_F(SparseTrainerTest, OneSeedGivesTheSameModelWithAnyNumberOfThreads) {
   }
 }
 
+TEST_F(SparseTrainerTest, EveryKernelLearnsTheSame) {
+  options_.update.rule = sparse::Rule::kAdaGrad;
+  Train(options_);
+  const double expected = rows_.back().test.logloss;
+  for (const std::string kernel : {"native", "mkl", "plain"}) {
+    if (!sparse::KernelsByName(kernel).ok()) continue;
+    options_.kernel = kernel;
+    Train(options_);
+    EXPECT_NEAR(rows_.back().test.logloss, expected, 1e-5) << kernel;
+  }
+}
+
 TEST_F(SparseTrainerTest, OpenAndIndexedModelsLearnTheSame) {
   options_.update.rule = sparse::Rule::kFtrl;
   Train(options_);

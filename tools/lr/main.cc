@@ -101,9 +101,9 @@ class Run {
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,
                 static_cast<unsigned long long>(o.train.seed));
-    std::printf("machine   kernels %s (%s), 1 training thread, %zu input threads; ready in %s\n",
-                sparse::KernelName(trainer_->kernels().kind), trainer_->kernels().instructions,
-                o.train.threads, DurationText(seconds).c_str());
+    std::printf("machine   %s (%s), 1 training thread, %zu input threads; ready in %s\n",
+                trainer_->direct() ? "steps on the weights themselves" : "compacted batches",
+                trainer_->kernels().instructions, o.train.threads, DurationText(seconds).c_str());
     if (trainer_->resumed_step()) {
       std::printf("resumed   from the checkpoint of step %s\n",
                   WithCommas(*trainer_->resumed_step()).c_str());

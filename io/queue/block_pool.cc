@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "io/queue/cached_row.h"
+
 namespace millrace::io {
 namespace {
 // A free block keeps at most this much memory: one giant record must not be paid for ever after.
@@ -24,6 +26,7 @@ void BlockPool::GiveBack(PooledBlock& block) {
   block.block.bytes.clear();
   block.block.records.clear();
   block.origins.clear();
+  block.cached.reset();
   block.live = block.total = 0;
   if (block.block.bytes.capacity() > kMaxFreeBytes) block.block.bytes = RawBuffer();
   free_.push_back(block.number);
@@ -31,6 +34,7 @@ void BlockPool::GiveBack(PooledBlock& block) {
 
 RecordOrigin BlockPool::Origin(const RecordRef& ref) const {
   const PooledBlock& block = at(ref.block);
+  if (block.cached) return {block.path, CachedRecordOffset({ref.data, ref.size})};
   const std::vector<RecordSpan>& records = block.block.records;
   const auto begin = static_cast<uint32_t>(ref.data - block.block.bytes.data());
   const auto found =

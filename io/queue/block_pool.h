@@ -25,6 +25,8 @@ struct RecordOrigin {
 
 struct PooledBlock {
   Block block;
+  // Set where the records are cached rows; `block` is then empty. Shared with the cache.
+  std::shared_ptr<const Block> cached;
   const std::string* path = nullptr;  // of the file it came from
   std::vector<RecordOrigin>
       origins;  // a record each, where the block was gathered from several others
@@ -32,6 +34,8 @@ struct PooledBlock {
   uint32_t number = 0;
   uint32_t live = 0;   // records not yet released
   uint32_t total = 0;  // records at the beginning
+
+  const Block& content() const { return cached ? *cached : block; }
 };
 
 // Not thread-safe: the owner's mutex guards it.

@@ -10,7 +10,10 @@
 namespace millrace::io {
 
 BlockStream::BlockStream(StreamOptions options, BlockPool& pool)
-    : options_(std::move(options)), pool_(pool), epoch_(options_.first_epoch) {
+    : options_(std::move(options)),
+      pool_(pool),
+      epoch_(options_.first_epoch),
+      cache_(options_.files.size(), options_.cache_bytes) {
   lanes_.resize(std::clamp<size_t>(options_.lanes, 1, std::max<size_t>(options_.files.size(), 1)));
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     lanes_[lane].read_epoch = options_.first_epoch;
@@ -38,6 +41,15 @@ void BlockStream::StartLaneEpoch(size_t lane) {
   l.files.clear();
   for (size_t i = lane; i < order.size(); i += lanes_.size()) l.files.push_back(order[i]);
   std::reverse(l.files.begin(), l.files.end());
+  StartFile(l);
+}
+
+// The lane's next file comes from the cache if it is there, and goes to the cache if nobody else is
+// about to put it there.
+void BlockStream::StartFile(Lane& lane) {
+  lane.cached = cache_.Find(lane.files.back());
+  lane.next_cached = 0;
+  lane.fills_cache = !lane.cached && cache_.Begin(lane.files.back());
 }
 
 bool BlockStream::TakeLane(Reading& reading) {
@@ -50,13 +62,16 @@ bool BlockStream::TakeLane(Reading& reading) {
     reading = {};
     reading.lane = lane;
     reading.block = &pool_.Take();
+    if (l.cached && l.next_cached < l.cached->size()) reading.cached = (*l.cached)[l.next_cached++];
+    reading.file_ended = l.cached && !reading.cached;
     return true;
   }
   return false;
 }
 
-void BlockStream::Read(Reading& reading) {
+void BlockStream::Read(Reading& reading, const std::function<void(Block&)>& to_cached_rows) {
   Lane& lane = lanes_[reading.lane];
+  if (lane.cached) return;
   if (!lane.reader) {
     auto opened = BlockReader::Open(options_.files[lane.files.back()], options_.blocks);
     reading.error = opened.status();
@@ -75,6 +90,8 @@ void BlockStream::Read(Reading& reading) {
   block.framing = options_.blocks.framing;
   if (block.framing == Framing::kLines) DropBlankLines(block.block);
   KeepShard(lane, block.block);
+  reading.bytes = block.block.bytes.size();
+  if (options_.cache_bytes > 0) to_cached_rows(block.block);
 }
 
 void BlockStream::DropBlankLines(Block& block) {
@@ -95,28 +112,48 @@ void BlockStream::KeepShard(Lane& lane, Block& block) const {
 void BlockStream::Finish(Reading& reading) {
   Lane& lane = lanes_[reading.lane];
   lane.busy = false;
-  bytes_read_ += reading.block->block.bytes.size();
-  if (reading.got_block && !reading.block->block.records.empty()) {
-    reading.block->live = reading.block->total =
-        static_cast<uint32_t>(reading.block->block.records.size());
-    pool_.CountHeld(*reading.block);
-    lane.items.push_back({reading.block, {}});
+  bytes_read_ += reading.bytes;
+  PooledBlock& block = *reading.block;
+  if (reading.cached) {
+    block.cached = std::move(reading.cached);
+    block.path = &options_.files[lane.files.back()];
+  } else if (reading.got_block && options_.cache_bytes > 0) {
+    KeepBlock(lane, block);
+  }
+  if (!block.content().records.empty()) {
+    block.live = block.total = static_cast<uint32_t>(block.content().records.size());
+    pool_.CountHeld(block);
+    lane.items.push_back({&block, {}});
     return;
   }
-  pool_.GiveBack(*reading.block);
+  pool_.GiveBack(block);
   if (!reading.error.ok()) {
+    if (lane.fills_cache) cache_.Abandon(lane.files.back());
     lane.items.push_back({nullptr, reading.error});
     lane.done = true;
     return;
   }
   if (!reading.file_ended) return;
   loss_.Merge(reading.loss);
+  EndFile(reading.lane);
+}
+
+// A block of cached rows, in the cache or, where that has no room, for this once.
+void BlockStream::KeepBlock(Lane& lane, PooledBlock& block) {
+  block.cached = std::make_shared<const Block>(std::move(block.block));
+  block.block = Block();
+  if (lane.fills_cache) lane.fills_cache = cache_.Add(lane.files.back(), block.cached);
+}
+
+void BlockStream::EndFile(size_t lane_number) {
+  Lane& lane = lanes_[lane_number];
+  if (lane.fills_cache) cache_.End(lane.files.back());
   lane.reader.reset();
   lane.files.pop_back();
-  if (!lane.files.empty()) return;
+  if (!lane.files.empty()) return StartFile(lane);
   lane.items.push_back({nullptr, {}});
   ++lane.read_epoch;
-  StartLaneEpoch(reading.lane);
+  StartLaneEpoch(lane_number);
 }
 
 BlockStream::Next BlockStream::Take(PooledBlock*& block) {

@@ -8,11 +8,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "io/queue/block_pool.h"
+#include "io/queue/row_cache.h"
 #include "io/record/block_reader.h"
 
 namespace millrace::io {
@@ -29,6 +31,9 @@ struct StreamOptions {
   // Of every num_shards records of a file, keeps the one numbered shard.
   uint64_t shard = 0;
   uint64_t num_shards = 1;
+  // Bytes of decoded rows to keep for later epochs; 0: none, and records come as they are in the
+  // files. Otherwise all blocks hold cached rows.
+  uint64_t cache_bytes = 0;
 };
 
 // All members except Read are called under the owner's mutex; Read without it, by one thread a
@@ -41,17 +46,20 @@ class BlockStream {
   struct Reading {
     size_t lane = 0;
     PooledBlock* block = nullptr;
+    std::shared_ptr<const Block> cached;  // from the cache: nothing to read
     bool got_block = false;
     bool file_ended = false;
-    Loss loss;  // of the file that ended
+    uint64_t bytes = 0;  // of the file, decompressed
+    Loss loss;           // of the file that ended
     Status error;
   };
 
   // A lane that has room and that nobody reads, or nothing. The caller must Read and then Finish
   // it.
   bool TakeLane(Reading& reading);
-  // Reads the next block of the lane's current file.
-  void Read(Reading& reading);
+  // Reads the next block of the lane's current file. `to_cached_rows` is called on it if there is
+  // to be a cache.
+  void Read(Reading& reading, const std::function<void(Block&)>& to_cached_rows);
   // Puts the reading into its place in the sequence.
   void Finish(Reading& reading);
 
@@ -64,6 +72,7 @@ class BlockStream {
   const Loss& loss() const { return loss_; }
   uint64_t epoch() const { return epoch_; }  // of the next element
   uint64_t bytes_read() const { return bytes_read_; }
+  uint64_t bytes_cached() const { return cache_.bytes(); }
 
  private:
   struct Item {
@@ -75,7 +84,10 @@ class BlockStream {
     std::unique_ptr<BlockReader> reader;
     std::vector<size_t> files;  // of read_epoch, those still to be opened, last first
     uint64_t read_epoch = 0;
-    uint64_t ordinal = 0;  // of the next record in the file
+    uint64_t ordinal = 0;                      // of the next record in the file
+    bool fills_cache = false;                  // the file's blocks go to the cache as well
+    const RowCache::Blocks* cached = nullptr;  // the file's blocks, if they are in the cache
+    size_t next_cached = 0;
     bool busy = false;
     bool done = false;         // nothing more to read
     bool epoch_taken = false;  // its part of epoch_ has been taken
@@ -83,6 +95,9 @@ class BlockStream {
 
   std::vector<size_t> FileOrder(uint64_t epoch) const;
   void StartLaneEpoch(size_t lane);
+  void StartFile(Lane& lane);
+  void KeepBlock(Lane& lane, PooledBlock& block);
+  void EndFile(size_t lane);
   void KeepShard(Lane& lane, Block& block) const;
   static void DropBlankLines(Block& block);
 
@@ -94,6 +109,7 @@ class BlockStream {
   Status error_;
   Loss loss_;
   uint64_t bytes_read_ = 0;
+  RowCache cache_;
 };
 
 }  // namespace millrace::io

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/random.h"
+#include "io/queue/cached_row.h"
 #include "io/queue/key_compactor.h"
 #include "io/queue/streams.h"
 #include "profiler/trace.h"
@@ -69,9 +70,15 @@ struct InputQueue::Worker {
   explicit Worker(const InputOptions& options)
       : decoder(MakeRowDecoder(options.format, options.rows)),
         compactor(options.compact ? std::make_unique<KeyCompactor>(options.rows.num_features)
-                                  : nullptr) {}
-  std::unique_ptr<RowDecoder> decoder;
+                                  : nullptr) {
+    if (options.cache_bytes == 0) return;
+    file_decoder = MakeRowDecoder(options.format, options.rows);
+    decoder = MakeCachedRowDecoder(std::move(decoder));
+  }
+  std::unique_ptr<RowDecoder> decoder;  // of what blocks hold
   std::unique_ptr<KeyCompactor> compactor;
+  std::unique_ptr<RowDecoder> file_decoder;  // of what files hold, where blocks hold cached rows
+  RowSink scratch;
 };
 
 Status InputOptions::Validate() const {
@@ -136,6 +143,7 @@ StreamOptions InputQueue::MakeStreamOptions(const InputOptions& options) {
   stream.blocks_ahead = stream.shuffle_files ? 2 : 8;
   stream.first_epoch = options.start.epoch;
   stream.end_epoch = options.epochs;
+  stream.cache_bytes = options.cache_bytes;
   return stream;
 }
 
@@ -172,6 +180,11 @@ InputQueue::~InputQueue() {
 void InputQueue::Work(std::stop_token stop) {
   profiler::NameThread("input");
   Worker worker(options_);
+  const auto to_cached_rows = [&](Block& block) {
+    TRACE_SCOPE("cache_rows", static_cast<int64_t>(block.records.size()));
+    CacheRows(*worker.file_decoder, FramingOf(options_.format),
+              NeedsWideKeys(options_.rows.num_features), worker.scratch, block);
+  };
   BlockStream::Reading reading;
   std::unique_lock lock(mu_);
   while (!stop.stop_requested()) {
@@ -185,7 +198,7 @@ void InputQueue::Work(std::stop_token stop) {
     } else if (stream_.TakeLane(reading)) {
       work_.notify_one();  // other lanes may have room
       lock.unlock();
-      stream_.Read(reading);
+      stream_.Read(reading, to_cached_rows);
       lock.lock();
       stream_.Finish(reading);
     } else {
@@ -246,7 +259,7 @@ void InputQueue::EndEpoch() {
 // Moves records of the pending block into the buffer until it is full or the block is used up.
 void InputQueue::AddPending() {
   if (pending_next_ == 0) buffer_.Compact(pool_);
-  const Block& block = pending_->block;
+  const Block& block = pending_->content();
   const size_t end = std::min(block.records.size(), pending_next_ + buffer_.Wanted());
   for (; pending_next_ < end; ++pending_next_) {
     const RecordSpan& span = block.records[pending_next_];
@@ -419,6 +432,7 @@ InputStats InputQueue::stats() const {
   for (const Group* group : in_order_) stats.batches_ready += group->ready ? group->count : 0;
   stats.shuffle_size = buffer_.size();
   stats.block_bytes_held = pool_.held_bytes();
+  stats.bytes_cached = stream_.bytes_cached();
   return stats;
 }
 

@@ -56,6 +56,9 @@ struct InputOptions {
   // every num_shards-th record of each file.
   uint64_t shard = 0;
   uint64_t num_shards = 1;
+  // Bytes of decoded rows to keep in memory for later epochs (0: none); what does not fit is read
+  // again. The batches are the same.
+  uint64_t cache_bytes = 0;
   size_t threads = 2;
   size_t lanes = 8;
   size_t block_bytes = 256 << 10;
@@ -73,6 +76,7 @@ struct InputStats {
   size_t batches_ready = 0;
   size_t shuffle_size = 0;
   uint64_t block_bytes_held = 0;
+  uint64_t bytes_cached = 0;
 };
 
 class InputQueue {

@@ -19,6 +19,7 @@ void ShuffleBuffer::Compact(BlockPool& pool) {
   std::vector<RecordRef*> moving;
   for (RecordRef& ref : refs_) {
     const PooledBlock& block = pool.at(ref.block);
+    if (block.cached) continue;  // the cache keeps it anyway
     if (block.live * kSparse >= block.total || bytes + Room(ref) > kMaxGatheredBytes) continue;
     moving.push_back(&ref);
     bytes += Room(ref);

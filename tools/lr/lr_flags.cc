@@ -56,6 +56,7 @@ DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
               "records that a draw chooses from; 0: the files' own order");
 DEFINE_uint64(min_after_dequeue, InputOptions{}.min_after_dequeue,
               "the buffer is filled again when so many are left");
+DEFINE_uint64(cache, 0, "megabytes of decoded rows to keep in memory for later epochs");
 DEFINE_uint64(threads, 0,
               "threads that read and decode beside the one that trains; 0: one for each core");
 
@@ -109,6 +110,7 @@ Result<InputOptions> TrainInput() {
   input.seed = FLAGS_seed;
   input.shuffle_capacity = FLAGS_shuffle_capacity;
   input.min_after_dequeue = FLAGS_min_after_dequeue;
+  input.cache_bytes = FLAGS_cache << 20;
   return input;
 }
 
@@ -164,7 +166,7 @@ const CommandSpec& LrSpec() {
                    "kernel"}},
                  {"Course of the run",
                   {"mode", "epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
-                   "seed", "shuffle_capacity", "min_after_dequeue", "threads"}},
+                   "seed", "shuffle_capacity", "min_after_dequeue", "cache", "threads"}},
                  {"What it leaves",
                   {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
                    "model_format", "profile"}}},

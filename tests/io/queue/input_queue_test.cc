@@ -306,6 +306,79 @@ TEST_F(InputQueueTest, ReadsLibsvmText) {
   for (uint32_t n = 0; n < 100; ++n) EXPECT_EQ(batch->keys[batch->cols[n]], n);
 }
 
+TEST_F(InputQueueTest, CacheChangesNothingButTheReading) {
+  MakeFiles(5, 1000);
+  options_.epochs = 4;
+  for (const bool wide : {false, true}) {
+    options_.rows.num_features = wide ? 0 : kFeatures;
+    options_.cache_bytes = 0;
+    const auto expected = Run(options_);
+    // Room for all files, for some, for none.
+    for (const uint64_t bytes : {uint64_t{1} << 30, uint64_t{20000}, uint64_t{1}}) {
+      for (const size_t threads : {1, 4}) {
+        options_.cache_bytes = bytes;
+        options_.threads = threads;
+        ASSERT_EQ(Run(options_), expected) << bytes << " bytes, " << threads << " threads";
+      }
+    }
+  }
+}
+
+TEST_F(InputQueueTest, CachedFilesAreReadOnceAndWithinTheLimit) {
+  MakeFiles(5, 1000);
+  options_.epochs = 5;
+  auto plain = InputQueue::Open(options_);
+  Drain(**plain);
+  options_.cache_bytes = 1 << 30;
+  auto cached = InputQueue::Open(options_);
+  Drain(**cached);
+  EXPECT_LE((*cached)->stats().bytes_read, (*plain)->stats().bytes_read / 2);
+  EXPECT_GT((*cached)->stats().bytes_cached, 0u);
+  options_.cache_bytes = 20000;
+  auto limited = InputQueue::Open(options_);
+  Drain(**limited);
+  EXPECT_LE((*limited)->stats().bytes_cached, 20000u);
+}
+
+TEST_F(InputQueueTest, CacheKeepsBadExamplesBad) {
+  MakeFiles(2, 100);
+  std::string frames = test::ReadFile(options_.files[0]);
+  const size_t offset = frames.size();
+  AppendFrame("this is no example", frames);
+  test::WriteFile(options_.files[0], frames);
+  options_.cache_bytes = 1 << 30;
+  auto failing = InputQueue::Open(options_);
+  Status error;
+  Drain(**failing, &error);
+  EXPECT_NE(error.message().find(options_.files[0] + ": offset " + std::to_string(offset) + ": "),
+            std::string::npos)
+      << error.message();
+  options_.on_corrupt = OnCorrupt::kSkip;
+  options_.epochs = 3;
+  auto skipping = InputQueue::Open(options_);
+  const auto with_cache = Drain(**skipping);
+  EXPECT_EQ((*skipping)->loss().events, 3u);
+  options_.cache_bytes = 0;
+  EXPECT_EQ(Run(options_), with_cache);
+}
+
+TEST_F(InputQueueTest, ResumeWithACacheIsExact) {
+  MakeFiles(4, 300);
+  options_.epochs = 3;
+  options_.cache_bytes = 1 << 30;
+  const auto expected = Run(options_);
+  auto queue = InputQueue::Open(options_);
+  const CsrBatch* batch = nullptr;
+  for (size_t b = 0; b < expected.size(); ++b) {
+    ASSERT_TRUE(*(*queue)->Next(batch));
+    if (b % 10 != 3) continue;
+    InputOptions resumed = options_;
+    resumed.start = (*queue)->position();
+    ASSERT_EQ(Run(resumed),
+              (std::vector(expected.begin() + static_cast<ptrdiff_t>(b) + 1, expected.end())));
+  }
+}
+
 TEST_F(InputQueueTest, AbandonedQueueStopsItsThreads) {
   MakeFiles(4, 5000);
   for (int i = 0; i < 20; ++i) {

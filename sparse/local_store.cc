@@ -89,6 +89,13 @@ class TableStore final : public LocalStore {
     if constexpr (kIndexed) DirectStep(params, batch, slopes, table_.data(), touched_);
   }
 
+  SgdSlot* hogwild_slots() override {
+    if constexpr (kIndexed && std::is_same_v<Slot, SgdSlot>) {
+      if (direct()) return table_.data();
+    }
+    return nullptr;
+  }
+
  private:
   // Keys are sorted: the last one is the largest.
   Status CheckKeys(std::span<const uint64_t> keys) const {

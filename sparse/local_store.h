@@ -43,6 +43,8 @@ class LocalStore : public WeightStore {
   virtual void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const = 0;
   // One step: the update rule with the gradient X^T slopes.
   virtual void DirectPush(const io::CsrBatch& batch, std::span<const float> slopes) = 0;
+  // The slots of an indexed SGD model without L2, for hogwild.h; null for all others.
+  virtual SgdSlot* hogwild_slots() = 0;
 
  protected:
   LocalStore(const ModelShape& shape, const UpdateOptions& options)

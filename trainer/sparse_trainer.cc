@@ -1,10 +1,12 @@
 #include "trainer/sparse_trainer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <utility>
 
 #include "profiler/trace.h"
+#include "trainer/hogwild_run.h"
 #include "trainer/model_file.h"
 
 namespace millrace::trainer {
@@ -15,6 +17,7 @@ using io::Result;
 using io::Status;
 
 constexpr double kProgressSeconds = 0.1;
+constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock
 
 Status DivergedError(const TrainingState& state, double loss, double rate) {
   char text[320];
@@ -52,6 +55,14 @@ Status TrainOptions::Validate() const {
   if (!test.files.empty()) RETURN_IF_ERROR(test.Validate());
   RETURN_IF_ERROR(update.Validate());
   RETURN_IF_ERROR(sparse::KernelsByName(kernel).status());
+  const bool plain_sgd = update.rule == sparse::Rule::kSgd && update.l2 == 0;
+  if (hogwild > 1 && (!plain_sgd || io::NeedsWideKeys(shape.num_features) || kernel != "auto")) {
+    return io::Invalid(
+        "hogwild: expected --optimizer=sgd without --l2, --num_features up to 2^32 and "
+        "--kernel=auto");
+  }
+  if (hogwild > 256)
+    return io::Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
   if (test.files.empty() && eval_every > 0) {
     return io::Invalid("eval_every needs test data: expected --test=FILES, found none");
   }
@@ -133,12 +144,10 @@ Result<TrainSummary> SparseTrainer::Run() {
   start_s_ = row_start_s_ = observer_.now_s();
   const double earlier_seconds = state_.seconds;
   const uint64_t earlier_examples = state_.examples;
-  const CsrBatch* batch = nullptr;
   bool early = false;
   while (!Finished() && !early) {
-    ASSIGN_OR_RETURN(const bool more, queue_->Next(batch));
+    ASSIGN_OR_RETURN(const bool more, options_.hogwild > 1 ? AdvanceHogwild() : Advance());
     if (!more) break;
-    RETURN_IF_ERROR(Learn(*batch));
     state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
     ASSIGN_OR_RETURN(early, TestIfDue(/*at_end=*/false));
     if (state_.examples >= next_checkpoint_) RETURN_IF_ERROR(Checkpoint());
@@ -164,21 +173,47 @@ Result<TrainSummary> SparseTrainer::Run() {
   return summary_;
 }
 
+// One step. False when there is no more data.
+Result<bool> SparseTrainer::Advance() {
+  const CsrBatch* batch = nullptr;
+  ASSIGN_OR_RETURN(const bool more, queue_->Next(batch));
+  if (more) RETURN_IF_ERROR(Learn(*batch));
+  return more;
+}
+
+// Some thousand steps, up to the next test, checkpoint or the end.
+Result<bool> SparseTrainer::AdvanceHogwild() {
+  uint64_t until = state_.examples + kHogwildExamples;
+  until = std::min({until, schedule_->next(), next_checkpoint_});
+  if (options_.max_examples > 0) until = std::min(until, options_.max_examples);
+  ASSIGN_OR_RETURN(
+      const HogwildStretch stretch,
+      RunHogwild(*store_, *kernels_, *queue_, options_.hogwild, until - state_.examples));
+  state_.steps += stretch.steps;
+  if (stretch.examples > 0)
+    RETURN_IF_ERROR(CountLoss(stretch.loss, stretch.weight, stretch.examples));
+  return !stretch.ended || stretch.examples > 0;
+}
+
 Status SparseTrainer::Learn(const CsrBatch& batch) {
   TRACE_SCOPE("step", static_cast<int64_t>(batch.rows()));
   ASSIGN_OR_RETURN(const double loss, learner_->Learn(batch));
   ++state_.steps;
-  state_.examples += batch.rows();
-  if (!std::isfinite(loss)) return DivergedError(state_, loss, options_.update.Rate());
   double weight = 0;
   for (const float w : batch.weights) weight += static_cast<double>(w);
   if (batch.weights.empty()) weight = static_cast<double>(batch.rows());
+  return CountLoss(loss, weight, batch.rows());
+}
+
+Status SparseTrainer::CountLoss(double loss, double weight, uint64_t examples) {
+  state_.examples += examples;
+  if (!std::isfinite(loss)) return DivergedError(state_, loss, options_.update.Rate());
   state_.row_loss += loss;
   state_.row_weight += weight;
   state_.total_loss += loss;
   state_.total_weight += weight;
   state_.position = queue_->position();
-  row_examples_ += batch.rows();
+  row_examples_ += examples;
   return {};
 }
 
@@ -217,7 +252,7 @@ Status SparseTrainer::Checkpoint() {
 }
 
 void SparseTrainer::ShowProgress() {
-  if (!observer_.on_progress || state_.steps % 16 != 0) return;
+  if (!observer_.on_progress || (state_.steps % 16 != 0 && options_.hogwild <= 1)) return;
   const double now_s = observer_.now_s();
   if (now_s < next_progress_s_) return;
   next_progress_s_ = now_s + kProgressSeconds;

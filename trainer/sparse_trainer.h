@@ -28,6 +28,9 @@ struct TrainOptions {
   sparse::UpdateOptions update = {};
   // "auto": the fastest way. "native", "mkl", "plain": the compacted way with those kernels.
   std::string kernel = "auto";
+  // Threads that train without locks (indexed SGD only): 0 and 1 train in one thread, as is
+  // deterministic.
+  uint64_t hogwild = 0;
   uint64_t max_examples = 0;  // 0: all epochs
   uint64_t eval_every = 0;    // training examples between tests; 0: at the end only
   EarlyStopRule early_stop = {};
@@ -86,7 +89,10 @@ class SparseTrainer {
  private:
   io::Status Prepare();
   io::Status Restore();
+  io::Result<bool> Advance();
+  io::Result<bool> AdvanceHogwild();
   io::Status Learn(const io::CsrBatch& batch);
+  io::Status CountLoss(double loss, double weight, uint64_t examples);
   io::Result<bool> TestIfDue(bool at_end);
   io::Status Checkpoint();
   bool Finished() const;

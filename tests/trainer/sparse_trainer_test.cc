@@ -120,6 +120,36 @@ TEST_F(SparseTrainerTest, OneSeedGivesTheSameModelWithAnyNumberOfThreads) {
   }
 }
 
+TEST_F(SparseTrainerTest, HogwildLearnsNearlyTheSame) {
+  options_.update.rule = sparse::Rule::kSgd;
+  options_.eval_every = 5000;
+  options_.train.epochs = 3;
+  TrainSummary summary;
+  Train(options_, &summary);
+  const auto expected = rows_;
+  options_.hogwild = 3;
+  Train(options_, &summary);
+  EXPECT_EQ(summary.examples, 36000u);
+  EXPECT_EQ(summary.steps, 720u);
+  ASSERT_EQ(rows_.size(), expected.size());
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    EXPECT_EQ(rows_[i].examples, expected[i].examples);
+    EXPECT_NEAR(rows_[i].test.logloss, expected[i].test.logloss, 0.01);
+  }
+}
+
+TEST_F(SparseTrainerTest, HogwildIsForPlainSgdAlone) {
+  options_.hogwild = 2;
+  options_.update.rule = sparse::Rule::kFtrl;
+  EXPECT_FALSE(options_.Validate().ok());
+  options_.update = {.rule = sparse::Rule::kSgd, .l2 = 1};
+  EXPECT_FALSE(options_.Validate().ok());
+  options_.update.l2 = 0;
+  EXPECT_TRUE(options_.Validate().ok());
+  options_.shape.num_features = 0;
+  EXPECT_FALSE(options_.Validate().ok());
+}
+
 TEST_F(SparseTrainerTest, EveryKernelLearnsTheSame) {
   options_.update.rule = sparse::Rule::kAdaGrad;
   Train(options_);

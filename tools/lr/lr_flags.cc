@@ -56,6 +56,9 @@ DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
               "records that a draw chooses from; 0: the files' own order");
 DEFINE_uint64(min_after_dequeue, InputOptions{}.min_after_dequeue,
               "the buffer is filled again when so many are left");
+DEFINE_uint64(hogwild, TrainOptions{}.hogwild,
+              "threads that train on the same weights without locks (sgd): not deterministic, and "
+              "slower on skewed data");
 DEFINE_uint64(cache, 0, "megabytes of decoded rows to keep in memory for later epochs");
 DEFINE_uint64(threads, 0,
               "threads that read and decode beside the one that trains; 0: one for each core");
@@ -166,7 +169,7 @@ const CommandSpec& LrSpec() {
                    "kernel"}},
                  {"Course of the run",
                   {"mode", "epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
-                   "seed", "shuffle_capacity", "min_after_dequeue", "cache", "threads"}},
+                   "seed", "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
                  {"What it leaves",
                   {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
                    "model_format", "profile"}}},
@@ -189,6 +192,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.shape.num_features = FLAGS_num_features;
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
+  options.train.hogwild = FLAGS_hogwild;
   options.train.eval_every = FLAGS_eval_every;
   options.train.model_in = FLAGS_model_in;
   options.train.checkpoint_every = FLAGS_checkpoint_every;

@@ -104,6 +104,11 @@ class Run {
     std::printf("machine   %s (%s), 1 training thread, %zu input threads; ready in %s\n",
                 trainer_->direct() ? "steps on the weights themselves" : "compacted batches",
                 trainer_->kernels().instructions, o.train.threads, DurationText(seconds).c_str());
+    if (o.hogwild > 1) {
+      std::printf(
+          "hogwild   %llu threads update the same weights without locks: not deterministic\n",
+          static_cast<unsigned long long>(o.hogwild));
+    }
     if (trainer_->resumed_step()) {
       std::printf("resumed   from the checkpoint of step %s\n",
                   WithCommas(*trainer_->resumed_step()).c_str());

@@ -34,7 +34,7 @@ struct Registry {
   std::mutex mu;
   std::vector<std::shared_ptr<ThreadBuffer>>
       buffers;  // shared with the owning thread, which may end first
-  size_t max_spans = TraceOptions{}.max_spans_per_thread;
+  std::atomic<size_t> max_spans = TraceOptions{}.max_spans_per_thread;  // read without the mutex
   int64_t start_ns = 0;
 };
 
@@ -99,7 +99,7 @@ std::atomic<bool> tracing{false};
 void Append(const char* name, int64_t begin_ns, int64_t end_ns, int64_t rows, int64_t bytes) {
   ThreadBuffer& buffer = MyBuffer();
   std::lock_guard lock(buffer.mu);
-  if (buffer.spans.size() >= TheRegistry().max_spans) {
+  if (buffer.spans.size() >= TheRegistry().max_spans.load(std::memory_order_relaxed)) {
     ++buffer.dropped;
     return;
   }

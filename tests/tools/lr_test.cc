@@ -99,10 +99,12 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
     SCOPED_TRACE(optimizer);
     const std::string whole = folder_ / ("whole-" + optimizer),
                       killed = folder_ / ("killed-" + optimizer);
+    const auto begin = std::chrono::steady_clock::now();
     ASSERT_EQ(RunProgram("millrace-lr",
                          Data() + common + "--optimizer=" + optimizer + " --run_dir=" + whole)
                   .status,
               0);
+    const std::chrono::duration<double> whole_time = std::chrono::steady_clock::now() - begin;
     const std::vector<std::string> words = {std::string(MILLRACE_BIN_DIR) + "/millrace-lr",
                                             "--train=" + (*data_ / "train-*"),
                                             "--test=" + *data_ / "test-*",
@@ -117,9 +119,8 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
     int kills = 0, status = -1;
     for (int round = 0; round < 200 && status != 0; ++round) {
       const pid_t pid = Start(words, folder_ / "log");
-      // Later rounds are left more time, so that the test ends on a slow machine as well.
-      std::this_thread::sleep_for(
-          std::chrono::microseconds(random.Below(60000 + 10000 * static_cast<uint64_t>(round))));
+      // Later rounds are left more time, so that the test ends.
+      std::this_thread::sleep_for(whole_time * random.Uniform() * (0.3 + 0.1 * round));
       ::kill(pid, SIGKILL);
       status = Wait(pid);
       kills += status == 128 + SIGKILL;

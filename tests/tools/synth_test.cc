@@ -213,8 +213,10 @@ TEST(Synth, FullDiskLeavesTheOldFilesWhole) {
 TEST(Synth, InterruptRemovesUnfinishedFiles) {
   const TemporaryFolder folder;
   const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-records";
-  const ProgramRun run =
-      RunShell("timeout -s TERM 1 " + program + " synth --rows=2000000000 --out=" + (folder / "d"));
+  // The signal comes when files are being written.
+  const ProgramRun run = RunShell(
+      program + " synth --rows=2000000000 --out=" + (folder / "d") + " & until ls " +
+      (folder / "d") + "/*.tmp-* >/dev/null 2>&1; do sleep 0.05; done; kill -TERM $!; wait $!");
   EXPECT_NE(run.err.find("interrupted"), std::string::npos) << run.err;
   for (const auto& [name, bytes] : FilesIn(folder / "d"))
     EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;

@@ -30,7 +30,7 @@ Status DivergedError(const TrainingState& state, double loss, double rate) {
   return io::Status(io::Code::kInvalid, text);
 }
 
-// What decides which records come next: a resumed run must agree in it.
+// What decides which rows come next, and what they mean: a resumed run must agree in it.
 std::string OptionsDigest(const TrainOptions& options) {
   const io::InputOptions& in = options.train;
   const auto text = [](const char* name, uint64_t value) {
@@ -40,7 +40,12 @@ std::string OptionsDigest(const TrainOptions& options) {
          text(" shuffle_capacity=", in.shuffle_capacity) +
          text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.lanes) +
          text(" shard=", in.shard) + text(" of ", in.num_shards) +
-         text(" block_bytes=", in.block_bytes);
+         text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
+         text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
+         text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
+         " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
+         in.rows.names.value + "," + in.rows.names.weight +
+         " on_corrupt=" + (in.on_corrupt == io::OnCorrupt::kFail ? "fail" : "skip");
 }
 
 // The multiple of `every` that comes next.
@@ -100,10 +105,12 @@ Status SparseTrainer::Prepare() {
   learner_ = MakeLocalLearner(*store_, *kernels_, options_.kernel == "auto");
   options_.train.compact = options_.test.compact = learner_->wants_compact_batches();
   options_.train.start = state_.position;
+  options_.train.should_stop = options_.test.should_stop = observer_.should_stop;
   ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
   if (resumed_step_ && queue_->fingerprint() != state_.input_fingerprint) {
     return io::Invalid(
-        "resume: the training files are not those of the checkpoint (names or sizes differ)");
+        "resume: the training files are not those of the checkpoint (their number, order, sizes or "
+        "content differ)");
   }
   state_.input_fingerprint = queue_->fingerprint();
   state_.options_digest = OptionsDigest(options_);
@@ -146,19 +153,25 @@ Result<TrainSummary> SparseTrainer::Run() {
   const uint64_t earlier_examples = state_.examples;
   bool early = false;
   while (!Finished() && !early) {
-    ASSIGN_OR_RETURN(const bool more, options_.hogwild > 1 ? AdvanceHogwild() : Advance());
-    if (!more) break;
+    const Result<bool> more = options_.hogwild > 1 ? AdvanceHogwild() : Advance();
     state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
+    if (more.status().code() == io::Code::kCancelled) {
+      RETURN_IF_ERROR(Stop());
+      break;
+    }
+    RETURN_IF_ERROR(more.status());
+    if (!*more) break;
     ASSIGN_OR_RETURN(early, TestIfDue(/*at_end=*/false));
     if (state_.examples >= next_checkpoint_) RETURN_IF_ERROR(Checkpoint());
     if (observer_.should_stop && observer_.should_stop()) {
-      summary_.end = TrainSummary::End::kStopped;
-      if (!options_.checkpoints.empty()) RETURN_IF_ERROR(Checkpoint());
+      RETURN_IF_ERROR(Stop());
       break;
     }
     ShowProgress();
   }
-  if (state_.examples == 0) return io::Invalid("the training data has no examples");
+  if (state_.examples == 0 && summary_.end != TrainSummary::End::kStopped) {
+    return io::Invalid("the training data has no examples");
+  }
   if (summary_.end != TrainSummary::End::kStopped) {
     RETURN_IF_ERROR(TestIfDue(/*at_end=*/true).status());
     if (early) summary_.end = TrainSummary::End::kEarlyStop;
@@ -167,7 +180,7 @@ Result<TrainSummary> SparseTrainer::Run() {
   summary_.examples = state_.examples;
   summary_.examples_here = state_.examples - earlier_examples;
   summary_.seconds = observer_.now_s() - start_s_;
-  summary_.mean_loss = state_.total_loss / state_.total_weight;
+  summary_.mean_loss = state_.total_weight > 0 ? state_.total_loss / state_.total_weight : 0;
   summary_.input = queue_->stats();
   summary_.loss = queue_->loss();
   return summary_;
@@ -241,6 +254,12 @@ Result<bool> SparseTrainer::TestIfDue(bool at_end) {
   summary_.last_test = row;
   if (observer_.on_test) RETURN_IF_ERROR(observer_.on_test(row));
   return stop;
+}
+
+// Asked to end early: with a checkpoint, if there is a place for it and something to keep.
+Status SparseTrainer::Stop() {
+  summary_.end = TrainSummary::End::kStopped;
+  return options_.checkpoints.empty() || state_.steps == 0 ? Status() : Checkpoint();
 }
 
 Status SparseTrainer::Checkpoint() {

@@ -50,7 +50,7 @@ struct TrainObserver {
   std::function<void(const std::string& message)> on_note = nullptr;
   std::function<void(uint64_t examples, double mean_loss)> on_progress =
       nullptr;                                  // about ten times a second at most
-  std::function<bool()> should_stop = nullptr;  // asked after each batch
+  std::function<bool()> should_stop = nullptr;  // asked after each batch and while waiting
   std::function<double()> now_s = nullptr;      // a steady clock; needed
 };
 
@@ -95,6 +95,7 @@ class SparseTrainer {
   io::Status CountLoss(double loss, double weight, uint64_t examples);
   io::Result<bool> TestIfDue(bool at_end);
   io::Status Checkpoint();
+  io::Status Stop();
   bool Finished() const;
   void ShowProgress();
 

@@ -32,8 +32,9 @@ struct PooledBlock {
       origins;  // a record each, where the block was gathered from several others
   Framing framing = Framing::kTfRecord;
   uint32_t number = 0;
-  uint32_t live = 0;   // records not yet released
-  uint32_t total = 0;  // records at the beginning
+  uint32_t live = 0;     // records not yet released
+  uint32_t total = 0;    // records at the beginning
+  uint64_t payload = 0;  // their bytes; those of records that were left out are only held
 
   const Block& content() const { return cached ? *cached : block; }
 };

@@ -122,6 +122,8 @@ void BlockStream::Finish(Reading& reading) {
   }
   if (!block.content().records.empty()) {
     block.live = block.total = static_cast<uint32_t>(block.content().records.size());
+    block.payload = 0;
+    for (const RecordSpan& span : block.content().records) block.payload += span.size;
     pool_.CountHeld(block);
     lane.items.push_back({&block, {}});
     return;
@@ -156,6 +158,16 @@ void BlockStream::EndFile(size_t lane_number) {
   StartLaneEpoch(lane_number);
 }
 
+// A lane that waits (for a FIFO, say) must not hide that another one has failed.
+bool BlockStream::FindError() {
+  for (const Lane& lane : lanes_) {
+    if (lane.items.empty() || lane.items.front().error.ok()) continue;
+    error_ = lane.items.front().error;
+    return true;
+  }
+  return false;
+}
+
 BlockStream::Next BlockStream::Take(PooledBlock*& block) {
   if (!error_.ok()) return Next::kError;
   if (epoch_ >= options_.end_epoch) return Next::kEnd;
@@ -167,7 +179,7 @@ BlockStream::Next BlockStream::Take(PooledBlock*& block) {
       continue;
     }
     finished = 0;
-    if (lane.items.empty()) return Next::kWait;
+    if (lane.items.empty()) return FindError() ? Next::kError : Next::kWait;
     const Item item = lane.items.front();
     lane.items.pop_front();
     error_ = item.error;

@@ -96,6 +96,7 @@ class BlockStream {
   std::vector<size_t> FileOrder(uint64_t epoch) const;
   void StartLaneEpoch(size_t lane);
   void StartFile(Lane& lane);
+  bool FindError();
   void KeepBlock(Lane& lane, PooledBlock& block);
   void EndFile(size_t lane);
   void KeepShard(Lane& lane, Block& block) const;

@@ -1,11 +1,14 @@
 #include "io/queue/input_queue.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "io/base/crc32c.h"
 #include "io/base/random.h"
 #include "io/queue/cached_row.h"
 #include "io/queue/key_compactor.h"
@@ -20,6 +23,10 @@ constexpr size_t kRowsPerGroup = 1024;
 // Records are prefetched this far ahead of the decoder: they lie at random in some megabytes.
 constexpr size_t kPrefetchRecords = 4;
 constexpr size_t kCacheLine = 64;
+constexpr size_t kMaxThreads = 1024;
+constexpr size_t kMaxShuffleCapacity = size_t{1} << 31;
+constexpr size_t kFingerprintBytes = 4096;  // from each end of a file
+constexpr std::chrono::milliseconds kAskEvery(100);
 
 void Prefetch(const RecordRef& ref) {
   const size_t size = std::min<size_t>(ref.size, 8 * kCacheLine);
@@ -30,15 +37,37 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// Of a regular file: its size and the CRC of both ends.
+uint64_t FileFingerprint(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char bytes[kFingerprintBytes];
+  uint32_t crc = 0;
+  for (const off_t at : {off_t{0}, std::max<off_t>(0, info.st_size - off_t{kFingerprintBytes})}) {
+    const ssize_t got = ::pread(fd, bytes, sizeof bytes, at);
+    if (got > 0) crc = Crc32c(bytes, static_cast<size_t>(got), crc);
+  }
+  ::close(fd);
+  return Mix64(static_cast<uint64_t>(info.st_size)) ^ crc;
+}
+
 uint64_t Fingerprint(const std::vector<std::string>& files) {
   uint64_t print = files.size();
-  for (const std::string& file : files) {
-    for (const char c : file) print = Mix64(print ^ static_cast<unsigned char>(c));
-    struct stat info {};
-    const bool known = ::stat(file.c_str(), &info) == 0 && S_ISREG(info.st_mode);
-    print = Mix64(print + (known ? static_cast<uint64_t>(info.st_size) : 0));
-  }
+  for (const std::string& file : files) print = Mix64(print + FileFingerprint(file));
   return print;
+}
+
+// A file that is missing or locked is better found now than in an hour. FIFOs and the like are
+// opened when their turn comes.
+Status CheckFile(const std::string& file) {
+  struct stat info {};
+  if (file == "-") return {};
+  if (::stat(file.c_str(), &info) != 0) return IoError(file + ": cannot open", errno);
+  if (S_ISDIR(info.st_mode)) return Invalid(file + ": expected a file, found a directory");
+  if (::access(file.c_str(), R_OK) != 0) return IoError(file + ": cannot open", errno);
+  return {};
 }
 
 bool ShardsByFile(const InputOptions& options) {
@@ -88,6 +117,14 @@ Status InputOptions::Validate() const {
     return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
   }
   if (threads == 0) return Invalid("threads: expected at least 1, found 0");
+  if (threads > kMaxThreads) {
+    return Invalid("threads: expected at most " + std::to_string(kMaxThreads) + ", found " +
+                   std::to_string(threads));
+  }
+  if (shuffle_capacity > kMaxShuffleCapacity) {
+    return Invalid("shuffle_capacity: expected at most " + std::to_string(kMaxShuffleCapacity) +
+                   ", found " + std::to_string(shuffle_capacity));
+  }
   if (epochs == 0) return Invalid("epochs: expected at least 1, found 0");
   if (num_shards == 0 || shard >= num_shards) {
     return Invalid("shard: expected 0 to below num_shards = " + std::to_string(num_shards) +
@@ -111,14 +148,7 @@ Status InputOptions::Validate() const {
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
-  // A missing file is better found now than in an hour.
-  for (const std::string& file : options.files) {
-    struct stat info {};
-    if (file != "-" && ::stat(file.c_str(), &info) != 0)
-      return IoError(file + ": cannot open", errno);
-    if (file != "-" && S_ISDIR(info.st_mode))
-      return Invalid(file + ": expected a file, found a directory");
-  }
+  for (const std::string& file : options.files) RETURN_IF_ERROR(CheckFile(file));
   auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));
   queue->Start();
   return queue;
@@ -197,6 +227,7 @@ void InputQueue::Work(std::stop_token stop) {
       ready_.notify_one();
     } else if (stream_.TakeLane(reading)) {
       work_.notify_one();  // other lanes may have room
+      if (ended_ || !stream_error_.ok()) ready_.notify_one();
       lock.unlock();
       stream_.Read(reading, to_cached_rows);
       lock.lock();
@@ -348,7 +379,10 @@ void InputQueue::Decode(Worker& worker, Group& group) const {
     for (size_t i = batch.begin; i < batch.end; ++i) {
       if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
       const RecordRef& ref = group.refs[i];
-      Status status = worker.decoder->Append({ref.data, ref.size}, rows);
+      // A key takes at least a byte.
+      Status status = rows.nnz() + uint64_t{ref.size} > UINT32_MAX
+                          ? Invalid("a batch has room for 2^32 keys: use a smaller batch_size")
+                          : worker.decoder->Append({ref.data, ref.size}, rows);
       if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
     }
     rows.Trim();
@@ -408,7 +442,11 @@ bool InputQueue::TakeGroup() {
   if (!ready()) {
     TRACE_SCOPE("input_wait");
     const auto begin = std::chrono::steady_clock::now();
-    ready_.wait(lock, ready);
+    while (!ready_.wait_for(lock, kAskEvery, ready)) {
+      if (!options_.should_stop || !options_.should_stop()) continue;
+      failed_ = Cancelled("stopped while waiting for input");
+      return true;
+    }
     stats_.caller_wait_seconds += SecondsSince(begin);
   }
   if (in_order_.empty()) {

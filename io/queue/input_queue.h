@@ -18,6 +18,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -62,6 +63,9 @@ struct InputOptions {
   size_t threads = 2;
   size_t lanes = 8;
   size_t block_bytes = 256 << 10;
+  // Asked some times a second while Next waits (a FIFO may keep it waiting for ever): true makes it
+  // return kCancelled.
+  std::function<bool()> should_stop = nullptr;
 
   Status Validate() const;
 };
@@ -95,9 +99,13 @@ class InputQueue {
   // time.
   Result<bool> Next(const CsrBatch*& batch);
 
+  // Destroying a queue waits for its threads; one that is blocked in a read (of a FIFO that nobody
+  // writes to) holds it up.
+
   // The place behind the batch that Next gave last.
   InputPosition position() const { return position_; }
-  // Identifies the files (names and sizes): a position means something only with the same files.
+  // Identifies the files (order, sizes, both ends of each): a position means something only with
+  // the same ones.
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Thread-safe.

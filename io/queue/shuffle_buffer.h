@@ -62,6 +62,7 @@ class ShuffleBuffer {
   Random random_{0};
   std::vector<RecordRef> refs_;
   uint64_t live_bytes_ = 0;
+  uint64_t held_after_ = 0;  // by the pool, after the last gathering
   bool filling_ = true;
   bool ended_ = false;
 };

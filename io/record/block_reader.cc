@@ -75,6 +75,7 @@ Result<bool> BlockReader::Next(Block& block) {
     // claims.
     const size_t size = block.bytes.size();
     target = std::clamp(scan.want, size + 1, std::max(2 * size, options_.block_bytes) + 1);
+    target = std::max(target, options_.block_bytes);
   }
   carry_.clear();
   carry_.Append(block.bytes.data() + scan.consumed, block.bytes.size() - scan.consumed);
@@ -205,7 +206,10 @@ std::string BlockReader::Where(uint64_t offset) const {
 // The data ends inside the record at scan.consumed: by itself, or because the source failed there.
 BlockReader::Step BlockReader::CutRecord(const Block& block, Scan& scan, const std::string& what) {
   if (source_error_.ok()) return DamagedRecord(block, scan, what);
-  if (source_error_.code() != Code::kCorrupt) return Step::kStop;
+  if (source_error_.code() != Code::kCorrupt) {
+    error_ = source_error_;
+    return Step::kStop;
+  }
   const uint64_t offset = block.base_offset + scan.consumed;
   const Status source_error = std::exchange(source_error_, Status());
   return Damaged(

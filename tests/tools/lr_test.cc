@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -151,6 +152,24 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
   EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"interrupted\""), std::string::npos);
 }
 
+// A FIFO that nobody writes to blocks its reader for ever; neither Ctrl-C nor an error elsewhere
+// may wait for it.
+TEST_F(LrTest, BlockedInputHoldsUpNeitherCtrlCNorErrors) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-lr";
+  const pid_t pid =
+      Start({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_ / "log");
+  while (test::ReadFile(folder_ / "log").find("machine") == std::string::npos)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ::kill(pid, SIGINT);
+  EXPECT_EQ(Wait(pid), 130);
+  test::WriteFile(folder_ / "bad", "this is no record, and long enough to be seen as none");
+  const ProgramRun failed = RunProgram(
+      "millrace-lr", "--train=" + folder_ / "bad" + "," + folder_ / "pipe" + " --num_features=10");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_NE(failed.err.find("length CRC"), std::string::npos) << failed.err;
+}
+
 TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "--train is missing"},
@@ -195,6 +214,16 @@ TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
   EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
   EXPECT_EQ(RunProgram("millrace-lr", flags + " --seed=2 --overwrite").status, 0);
   EXPECT_NE(test::ReadFile(folder_ / "run/model/model.bin"), model);
+}
+
+TEST_F(LrTest, FinishedRunIsNotResumedFromNothing) {
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
+  const ProgramRun again = RunProgram("millrace-lr", flags + " --resume --optimizer=sgd");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.err.find("nothing to resume"), std::string::npos) << again.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
 }
 
 TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {

@@ -150,6 +150,10 @@ Status CheckFlags() {
   if (FLAGS_profile && FLAGS_run_dir.empty()) {
     return io::Invalid("--profile needs a place for the trace: expected --run_dir");
   }
+  if (FLAGS_cache > (uint64_t{1} << 30)) {
+    return io::Invalid("--cache=" + std::to_string(FLAGS_cache) +
+                       ": expected at most 2^30 megabytes");
+  }
   if (FLAGS_resume && FLAGS_overwrite)
     return io::Invalid("--resume and --overwrite: expected one of them");
   return {};

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
 #include "profiler/trace.h"
@@ -44,6 +45,12 @@ class Run {
     }
     const double begin_s = SteadyNow();
     ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
+    if (folder_ && folder_->earlier_status() == "finished" && options_.run.resume &&
+        !trainer_->resumed_step()) {
+      return io::Invalid(folder_->path() +
+                         " holds a finished run without checkpoints: nothing to resume; expected " +
+                         "another --run_dir, or --overwrite");
+    }
     RETURN_IF_ERROR(BeginFolder());
     PrintHead(SteadyNow() - begin_s);
     if (options_.profile) profiler::StartTracing();
@@ -219,8 +226,13 @@ int Main(const std::vector<std::string>& words) {
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
-  const Result<int> code = Run(*options).Go();
-  return code.ok() ? *code : Fail(kProgram, code.status());
+  Run run(*options);
+  const Result<int> code = run.Go();
+  const int status = code.ok() ? *code : Fail(kProgram, code.status());
+  // Everything is written. An input thread may hang in a read that nobody will end, so nothing is
+  // waited for.
+  std::fflush(nullptr);
+  std::_Exit(status);
 }
 
 }  // namespace

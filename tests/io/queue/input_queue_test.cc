@@ -224,6 +224,40 @@ TEST_F(InputQueueTest, ShardsAreDisjointAndComplete) {
   }
 }
 
+// A shard by record keeps few records of a block; the block's other bytes must not stay for their
+// sake.
+TEST_F(InputQueueTest, ShardByRecordHoldsLittleMoreThanItsRecords) {
+  options_.files = {folder_ / "big"};
+  auto writer = RecordWriter::Create(options_.files[0]);
+  std::string record;
+  const std::string padding(20000, 'p');
+  for (uint64_t n = 0; n < 8000; ++n) {
+    ExampleBuilder builder;
+    const int64_t label[] = {1}, index[] = {static_cast<int64_t>(n)};
+    const std::string_view text[] = {padding};
+    builder.AddInt64("index", index);
+    builder.AddInt64("label", label);
+    builder.AddBytes("padding", text);
+    builder.Finish(record);
+    ASSERT_TRUE(writer->Append(record).ok());
+  }
+  ASSERT_TRUE(writer->Close().ok());
+  options_.rows.num_features = kFeatures;
+  options_.num_shards = 50;
+  options_.shuffle_capacity = 150;
+  options_.min_after_dequeue = 75;
+  options_.batch_size = 5;
+  auto queue = InputQueue::Open(options_);
+  const CsrBatch* batch = nullptr;
+  uint64_t rows = 0, most = 0;
+  while (*(*queue)->Next(batch)) {
+    rows += batch->rows();
+    most = std::max(most, (*queue)->stats().block_bytes_held);
+  }
+  EXPECT_EQ(rows, 160u);
+  EXPECT_LT(most, 60u << 20) << "of 160 MB";
+}
+
 TEST_F(InputQueueTest, CorruptRecordStopsTheRunAndNamesItsPlace) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[1]);
@@ -326,7 +360,7 @@ TEST_F(InputQueueTest, CacheChangesNothingButTheReading) {
 
 TEST_F(InputQueueTest, CachedFilesAreReadOnceAndWithinTheLimit) {
   MakeFiles(5, 1000);
-  options_.epochs = 5;
+  options_.epochs = 20;  // a lane that runs ahead of the cache may read a file a second time
   auto plain = InputQueue::Open(options_);
   Drain(**plain);
   options_.cache_bytes = 1 << 30;
@@ -420,6 +454,7 @@ TEST_F(InputQueueTest, OptionsAreCheckedBeforeAnyWork) {
             std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.shard = 1; }).find("shard"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.threads = 0; }).find("threads"), std::string::npos);
+  EXPECT_NE(refused([](auto& o) { o.threads = 100000; }).find("threads"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.epochs = 0; }).find("epochs"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.files.clear(); }).find("no input files"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.files = {"/nowhere"}; }).find("/nowhere"), std::string::npos);

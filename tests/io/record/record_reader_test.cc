@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <thread>
 
 #include "io/base/random.h"
@@ -251,6 +252,63 @@ TEST(RecordReader, TwoDamagedNeighboursAreTwoLosses) {
   EXPECT_EQ(outcome.loss.events, 2u);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_NE(messages[1].find("offset " + std::to_string(offsets[2])), std::string::npos);
+}
+
+// Bytes, and then an error of the operating system; counts how often it is asked.
+class FailingSource : public ByteSource {
+ public:
+  FailingSource(std::string bytes, Status end, int* reads)
+      : bytes_(std::move(bytes)), end_(std::move(end)), reads_(reads) {}
+  Status Read(std::span<char> out, size_t* delivered) override {
+    ++*reads_;
+    *delivered = std::min(out.size(), bytes_.size() - at_);
+    std::copy_n(bytes_.data() + at_, *delivered, out.data());
+    at_ += *delivered;
+    return at_ == bytes_.size() && *delivered < out.size() ? end_ : Status();
+  }
+
+ private:
+  std::string bytes_;
+  Status end_;
+  int* reads_;
+  size_t at_ = 0;
+};
+
+TEST(BlockReader, DiskErrorIsReportedAndNeverSkipped) {
+  const std::string bytes = Frames({"one", "two", std::string(1000, 'x')});
+  for (const OnCorrupt on_corrupt : {OnCorrupt::kFail, OnCorrupt::kSkip}) {
+    for (size_t size = 0; size <= bytes.size(); ++size) {
+      int reads = 0;
+      OpenedSource source;
+      source.bytes =
+          std::make_unique<FailingSource>(bytes.substr(0, size), IoError("disk", EIO), &reads);
+      BlockReader reader("file", std::move(source), {.on_corrupt = on_corrupt, .block_bytes = 64});
+      Block block;
+      Result<bool> more = true;
+      while (more.ok() && *more) more = reader.Next(block);
+      ASSERT_EQ(more.status().code(), Code::kIo) << size;
+    }
+  }
+}
+
+TEST(BlockReader, SkippingGarbageReadsInBlocks) {
+  Random random(8);
+  std::string garbage;
+  for (int i = 0; i < 1000000; ++i) garbage += static_cast<char>(random.Next());
+  for (const Framing framing : {Framing::kTfRecord, Framing::kLines}) {
+    int reads = 0;
+    OpenedSource source;
+    std::erase(garbage, '\n');
+    source.bytes = std::make_unique<FailingSource>(garbage, Status(), &reads);
+    BlockOptions options = Skipping(10000);
+    options.framing = framing;
+    options.max_record_bytes = 100;
+    BlockReader reader("file", std::move(source), options);
+    Block block;
+    while (*reader.Next(block)) continue;
+    EXPECT_EQ(reader.loss().events, 1u);
+    EXPECT_LT(reads, 250);
+  }
 }
 
 TEST(RecordReader, GarbageBetweenRecordsIsPassedOver) {

@@ -162,7 +162,7 @@ void AddRows(const CsrBatch& batch, const float* slopes, float* gradient) {
 
 void GradientNative(const CsrBatch& batch, std::span<const float> slopes,
                     std::span<float> gradient) {
-  std::memset(gradient.data(), 0, gradient.size_bytes());
+  std::fill(gradient.begin(), gradient.end(), 0.0f);
   if (batch.values.empty()) return AddRows<true>(batch, slopes.data(), gradient.data());
   AddRows<false>(batch, slopes.data(), gradient.data());
 }

@@ -60,11 +60,9 @@ class CachedRows final : public RowDecoder {
       return decoder_->Append(record.substr(sizeof header + sizeof(uint64_t)), rows);
     }
     const size_t bytes = header.keys * (rows.wide ? sizeof(uint64_t) : sizeof(uint32_t));
-    if (rows.wide) {
-      std::memcpy(rows.WideRoom(header.keys), keys, bytes);
-    } else {
-      std::memcpy(rows.NarrowRoom(header.keys), keys, bytes);
-    }
+    void* room =
+        rows.wide ? static_cast<void*>(rows.WideRoom(header.keys)) : rows.NarrowRoom(header.keys);
+    if (bytes > 0) std::memcpy(room, keys, bytes);
     const float* values = nullptr;
     if (header.kind == kValues) values = reinterpret_cast<const float*>(keys + bytes);
     rows.FinishRow(header.keys, header.label, header.weight, values);

@@ -108,9 +108,10 @@ class Run {
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,
                 static_cast<unsigned long long>(o.train.seed));
-    std::printf("machine   %s (%s), 1 training thread, %zu input threads; ready in %s\n",
+    std::printf("machine   %s (%s), 1 training thread, %zu input thread%s; ready in %s\n",
                 trainer_->direct() ? "steps on the weights themselves" : "compacted batches",
-                trainer_->kernels().instructions, o.train.threads, DurationText(seconds).c_str());
+                trainer_->kernels().instructions, o.train.threads, o.train.threads == 1 ? "" : "s",
+                DurationText(seconds).c_str());
     if (o.hogwild > 1) {
       std::printf(
           "hogwild   %llu threads update the same weights without locks: not deterministic\n",

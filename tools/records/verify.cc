@@ -48,7 +48,12 @@ uint64_t ReportFile(const FileScan& file) {
                 WithCommas(file.loss.events - shown).c_str());
   }
   if (!file.status.ok()) std::printf("%s\n", file.status.message().c_str());
-  return file.loss.events + (file.status.ok() ? 0 : 1);
+  return file.loss.events + (file.status.code() == io::Code::kCorrupt ? 1 : 0);
+}
+
+// What the system refused is no damage.
+bool WasRead(const FileScan& file) {
+  return file.status.ok() || file.status.code() == io::Code::kCorrupt;
 }
 
 std::string Plural(uint64_t count, const std::string& noun) {
@@ -56,14 +61,17 @@ std::string Plural(uint64_t count, const std::string& noun) {
 }
 
 void PrintSummary(const std::vector<FileScan>& scans, uint64_t damaged, uint64_t damaged_files,
-                  double seconds) {
+                  uint64_t unread, double seconds) {
   const FileScan total = Total(scans);
   std::printf("%s, %s, %s, %s, %.2f GB/s: ", Plural(scans.size(), "file").c_str(),
               Plural(total.records, "good record").c_str(), BytesText(total.frame_bytes).c_str(),
               DurationText(seconds).c_str(),
               static_cast<double>(total.frame_bytes) / 1e9 / std::max(seconds, 1e-9));
+  if (unread > 0)
+    std::printf("%s could not be read%s", Plural(unread, "file").c_str(),
+                damaged > 0 ? ", " : "\n");
   if (damaged == 0) {
-    std::printf("all good\n");
+    if (unread == 0) std::printf("all good\n");
     return;
   }
   std::printf("%s in %s, %s lost\n", Plural(damaged, "damaged place").c_str(),
@@ -87,8 +95,10 @@ int Verify(const std::vector<std::string>& files, size_t threads, bool examples)
     damaged += places;
     damaged_files += places > 0;
   }
-  PrintSummary(scans, damaged, damaged_files, seconds.count());
-  return damaged == 0 ? 0 : kExitFailure;
+  const auto unread = static_cast<uint64_t>(std::count_if(
+      scans.begin(), scans.end(), [](const FileScan& file) { return !WasRead(file); }));
+  PrintSummary(scans, damaged, damaged_files, unread, seconds.count());
+  return damaged == 0 && unread == 0 ? 0 : kExitFailure;
 }
 
 }  // namespace

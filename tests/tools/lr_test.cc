@@ -137,13 +137,17 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
 }
 
 TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
-  const std::vector<std::string> words = {
-      std::string(MILLRACE_BIN_DIR) + "/millrace-lr", "--train=" + (*data_ / "train-*"),
-      "--num_features=100000", "--epochs=100000", "--run_dir=" + folder_ / "run"};
+  const std::vector<std::string> words = {std::string(MILLRACE_BIN_DIR) + "/millrace-lr",
+                                          "--train=" + (*data_ / "train-*"),
+                                          "--test=" + *data_ / "test-*",
+                                          "--eval_every=1000",
+                                          "--num_features=100000",
+                                          "--epochs=100000",
+                                          "--run_dir=" + folder_ / "run"};
   const pid_t pid = Start(words, folder_ / "log");
-  while (test::ReadFile(folder_ / "log").find("machine") == std::string::npos)
+  // Until it has learnt something.
+  while (test::ReadFile(folder_ / "log").find(" 1000  0.") == std::string::npos)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   ::kill(pid, SIGINT);
   EXPECT_EQ(Wait(pid), 130);
   const std::string log = test::ReadFile(folder_ / "log");

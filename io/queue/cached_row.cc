@@ -89,7 +89,9 @@ void CacheRows(RowDecoder& decoder, Framing framing, bool wide, RowSink& rows, B
     }
     spans.push_back({static_cast<uint32_t>(begin), static_cast<uint32_t>(bytes.size() - begin)});
   }
-  block.bytes = std::move(bytes);
+  // What is kept for long is kept without the room that growing has left.
+  block.bytes = RawBuffer();
+  block.bytes.Append(bytes.data(), bytes.size());
   block.records = std::move(spans);
 }
 

@@ -1,16 +1,12 @@
 #include "io/queue/input_queue.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
 
-#include "io/base/crc32c.h"
 #include "io/base/random.h"
 #include "io/queue/cached_row.h"
+#include "io/queue/input_files.h"
 #include "io/queue/key_compactor.h"
 #include "io/queue/streams.h"
 #include "profiler/trace.h"
@@ -25,7 +21,6 @@ constexpr size_t kPrefetchRecords = 4;
 constexpr size_t kCacheLine = 64;
 constexpr size_t kMaxThreads = 1024;
 constexpr size_t kMaxShuffleCapacity = size_t{1} << 31;
-constexpr size_t kFingerprintBytes = 4096;  // from each end of a file
 constexpr std::chrono::milliseconds kAskEvery(100);
 
 void Prefetch(const RecordRef& ref) {
@@ -35,39 +30,6 @@ void Prefetch(const RecordRef& ref) {
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-// Of a regular file: its size and the CRC of both ends.
-uint64_t FileFingerprint(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  char bytes[kFingerprintBytes];
-  uint32_t crc = 0;
-  for (const off_t at : {off_t{0}, std::max<off_t>(0, info.st_size - off_t{kFingerprintBytes})}) {
-    const ssize_t got = ::pread(fd, bytes, sizeof bytes, at);
-    if (got > 0) crc = Crc32c(bytes, static_cast<size_t>(got), crc);
-  }
-  ::close(fd);
-  return Mix64(static_cast<uint64_t>(info.st_size)) ^ crc;
-}
-
-uint64_t Fingerprint(const std::vector<std::string>& files) {
-  uint64_t print = files.size();
-  for (const std::string& file : files) print = Mix64(print + FileFingerprint(file));
-  return print;
-}
-
-// A file that is missing or locked is better found now than in an hour. FIFOs and the like are
-// opened when their turn comes.
-Status CheckFile(const std::string& file) {
-  struct stat info {};
-  if (file == "-") return {};
-  if (::stat(file.c_str(), &info) != 0) return IoError(file + ": cannot open", errno);
-  if (S_ISDIR(info.st_mode)) return Invalid(file + ": expected a file, found a directory");
-  if (::access(file.c_str(), R_OK) != 0) return IoError(file + ": cannot open", errno);
-  return {};
 }
 
 bool ShardsByFile(const InputOptions& options) {
@@ -148,7 +110,7 @@ Status InputOptions::Validate() const {
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
-  for (const std::string& file : options.files) RETURN_IF_ERROR(CheckFile(file));
+  RETURN_IF_ERROR(CheckInputFiles(options.files));
   auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));
   queue->Start();
   return queue;
@@ -186,7 +148,7 @@ InputQueue::InputQueue(Private, InputOptions options)
               options_.shuffle_capacity > 0 ? options_.min_after_dequeue : 0),
       rows_to_skip_(options_.start.rows),
       position_(options_.start) {
-  fingerprint_ = Fingerprint(options_.files);
+  fingerprint_ = FingerprintOf(options_.files);
   StartEpoch(options_.start.epoch);
 }
 

@@ -10,9 +10,9 @@
 
 #include "io/base/crc32c.h"
 #include "io/record/record_format.h"
-#include "trainer/model_info.h"
-#include "trainer/state_reader.h"
-#include "trainer/training_state.h"
+#include "io/state/state_reader.h"
+#include "trainer/loop/training_state.h"
+#include "trainer/model/model_info.h"
 
 namespace millrace::trainer {
 namespace {
@@ -31,8 +31,8 @@ class MemorySource : public io::ByteSource {
   std::string_view bytes_;
 };
 
-void CheckBlock(const StateBlock& block, uint64_t& next_key) {
-  CHECK(block.size() > 0 && block.size() <= kMaxStateBlockBytes);
+void CheckBlock(const io::StateBlock& block, uint64_t& next_key) {
+  CHECK(block.size() > 0 && block.size() <= io::kMaxStateBlockBytes);
   CHECK(block.floats.size() == block.size() * block.floats_per_entry);
   for (const uint64_t key : block.keys) {
     CHECK(key >= next_key);
@@ -41,13 +41,13 @@ void CheckBlock(const StateBlock& block, uint64_t& next_key) {
 }
 
 void Read(std::string_view bytes) {
-  auto reader = StateReader::Open("input", std::make_unique<MemorySource>(bytes));
+  auto reader = io::StateReader::Open("input", std::make_unique<MemorySource>(bytes));
   if (!reader.ok()) return;
   (void)ModelInfoFrom(reader->fields()).ok();
   (void)TrainingStateFrom(reader->fields()).ok();
-  const auto again = StateFields::Decode(reader->fields().Encode());
+  const auto again = io::StateFields::Decode(reader->fields().Encode());
   CHECK(again.ok() && again->all() == reader->fields().all());
-  StateBlock block;
+  io::StateBlock block;
   uint64_t next_key = 0;
   while (true) {
     const auto more = reader->Next(block);
@@ -59,22 +59,22 @@ void Read(std::string_view bytes) {
 // Makes the CRC of the part [begin, end) right; false if the bytes do not reach that far.
 bool Repair(std::string& bytes, size_t begin, size_t end) {
   if (end > bytes.size()) return false;
-  const size_t size = end - begin - kStateCrcBytes;
+  const size_t size = end - begin - io::kStateCrcBytes;
   io::StoreU32(&bytes[begin + size], io::MaskedCrc32c(&bytes[begin], size));
   return true;
 }
 
 std::string Repaired(std::string bytes) {
-  if (bytes.size() < kStateHeaderBytes) return bytes;
-  std::memcpy(bytes.data(), kStateMagic, kStateMagicBytes);
-  io::StoreU32(&bytes[kStateMagicBytes], kStateVersion);
+  if (bytes.size() < io::kStateHeaderBytes) return bytes;
+  std::memcpy(bytes.data(), io::kStateMagic, io::kStateMagicBytes);
+  io::StoreU32(&bytes[io::kStateMagicBytes], io::kStateVersion);
   size_t begin = 0;
-  size_t end = kStateHeaderBytes + io::LoadU32(&bytes[16]) + kStateCrcBytes;
-  while (Repair(bytes, begin, end) && end + kStateBlockHeaderBytes <= bytes.size()) {
+  size_t end = io::kStateHeaderBytes + io::LoadU32(&bytes[16]) + io::kStateCrcBytes;
+  while (Repair(bytes, begin, end) && end + io::kStateBlockHeaderBytes <= bytes.size()) {
     begin = end;
     const bool is_end = io::LoadU32(&bytes[begin]) == 0;
     const size_t body = is_end ? sizeof(uint64_t) : io::LoadU32(&bytes[begin + 8]);
-    end = begin + kStateBlockHeaderBytes + body + kStateCrcBytes;
+    end = begin + io::kStateBlockHeaderBytes + body + io::kStateCrcBytes;
   }
   return bytes;
 }

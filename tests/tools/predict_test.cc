@@ -13,7 +13,7 @@
 #include "io/text/criteo.h"
 #include "sparse/local_store.h"
 #include "tests/tools/run_program.h"
-#include "trainer/model_file.h"
+#include "trainer/model/model_file.h"
 
 namespace millrace::tools {
 namespace {

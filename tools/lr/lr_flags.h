@@ -7,9 +7,9 @@
 
 #include "io/base/status.h"
 #include "tools/common/flags.h"
-#include "trainer/model_file.h"
-#include "trainer/run_folder.h"
-#include "trainer/sparse_trainer.h"
+#include "trainer/loop/sparse_trainer.h"
+#include "trainer/model/model_file.h"
+#include "trainer/run/run_folder.h"
 
 namespace millrace::tools {
 

@@ -12,8 +12,8 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/lr/lr_flags.h"
-#include "trainer/host_info.h"
-#include "trainer/metrics_log.h"
+#include "trainer/run/host_info.h"
+#include "trainer/run/metrics_log.h"
 
 namespace millrace::tools {
 namespace {

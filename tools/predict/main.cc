@@ -9,7 +9,7 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/predict/predict_flags.h"
-#include "trainer/model_file.h"
+#include "trainer/model/model_file.h"
 
 namespace millrace::tools {
 namespace {

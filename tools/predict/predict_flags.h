@@ -7,7 +7,7 @@
 #include "tools/common/flags.h"
 #include "tools/predict/score.h"
 #include "tools/predict/top_weights.h"
-#include "trainer/model_info.h"
+#include "trainer/model/model_info.h"
 
 namespace millrace::tools {
 

@@ -9,7 +9,7 @@
 
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
-#include "trainer/output_buffer.h"
+#include "trainer/model/output_buffer.h"
 
 namespace millrace::tools {
 namespace {

@@ -8,8 +8,8 @@
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
 #include "io/record/block_reader.h"
-#include "trainer/binary_metrics.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
+#include "trainer/run/binary_metrics.h"
 
 namespace millrace::tools {
 

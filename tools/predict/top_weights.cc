@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "io/state/state_fields.h"
 #include "io/text/criteo_names.h"
-#include "trainer/output_buffer.h"
-#include "trainer/state_fields.h"
+#include "trainer/model/output_buffer.h"
 
 namespace millrace::tools {
 namespace {
@@ -65,7 +65,7 @@ Status WriteTopWeights(const trainer::Model& model, const TopOptions& options) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(options.out));
   trainer::OutputBuffer out(std::move(file));
   for (const Weight& weight : weights) {
-    out.Append(std::to_string(weight.key) + '\t' + trainer::NumberText(weight.w));
+    out.Append(std::to_string(weight.key) + '\t' + io::NumberText(weight.w));
     if (!names.empty()) out.Append('\t' + names.at(weight.key));
     out.Append("\n");
   }

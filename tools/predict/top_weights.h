@@ -5,7 +5,7 @@
 #include <string>
 
 #include "io/base/status.h"
-#include "trainer/model.h"
+#include "trainer/model/model.h"
 
 namespace millrace::tools {
 

@@ -1,0 +1,92 @@
+#include "io/state/checkpoint_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+namespace millrace::io {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kTemporary = ".tmp-";  // as io::OutputFile names its temporary files
+
+struct ParsedName {
+  uint64_t steps = 0;
+  std::string_view rest;  // behind the number
+};
+
+std::optional<ParsedName> ParseName(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  ParsedName parsed;
+  const char* end = name.data() + name.size();
+  const auto number = std::from_chars(name.data(), end, parsed.steps);
+  if (number.ec != std::errc()) return std::nullopt;
+  parsed.rest = {number.ptr, static_cast<size_t>(end - number.ptr)};
+  return parsed;
+}
+
+// Names of the folder's entries; none if it is not there.
+io::Result<std::vector<std::string>> Names(const std::string& folder) {
+  std::error_code error;
+  fs::directory_iterator entries(folder, error);
+  std::vector<std::string> names;
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    names.push_back(entries->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return io::IoError(folder + ": cannot list the folder", error.value());
+  }
+  return names;
+}
+
+void Remove(const std::string& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+}  // namespace
+
+std::string CheckpointPath(const std::string& folder, uint64_t steps) {
+  char number[32];
+  std::snprintf(number, sizeof number, "%012llu", static_cast<unsigned long long>(steps));
+  return folder + "/" + std::string(kPrefix) + number;
+}
+
+io::Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(folder));
+  std::vector<CheckpointFile> files;
+  for (const std::string& name : names) {
+    const auto parsed = ParseName(name);
+    if (parsed && parsed->rest.empty()) files.push_back({parsed->steps, folder + "/" + name});
+  }
+  std::sort(files.begin(), files.end(),
+            [](const CheckpointFile& a, const CheckpointFile& b) { return a.steps > b.steps; });
+  return files;
+}
+
+void RemoveLeftovers(const std::string& folder) {
+  const auto names = Names(folder);
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    const auto parsed = ParseName(name);
+    if (parsed && parsed->rest.starts_with(kTemporary)) Remove(folder + "/" + name);
+  }
+}
+
+void RemoveOtherCheckpoints(const std::string& folder, uint64_t steps, size_t keep) {
+  const auto files = ListCheckpoints(folder);
+  if (!files.ok()) return;
+  size_t kept = 0;
+  for (const CheckpointFile& file : *files) {
+    if (file.steps == steps || (file.steps < steps && kept++ < keep)) continue;
+    Remove(file.path);
+  }
+}
+
+}  // namespace millrace::io

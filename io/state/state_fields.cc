@@ -1,0 +1,88 @@
+#include "io/state/state_fields.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace millrace::io {
+namespace {
+
+using io::Corrupt;
+using io::Result;
+
+template <typename Number>
+std::string Shortest(Number value) {
+  char digits[32];
+  return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
+}
+
+}  // namespace
+
+std::string NumberText(double value) { return Shortest(value); }
+std::string NumberText(float value) { return Shortest(value); }
+
+void StateFields::Add(std::string_view name, std::string_view value) {
+  CHECK(!name.empty() && name.find_first_of(" \n") == name.npos);
+  CHECK(value.find('\n') == value.npos);
+  fields_.emplace_back(name, value);
+}
+
+void StateFields::AddUint(std::string_view name, uint64_t value) {
+  Add(name, std::to_string(value));
+}
+
+void StateFields::AddDouble(std::string_view name, double value) { Add(name, NumberText(value)); }
+
+const std::string* StateFields::Find(std::string_view name) const {
+  const auto found = std::find_if(fields_.begin(), fields_.end(),
+                                  [&](const auto& field) { return field.first == name; });
+  return found == fields_.end() ? nullptr : &found->second;
+}
+
+Result<std::string> StateFields::Text(std::string_view name) const {
+  if (const std::string* value = Find(name)) return *value;
+  return Corrupt("header: expected a field " + std::string(name) + ", found none");
+}
+
+template <typename Number>
+Result<Number> StateFields::ParseNumber(std::string_view name, const char* kind) const {
+  ASSIGN_OR_RETURN(const std::string text, Text(name));
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  if (parsed.ec == std::errc() && parsed.ptr == end) return value;
+  return Corrupt("header field " + std::string(name) + ": expected " + kind + ", found '" + text +
+                 "'");
+}
+
+Result<uint64_t> StateFields::Uint(std::string_view name) const {
+  return ParseNumber<uint64_t>(name, "a whole number");
+}
+
+Result<double> StateFields::Double(std::string_view name) const {
+  return ParseNumber<double>(name, "a number");
+}
+
+std::string StateFields::Encode() const {
+  std::string text;
+  for (const auto& [name, value] : fields_) text += name + ' ' + value + '\n';
+  return text;
+}
+
+Result<StateFields> StateFields::Decode(std::string_view text) {
+  StateFields fields;
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    const size_t space = line.find(' ');
+    if (end == text.npos || space == line.npos || space == 0) {
+      return Corrupt("header: expected lines of a name and a value");
+    }
+    const std::string_view name = line.substr(0, space);
+    if (fields.Find(name)) return Corrupt("header: field " + std::string(name) + " comes twice");
+    fields.Add(name, line.substr(space + 1));
+    text.remove_prefix(end + 1);
+  }
+  return fields;
+}
+
+}  // namespace millrace::io

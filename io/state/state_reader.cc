@@ -1,0 +1,196 @@
+#include "io/state/state_reader.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "io/base/crc32c.h"
+#include "io/record/record_format.h"
+#include "profiler/trace.h"
+
+namespace millrace::io {
+namespace {
+
+using io::LoadU32;
+using io::LoadU64;
+using io::Result;
+using io::Status;
+
+// Moves `at` behind the varint; false if there is none of at most 64 bits before `end`.
+bool ReadVarint(const char*& at, const char* end, uint64_t& value) {
+  value = 0;
+  for (int shift = 0; shift < 64 && at < end; shift += 7) {
+    const auto byte = static_cast<unsigned char>(*at++);
+    if (shift == 63 && byte > 1) return false;
+    value |= uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+class MemorySource : public io::ByteSource {
+ public:
+  explicit MemorySource(std::span<const char> bytes) : bytes_(bytes) {}
+  Status Read(std::span<char> out, size_t* delivered) override {
+    *delivered = std::min(out.size(), bytes_.size());
+    if (*delivered > 0) std::memcpy(out.data(), bytes_.data(), *delivered);
+    bytes_ = bytes_.subspan(*delivered);
+    return {};
+  }
+
+ private:
+  std::span<const char> bytes_;
+};
+
+}  // namespace
+
+Result<StateReader> StateReader::Open(const std::string& path) {
+  ASSIGN_OR_RETURN(io::OpenedSource source, io::OpenSource(path));
+  return Open(path, std::move(source.bytes));
+}
+
+Result<StateReader> StateReader::Open(const std::string& name,
+                                      std::unique_ptr<io::ByteSource> bytes) {
+  StateReader reader(name, std::move(bytes));
+  RETURN_IF_ERROR(reader.ReadHeader());
+  return reader;
+}
+
+Status StateReader::Damaged(const std::string& what) const {
+  return io::Corrupt(path_ + ": offset " + std::to_string(part_offset_) + ": " + what);
+}
+
+// Appends the next `size` bytes to part_.
+Status StateReader::ReadMore(size_t size) {
+  const size_t old = part_.size();
+  part_.Resize(old + size);
+  size_t got = 0;
+  RETURN_IF_ERROR(bytes_->Read({part_.data() + old, size}, &got));
+  if (got == size) return {};
+  return io::Corrupt(path_ + ": offset " + std::to_string(part_offset_ + old + got) +
+                     ": expected " + std::to_string(size - got) +
+                     " more bytes, found the end of the file");
+}
+
+Status StateReader::ReadCrc() {
+  RETURN_IF_ERROR(ReadMore(kStateCrcBytes));
+  const size_t size = part_.size() - kStateCrcBytes;
+  if (LoadU32(part_.data() + size) == io::MaskedCrc32c(part_.data(), size)) return {};
+  return Damaged("the " + std::to_string(size) +
+                 " bytes from here: expected the CRC behind them, found another");
+}
+
+Status StateReader::ReadHeader() {
+  RETURN_IF_ERROR(ReadMore(kStateHeaderBytes));
+  const char* numbers = part_.data() + kStateMagicBytes;
+  const uint32_t version = LoadU32(numbers), floats = LoadU32(numbers + 4);
+  const uint32_t field_bytes = LoadU32(numbers + 8);
+  if (std::memcmp(part_.data(), kStateMagic, kStateMagicBytes) != 0) {
+    return Damaged(std::string("expected ") + kStateMagic + ", the mark of a model or checkpoint");
+  }
+  if (version != kStateVersion) {
+    return Damaged("expected version " + std::to_string(kStateVersion) + ", found " +
+                   std::to_string(version));
+  }
+  if (floats == 0 || floats > kMaxStateFloats || field_bytes > kMaxStateFieldBytes) {
+    return Damaged("header: expected 1 to " + std::to_string(kMaxStateFloats) +
+                   " floats an entry and at most " + std::to_string(kMaxStateFieldBytes) +
+                   " bytes of fields, found " + std::to_string(floats) + " and " +
+                   std::to_string(field_bytes));
+  }
+  RETURN_IF_ERROR(ReadMore(field_bytes));
+  RETURN_IF_ERROR(ReadCrc());
+  floats_per_entry_ = floats;
+  Result<StateFields> fields = StateFields::Decode({part_.data() + kStateHeaderBytes, field_bytes});
+  if (!fields.ok()) return Damaged(fields.status().message());
+  fields_ = std::move(*fields);
+  return {};
+}
+
+Result<bool> StateReader::Next(StateBlock& block) {
+  TRACE_SCOPE("read_state_block");
+  part_offset_ += part_.size();
+  part_.clear();
+  RETURN_IF_ERROR(ReadMore(kStateBlockHeaderBytes));
+  const BlockHeader header = {LoadU32(part_.data()), LoadU32(part_.data() + 4),
+                              LoadU32(part_.data() + 8)};
+  if (header.entries == 0 && header.raw_bytes == 0 && header.packed_bytes == 0) {
+    RETURN_IF_ERROR(ReadEnd());
+    return false;
+  }
+  RETURN_IF_ERROR(CheckBlockHeader(header));
+  RETURN_IF_ERROR(ReadMore(header.packed_bytes));
+  RETURN_IF_ERROR(ReadCrc());
+  RETURN_IF_ERROR(Unpack(header));
+  RETURN_IF_ERROR(Decode(header, block));
+  return true;
+}
+
+// What it claims must be possible before anything is allocated for it.
+Status StateReader::CheckBlockHeader(const BlockHeader& header) const {
+  const size_t least = header.entries * (1 + floats_per_entry_ * sizeof(float));
+  const bool possible = header.entries > 0 && header.raw_bytes <= kMaxStateBlockBytes &&
+                        header.raw_bytes >= least && header.packed_bytes <= kMaxStatePackedBytes;
+  if (possible) return {};
+  return Damaged("block header: expected at most " + std::to_string(kMaxStateBlockBytes) +
+                 " bytes of entries, found " + std::to_string(header.entries) + " entries in " +
+                 std::to_string(header.raw_bytes) + " bytes, packed " +
+                 std::to_string(header.packed_bytes));
+}
+
+Status StateReader::Unpack(const BlockHeader& header) {
+  const std::span<const char> packed(part_.data() + kStateBlockHeaderBytes, header.packed_bytes);
+  const io::OpenedSource zstd =
+      io::Decompressed(std::make_unique<MemorySource>(packed), "block", io::Compression::kZstd);
+  raw_.Resize(header.raw_bytes + 1);  // one more, so that a frame that goes on is noticed
+  size_t got = 0;
+  const Status status = zstd.bytes->Read({raw_.data(), raw_.size()}, &got);
+  if (!status.ok()) return Damaged(status.message());
+  if (got == header.raw_bytes) return {};
+  return Damaged("block: expected " + std::to_string(header.raw_bytes) + " bytes unpacked, found " +
+                 (got < header.raw_bytes ? std::to_string(got) : "more"));
+}
+
+Status StateReader::Decode(const BlockHeader& header, StateBlock& block) {
+  const size_t state_bytes = floats_per_entry_ * sizeof(float);
+  block.floats_per_entry = floats_per_entry_;
+  block.keys.resize(header.entries);
+  block.floats.resize(header.entries * floats_per_entry_);
+  const char* at = raw_.data();
+  const char* end = at + header.raw_bytes;
+  uint64_t key = 0;
+  for (size_t i = 0; i < header.entries; ++i) {
+    uint64_t delta = 0;
+    const bool whole = ReadVarint(at, end, delta) && static_cast<size_t>(end - at) >= state_bytes;
+    if (!whole) return Damaged("block: entry " + std::to_string(i) + " is cut off");
+    key += delta;
+    if (key < delta || (total_entries_ > 0 && key <= last_key_)) {
+      return Damaged("block: expected ascending keys, found " + std::to_string(key) + " after " +
+                     std::to_string(last_key_));
+    }
+    std::memcpy(&block.floats[i * floats_per_entry_], at, state_bytes);
+    at += state_bytes;
+    block.keys[i] = last_key_ = key;
+    ++total_entries_;
+  }
+  if (at == end) return {};
+  return Damaged("block: expected " + std::to_string(header.entries) + " entries, found " +
+                 std::to_string(end - at) + " bytes behind them");
+}
+
+Status StateReader::ReadEnd() {
+  RETURN_IF_ERROR(ReadMore(sizeof(uint64_t)));
+  RETURN_IF_ERROR(ReadCrc());
+  const uint64_t total = LoadU64(part_.data() + kStateBlockHeaderBytes);
+  if (total != total_entries_) {
+    return Damaged("expected " + std::to_string(total) + " entries in all, found " +
+                   std::to_string(total_entries_));
+  }
+  char beyond = 0;
+  size_t got = 0;
+  RETURN_IF_ERROR(bytes_->Read({&beyond, 1}, &got));
+  if (got == 0) return {};
+  part_offset_ += part_.size();
+  return Damaged("expected the end of the file, found more bytes");
+}
+
+}  // namespace millrace::io

@@ -1,0 +1,61 @@
+#include "trainer/run/append_file.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/test_files.h"
+
+namespace millrace::trainer {
+namespace {
+
+using test::ReadFile;
+using test::TemporaryFolder;
+
+// Appends rows in a process whose files may have `limit` bytes; true if the second one failed.
+bool SecondRowFails(const std::string& path, rlim_t limit) {
+  const pid_t child = fork();
+  if (child == 0) {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit bytes = {.rlim_cur = limit, .rlim_max = limit};
+    setrlimit(RLIMIT_FSIZE, &bytes);
+    auto file = AppendFile::Open(path);
+    const bool first = file.ok() && file->Append("first row\n").ok();
+    _exit(first && !file->Append("second row\n").ok() ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+TEST(AppendFile, ARowThatDoesNotFitLeavesNothing) {
+  for (const rlim_t limit : {10, 11, 15, 20}) {
+    const TemporaryFolder folder;
+    EXPECT_TRUE(SecondRowFails(folder / "rows", limit)) << limit;
+    EXPECT_EQ(ReadFile(folder / "rows"), "first row\n") << limit;
+  }
+}
+
+TEST(AppendFile, GoesOnBehindWhatIsThere) {
+  const TemporaryFolder folder;
+  for (const char* row : {"a\n", "b\n"}) {
+    auto file = AppendFile::Open(folder / "rows");
+    ASSERT_TRUE(file.ok());
+    EXPECT_TRUE(file->Append(row).ok());
+    EXPECT_TRUE(file->Sync().ok());
+  }
+  EXPECT_EQ(ReadFile(folder / "rows"), "a\nb\n");
+}
+
+TEST(AppendFile, ErrorsNameTheFile) {
+  EXPECT_EQ(AppendFile::Open("/nowhere/rows").status().message(),
+            "cannot open /nowhere/rows: No such file or directory");
+  auto full = AppendFile::Open("/dev/full");
+  ASSERT_TRUE(full.ok());
+  EXPECT_EQ(full->Append("row\n").message(), "cannot write /dev/full: No space left on device");
+}
+
+}  // namespace
+}  // namespace millrace::trainer

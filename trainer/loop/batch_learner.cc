@@ -1,0 +1,123 @@
+#include "trainer/loop/batch_learner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "profiler/trace.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::CsrBatch;
+using io::Result;
+using io::Status;
+
+// Rows, or the sum of their weights; never 0.
+double TotalWeight(const CsrBatch& batch) {
+  if (batch.weights.empty()) return static_cast<double>(std::max<size_t>(batch.rows(), 1));
+  const double sum = std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
+  return sum > 0 ? sum : 1;
+}
+
+void Scale(std::span<float> slopes, double factor) {
+  for (float& slope : slopes) slope *= static_cast<float>(factor);
+}
+
+class StoreLearner final : public BatchLearner {
+ public:
+  StoreLearner(sparse::WeightStore& store, const sparse::Kernels& kernels, GradientScale scale)
+      : store_(store), kernels_(kernels), scale_(scale) {}
+
+  Result<std::span<const float>> Score(const CsrBatch& batch) override {
+    CHECK(batch.compacted);
+    weights_.resize(batch.keys.size());
+    margins_.resize(batch.rows());
+    RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
+    TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
+    kernels_.margins(batch, weights_, margins_);
+    return std::span<const float>(margins_);
+  }
+
+  Result<double> Learn(const CsrBatch& batch) override {
+    RETURN_IF_ERROR(Score(batch).status());
+    slopes_.resize(batch.rows());
+    gradient_.resize(batch.keys.size());
+    const double loss = LossAndSlopes(batch);
+    {
+      TRACE_SCOPE("gradient", static_cast<int64_t>(batch.rows()));
+      if (scale_ == GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+      kernels_.gradient(batch, slopes_, gradient_);
+    }
+    RETURN_IF_ERROR(store_.Push(batch.keys, gradient_));
+    return loss;
+  }
+
+  bool wants_compact_batches() const override { return true; }
+
+ private:
+  double LossAndSlopes(const CsrBatch& batch) {
+    TRACE_SCOPE("loss_slopes", static_cast<int64_t>(batch.rows()));
+    return kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
+  }
+
+  sparse::WeightStore& store_;
+  const sparse::Kernels& kernels_;
+  GradientScale scale_;
+  io::PodVector<float> weights_, margins_, slopes_, gradient_;
+};
+
+class DirectLearner final : public BatchLearner {
+ public:
+  DirectLearner(sparse::LocalStore& store, const sparse::Kernels& kernels)
+      : store_(store), kernels_(kernels), scale_(GradientScaleOf(store.options().rule)) {}
+
+  Result<std::span<const float>> Score(const CsrBatch& batch) override {
+    TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
+    margins_.resize(batch.rows());
+    store_.DirectMargins(batch, margins_);
+    return std::span<const float>(margins_);
+  }
+
+  Result<double> Learn(const CsrBatch& batch) override {
+    RETURN_IF_ERROR(Score(batch).status());
+    slopes_.resize(batch.rows());
+    double loss = 0;
+    {
+      TRACE_SCOPE("loss_slopes", static_cast<int64_t>(batch.rows()));
+      loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
+      if (scale_ == GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+    }
+    TRACE_SCOPE("update", static_cast<int64_t>(batch.rows()));
+    store_.DirectPush(batch, slopes_);
+    return loss;
+  }
+
+  bool wants_compact_batches() const override { return false; }
+
+ private:
+  sparse::LocalStore& store_;
+  const sparse::Kernels& kernels_;
+  GradientScale scale_;
+  io::PodVector<float> margins_, slopes_;
+};
+
+}  // namespace
+
+GradientScale GradientScaleOf(sparse::Rule rule) {
+  const bool adaptive = rule == sparse::Rule::kAdaGrad || rule == sparse::Rule::kFtrl;
+  return adaptive ? GradientScale::kSum : GradientScale::kMean;
+}
+
+std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
+                                               const sparse::Kernels& kernels,
+                                               GradientScale scale) {
+  return std::make_unique<StoreLearner>(store, kernels, scale);
+}
+
+std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
+                                               const sparse::Kernels& kernels, bool may_be_direct) {
+  if (may_be_direct && store.direct()) return std::make_unique<DirectLearner>(store, kernels);
+  return MakeStoreLearner(store, kernels, GradientScaleOf(store.options().rule));
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,160 @@
+#include "trainer/loop/checkpoint.h"
+
+#include <filesystem>
+#include <span>
+#include <utility>
+
+#include "io/state/checkpoint_folder.h"
+#include "io/state/state_reader.h"
+#include "io/state/state_writer.h"
+#include "profiler/trace.h"
+#include "trainer/model/model_info.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::Result;
+using io::Status;
+
+constexpr char kKind[] = "checkpoint";
+constexpr size_t kKeptBefore = 1;
+
+// What must be the same in the run that goes on.
+io::StateFields StoreFields(const sparse::LocalStore& store) {
+  const sparse::UpdateOptions& o = store.options();
+  io::StateFields fields;
+  fields.AddUint("num_features", store.shape().num_features);
+  fields.Add("rule", sparse::RuleName(o.rule));
+  fields.AddDouble("option.rate", o.Rate());
+  fields.Add("option.decay", o.decay == sparse::Decay::kConstant ? "constant" : "sqrt");
+  fields.AddDouble("option.l1", o.l1);
+  fields.AddDouble("option.l2", o.l2);
+  fields.AddDouble("option.ftrl_beta", o.ftrl_beta);
+  fields.AddDouble("option.adagrad_epsilon", o.adagrad_epsilon);
+  fields.AddDouble("option.adam_beta1", o.adam_beta1);
+  fields.AddDouble("option.adam_beta2", o.adam_beta2);
+  fields.AddDouble("option.adam_epsilon", o.adam_epsilon);
+  return fields;
+}
+
+io::StateFields CheckpointFields(const sparse::LocalStore& store, const TrainingState& state) {
+  io::StateFields fields = StoreFields(store);
+  fields.Add("kind", kKind);
+  fields.AddUint("steps", store.steps());
+  fields.AddUint("examples", state.examples);
+  AddTrainingState(state, fields);
+  return fields;
+}
+
+Status CheckSame(const std::string& path, const io::StateFields& ours,
+                 const io::StateFields& theirs) {
+  for (const auto& [name, value] : ours.all()) {
+    const Result<std::string> found = theirs.Text(name);
+    if (!found.ok()) return io::Corrupt(path + ": " + found.status().message());
+    if (*found == value) continue;
+    return io::Invalid(path + ": " + name + ": this run has " + value + ", the checkpoint " +
+                       *found + "; a run goes on only with what it began with");
+  }
+  return {};
+}
+
+Status CheckStore(const std::string& path, const io::StateReader& reader,
+                  const sparse::LocalStore& store) {
+  const Result<std::string> kind = reader.fields().Text("kind");
+  if (!kind.ok() || *kind != kKind) return io::Corrupt(path + ": expected a checkpoint");
+  RETURN_IF_ERROR(CheckSame(path, StoreFields(store), reader.fields()));
+  if (reader.floats_per_entry() == store.slot_floats()) return {};
+  return io::Corrupt(path + ": expected " + std::to_string(store.slot_floats()) +
+                     " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
+}
+
+// Reads the entries to the end, with `take` called for each block.
+template <typename Take>
+Status ReadEntries(io::StateReader& reader, Take take) {
+  io::StateBlock block;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next(block));
+    if (!more) return {};
+    RETURN_IF_ERROR(take(block));
+  }
+}
+
+// Reads all of the file and changes nothing: nothing of a damaged one may reach the store.
+Status Verify(const std::string& path, io::StateReader& reader, const sparse::LocalStore& store) {
+  RETURN_IF_ERROR(CheckStore(path, reader, store));
+  const uint64_t num_features = store.shape().num_features;
+  return ReadEntries(reader, [&](const io::StateBlock& block) -> Status {
+    if (num_features == 0 || block.keys.back() < num_features) return {};
+    return io::Corrupt(path + ": expected keys below " + ShapeText(num_features) + ", found " +
+                       std::to_string(block.keys.back()));
+  });
+}
+
+Status LoadEntries(const std::string& path, sparse::LocalStore& store) {
+  ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
+  return ReadEntries(reader, [&](const io::StateBlock& block) -> Status {
+    for (size_t i = 0; i < block.size(); ++i) {
+      RETURN_IF_ERROR(store.Load(block.keys[i], block.state(i)));
+    }
+    return {};
+  });
+}
+
+Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
+  TRACE_SCOPE("load_checkpoint");
+  ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
+  RETURN_IF_ERROR(Verify(path, reader, store));
+  const Result<uint64_t> steps = reader.fields().Uint("steps");
+  Result<TrainingState> state = TrainingStateFrom(reader.fields());
+  for (const Status& status : {steps.status(), state.status()}) {
+    if (!status.ok()) return io::Corrupt(path + ": " + status.message());
+  }
+  RETURN_IF_ERROR(LoadEntries(path, store));
+  store.set_steps(*steps);
+  return state;
+}
+
+Status MakeFolder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  return error ? io::IoError("cannot create the folder " + folder, error.value()) : Status();
+}
+
+}  // namespace
+
+Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
+                      const TrainingState& state) {
+  TRACE_SCOPE("save_checkpoint");
+  RETURN_IF_ERROR(MakeFolder(folder));
+  io::RemoveLeftovers(folder);
+  ASSIGN_OR_RETURN(io::StateWriter writer,
+                   io::StateWriter::Create(io::CheckpointPath(folder, state.steps),
+                                           CheckpointFields(store, state),
+                                           {.floats_per_entry = store.slot_floats()}));
+  store.ForEach([&](uint64_t key, std::span<const float> slot) { writer.Add(key, slot); });
+  RETURN_IF_ERROR(writer.Finish());
+  io::RemoveOtherCheckpoints(folder, state.steps, kKeptBefore);
+  return {};
+}
+
+Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder,
+                                              sparse::LocalStore& store) {
+  io::RemoveLeftovers(folder);
+  ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files, io::ListCheckpoints(folder));
+  LatestCheckpoint latest;
+  for (const io::CheckpointFile& file : files) {
+    Result<TrainingState> state = Load(file.path, store);
+    if (state.ok()) {
+      latest.state = std::move(*state);
+      latest.path = file.path;
+      return latest;
+    }
+    if (state.status().code() != io::Code::kCorrupt) return state.status();
+    latest.warnings.push_back(state.status().message());
+  }
+  if (files.empty()) return latest;
+  return io::Corrupt(folder + ": all " + std::to_string(files.size()) +
+                     " checkpoints are damaged; the newest: " + latest.warnings.front());
+}
+
+}  // namespace millrace::trainer

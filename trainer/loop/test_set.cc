@@ -1,0 +1,60 @@
+#include "trainer/loop/test_set.h"
+
+#include "profiler/trace.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::CsrBatch;
+using io::Result;
+using io::Status;
+
+uint64_t BytesOf(const CsrBatch& batch) {
+  const size_t words = batch.row_begin.size() + batch.cols.size() + batch.values.size() +
+                       batch.labels.size() + batch.weights.size() + 2 * batch.keys.size();
+  return sizeof batch + sizeof(float) * words;
+}
+
+Status ScoreBatch(BatchLearner& learner, const CsrBatch& batch, BinaryMetricsSum& sum) {
+  ASSIGN_OR_RETURN(const std::span<const float> margins, learner.Score(batch));
+  sum.Add(margins, batch.labels, batch.weights);
+  return {};
+}
+
+}  // namespace
+
+Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
+  TRACE_SCOPE("test");
+  BinaryMetricsSum sum;
+  if (complete_) {
+    for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));
+  } else {
+    RETURN_IF_ERROR(TestFromFiles(learner, sum));
+  }
+  const BinaryMetrics metrics = sum.Compute();
+  if (metrics.examples + metrics.nan_margins > 0) return metrics;
+  return io::Invalid("the test data has no examples: " + input_.files.front() +
+                     (input_.files.size() > 1 ? " and the other files" : ""));
+}
+
+Status TestSet::TestFromFiles(BatchLearner& learner, BinaryMetricsSum& sum) {
+  ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input_));
+  const CsrBatch* batch = nullptr;
+  bool keeping = cache_bytes_ > 0;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, queue->Next(batch));
+    if (!more) break;
+    RETURN_IF_ERROR(ScoreBatch(learner, *batch, sum));
+    kept_bytes_ += BytesOf(*batch);
+    keeping = keeping && kept_bytes_ <= cache_bytes_;
+    if (keeping) kept_.push_back(*batch);
+  }
+  complete_ = keeping;
+  if (!keeping) {
+    kept_.clear();
+    cache_bytes_ = 0;
+  }
+  return {};
+}
+
+}  // namespace millrace::trainer

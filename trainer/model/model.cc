@@ -1,0 +1,68 @@
+#include "trainer/model/model.h"
+
+#include <new>
+
+#include "profiler/trace.h"
+#include "sparse/direct_step.h"
+#include "sparse/kernels.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr size_t kPrefetchAhead = 32;
+
+}  // namespace
+
+io::Result<Model> Model::Create(const ModelInfo& info) {
+  try {
+    return Model(info);
+  } catch (const std::bad_alloc&) {
+    return io::Invalid(ShapeText(info.num_features) + ": not enough memory for the model");
+  }
+}
+
+void Model::Set(uint64_t key, float weight) {
+  if (weight == 0) return;
+  ++info_.weights;
+  (is_open() ? open_.At(key).w : indexed_[key].w) = weight;
+}
+
+float Model::Weight(uint64_t key) const {
+  if (is_open()) return open_.Get(key).w;
+  return key < indexed_.size() ? indexed_[key].w : 0.0f;
+}
+
+io::Status Model::CheckKeys(std::span<const uint64_t> keys) const {
+  if (is_open() || keys.empty() || keys.back() < info_.num_features) return {};
+  return io::Invalid("key: expected below " + ShapeText(info_.num_features) + ", found " +
+                     std::to_string(keys.back()));
+}
+
+io::Status Model::Margins(const io::CsrBatch& batch, io::PodVector<float>& scratch,
+                          std::span<float> margins) const {
+  TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
+  CHECK(margins.size() == batch.rows());
+  if (!batch.compacted) {
+    if (is_open()) return io::Invalid("a model of any 64-bit key needs compacted batches");
+    sparse::DirectMargins(batch, indexed_.data(), margins);
+    return {};
+  }
+  RETURN_IF_ERROR(CheckKeys(batch.keys));
+  const size_t size = batch.keys.size();
+  scratch.resize(size);
+  for (size_t i = 0; i < size; ++i) {
+    if (is_open() && i + kPrefetchAhead < size) open_.Prefetch(batch.keys[i + kPrefetchAhead]);
+    scratch[i] = Weight(batch.keys[i]);
+  }
+  sparse::NativeKernels().margins(batch, scratch, margins);
+  return {};
+}
+
+void Model::ForEach(const Visit& visit) const {
+  for (uint64_t key = 0; key < indexed_.size(); ++key) {
+    if (indexed_[key].w != 0) visit(key, indexed_[key].w);
+  }
+  if (is_open()) open_.ForEach([&](uint64_t key, const Slot& slot) { visit(key, slot.w); });
+}
+
+}  // namespace millrace::trainer

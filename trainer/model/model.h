@@ -1,0 +1,54 @@
+// A trained model, to be read only.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "io/base/huge_array.h"
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "io/queue/csr_batch.h"
+#include "sparse/open_table.h"
+#include "sparse/update_rules.h"
+#include "trainer/model/model_info.h"
+
+namespace millrace::trainer {
+
+// Const calls are thread-safe.
+class Model {
+ public:
+  // Without weights yet; an error where memory does not suffice.
+  static io::Result<Model> Create(const ModelInfo& info);
+  // `key` is below num_features. Once a key.
+  void Set(uint64_t key, float weight);
+
+  const ModelInfo& info() const { return info_; }
+  // 0 for a key that the model does not know.
+  float Weight(uint64_t key) const;
+
+  // Replaces `margins` (batch.rows() numbers) by X w. The batch was read with this num_features; an
+  // open model needs a compacted one. `scratch` is room for the batch's weights.
+  io::Status Margins(const io::CsrBatch& batch, io::PodVector<float>& scratch,
+                     std::span<float> margins) const;
+
+  // Calls visit(key, weight) for each weight that is not zero, in the order of keys.
+  using Visit = std::function<void(uint64_t key, float weight)>;
+  void ForEach(const Visit& visit) const;
+
+ private:
+  struct Slot {
+    float w;
+  };
+
+  explicit Model(const ModelInfo& info) : info_(info), indexed_(info.num_features) {}
+
+  bool is_open() const { return info_.num_features == 0; }
+  io::Status CheckKeys(std::span<const uint64_t> keys) const;
+
+  ModelInfo info_;
+  io::HugeArray<sparse::SgdSlot> indexed_;  // by key; empty for an open model
+  sparse::OpenTable<Slot> open_;
+};
+
+}  // namespace millrace::trainer

@@ -1,0 +1,27 @@
+// What a model file says about its model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/base/status.h"
+#include "io/state/state_fields.h"
+
+namespace millrace::trainer {
+
+struct ModelInfo {
+  uint64_t num_features = 0;  // 0: an open model, any 64-bit key
+  std::string rule;           // "ftrl"
+  uint64_t steps = 0;
+  uint64_t examples = 0;
+  uint64_t weights = 0;  // that are not zero; known once the file was read
+};
+
+// "num_features = 100" or "any 64-bit key", for messages.
+std::string ShapeText(uint64_t num_features);
+
+// All but `weights`, which only the end of a file tells.
+void AddModelInfo(const ModelInfo& info, io::StateFields& fields);
+io::Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields);
+
+}  // namespace millrace::trainer

@@ -1,0 +1,80 @@
+#include "trainer/model/model_reader.h"
+
+#include <array>
+#include <cmath>
+#include <string_view>
+#include <utility>
+
+#include "io/record/byte_source.h"
+#include "trainer/model/model_text.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::Corrupt;
+using io::Result;
+using io::Status;
+
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
+
+class BinaryModelReader final : public ModelReader {
+ public:
+  static Result<std::unique_ptr<ModelReader>> Open(const std::string& path) {
+    ASSIGN_OR_RETURN(io::StateReader states, io::StateReader::Open(path));
+    Result<ModelInfo> info = ModelInfoFrom(states.fields());
+    if (!info.ok()) return Corrupt(path + ": " + info.status().message());
+    return std::unique_ptr<ModelReader>(
+        std::make_unique<BinaryModelReader>(path, std::move(*info), std::move(states)));
+  }
+  BinaryModelReader(std::string path, ModelInfo info, io::StateReader states)
+      : ModelReader(std::move(path), std::move(info)), states_(std::move(states)) {}
+
+ private:
+  Result<bool> ReadBlock(io::StateBlock& block) override { return states_.Next(block); }
+
+  io::StateReader states_;
+};
+
+using FirstBytes = std::array<char, io::kStateMagicBytes>;
+
+// What the file begins with, zeros behind a shorter one.
+Result<FirstBytes> Peek(const std::string& path) {
+  ASSIGN_OR_RETURN(const io::OpenedSource source, io::OpenSource(path));
+  FirstBytes first = {};
+  size_t got = 0;
+  RETURN_IF_ERROR(source.bytes->Read(first, &got));
+  return first;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelReader>> ModelReader::Open(const std::string& path) {
+  if (path == "-") return io::Invalid("a model is read from a file, not from standard input");
+  ASSIGN_OR_RETURN(const FirstBytes bytes, Peek(path));
+  const std::string_view first(bytes.data(), bytes.size());
+  if (first.starts_with(io::kStateMagic)) return BinaryModelReader::Open(path);
+  if (first.starts_with('#')) return OpenTextModel(path);
+  if (first.starts_with(kNpyMagic)) {
+    return io::Invalid(path + ": .npy is an export only: expected a binary or text model");
+  }
+  return Corrupt(path + ": offset 0: expected a model, that is " + io::kStateMagic + " or '" +
+                 std::string(kTextModelMark) + "', found neither");
+}
+
+Result<bool> ModelReader::Next(io::StateBlock& block) {
+  ASSIGN_OR_RETURN(const bool more, ReadBlock(block));
+  if (!more) return false;
+  const uint64_t last = block.keys.back();
+  if (info_.num_features > 0 && last >= info_.num_features) {
+    return Corrupt(path_ + ": expected keys below " + ShapeText(info_.num_features) + ", found " +
+                   std::to_string(last));
+  }
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (std::isfinite(block.state(i)[0])) continue;
+    return Corrupt(path_ + ": weight of key " + std::to_string(block.keys[i]) +
+                   ": expected a finite number, found " + io::NumberText(block.state(i)[0]));
+  }
+  return true;
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,33 @@
+// Reads the weights of a model file, binary or text, or of a checkpoint.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/base/status.h"
+#include "io/state/state_reader.h"
+#include "trainer/model/model_info.h"
+
+namespace millrace::trainer {
+
+// Errors name file, offset, expected and found. Not thread-safe.
+class ModelReader {
+ public:
+  // The content tells the format.
+  static io::Result<std::unique_ptr<ModelReader>> Open(const std::string& path);
+  virtual ~ModelReader() = default;
+
+  const ModelInfo& info() const { return info_; }
+  // True and some weights (the first float of each entry), false when the end was reached and is
+  // right, or an error. Keys ascend and are below num_features; weights are finite.
+  io::Result<bool> Next(io::StateBlock& block);
+
+ protected:
+  ModelReader(std::string path, ModelInfo info) : path_(std::move(path)), info_(std::move(info)) {}
+  virtual io::Result<bool> ReadBlock(io::StateBlock& block) = 0;
+
+  std::string path_;
+  ModelInfo info_;
+};
+
+}  // namespace millrace::trainer

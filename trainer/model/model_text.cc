@@ -1,0 +1,160 @@
+#include "trainer/model/model_text.h"
+
+#include <charconv>
+#include <utility>
+
+#include "io/record/record_reader.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::Corrupt;
+using io::Result;
+using io::Status;
+
+constexpr std::string_view kComment = "# ";
+constexpr std::string_view kEnd = "# weights ";
+constexpr size_t kBlockEntries = 16384;
+constexpr uint64_t kMaxLineBytes = 4096;
+
+template <typename Number>
+bool Parse(std::string_view text, Number& value) {
+  const char* end = text.data() + text.size();
+  const auto parsed = std::from_chars(text.data(), end, value);
+  return parsed.ec == std::errc() && parsed.ptr == end;
+}
+
+class TextModelReader final : public ModelReader {
+ public:
+  TextModelReader(const std::string& path, io::RecordReader lines)
+      : ModelReader(path, {}), lines_(std::move(lines)) {}
+
+  // Leaves the first line behind the header in line_.
+  Status ReadHeader() {
+    RETURN_IF_ERROR(NextLine());
+    if (line_ != kTextModelMark) return Damaged("'" + std::string(kTextModelMark) + "'");
+    std::string fields;
+    RETURN_IF_ERROR(NextLine());
+    while (IsHeaderLine()) {
+      if (fields.size() > io::kMaxStateFieldBytes)
+        return Damaged("weights behind so long a header");
+      fields += line_.substr(kComment.size());
+      fields += '\n';
+      RETURN_IF_ERROR(NextLine());
+    }
+    Status status = TakeInfo(fields);
+    return status.ok() ? status : Corrupt(path_ + ": " + status.message());
+  }
+
+ private:
+  Result<bool> ReadBlock(io::StateBlock& block) override {
+    block.keys.clear();
+    block.floats.clear();
+    block.floats_per_entry = 1;
+    while (block.size() < kBlockEntries && !IsEndLine()) {
+      RETURN_IF_ERROR(TakeEntry(block));
+      RETURN_IF_ERROR(NextLine());
+    }
+    if (block.size() > 0) return true;
+    RETURN_IF_ERROR(TakeEnd());
+    return false;
+  }
+
+  bool IsEndLine() const { return line_.starts_with(kEnd); }
+  bool IsHeaderLine() const { return line_.starts_with(kComment) && !IsEndLine(); }
+
+  Status TakeInfo(const std::string& text) {
+    ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(text));
+    ASSIGN_OR_RETURN(info_, ModelInfoFrom(fields));
+    return {};
+  }
+
+  Status TakeEntry(io::StateBlock& block) {
+    const size_t tab = line_.find('\t');
+    uint64_t key = 0;
+    float weight = 0;
+    if (tab == line_.npos || !Parse(line_.substr(0, tab), key) ||
+        !Parse(line_.substr(tab + 1), weight)) {
+      return Damaged("a key, a tab and a weight, or '" + std::string(kEnd) + "N' at the end");
+    }
+    if (entries_ > 0 && key <= last_key_) {
+      return Damaged("a key above " + std::to_string(last_key_) + " (keys ascend)");
+    }
+    last_key_ = key;
+    ++entries_;
+    block.keys.push_back(key);
+    block.floats.push_back(weight);
+    return {};
+  }
+
+  Status TakeEnd() {
+    uint64_t count = 0;
+    if (!Parse(line_.substr(kEnd.size()), count) || count != entries_) {
+      return Damaged("'" + std::string(kEnd) + std::to_string(entries_) + "'");
+    }
+    RETURN_IF_ERROR(NextLine());
+    return ended_ ? Status() : Damaged("the end of the file");
+  }
+
+  // At the end of the file line_ is an empty one that no step accepts.
+  Status NextLine() {
+    const uint64_t end = line_offset_ + line_.size();
+    io::RecordView record;
+    ASSIGN_OR_RETURN(const bool more, lines_.Next(record));
+    ended_ = !more;
+    line_ = more ? record.bytes : std::string_view();
+    line_offset_ = more ? record.offset : end;
+    return {};
+  }
+
+  Status Damaged(const std::string& expected) const {
+    std::string found =
+        ended_ ? "the end of the file" : "'" + std::string(line_.substr(0, 60)) + "'";
+    for (char& c : found) c = c < ' ' || c > '~' ? '?' : c;
+    return Corrupt(path_ + ": offset " + std::to_string(line_offset_) + ": expected " + expected +
+                   ", found " + found);
+  }
+
+  io::RecordReader lines_;
+  std::string_view line_;
+  uint64_t line_offset_ = 0;
+  bool ended_ = false;
+  uint64_t entries_ = 0;
+  uint64_t last_key_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path) {
+  const io::BlockOptions options = {.framing = io::Framing::kLines,
+                                    .max_record_bytes = kMaxLineBytes};
+  ASSIGN_OR_RETURN(io::RecordReader lines, io::RecordReader::Open(path, options));
+  auto reader = std::make_unique<TextModelReader>(path, std::move(lines));
+  RETURN_IF_ERROR(reader->ReadHeader());
+  return std::unique_ptr<ModelReader>(std::move(reader));
+}
+
+void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out) {
+  io::StateFields fields;
+  AddModelInfo(info, fields);
+  std::string text = std::string(kTextModelMark) + '\n' + fields.Encode();
+  for (size_t at = text.find('\n'); at + 1 < text.size(); at = text.find('\n', at + 1)) {
+    text.insert(at + 1, kComment);
+  }
+  out.Append(text);
+}
+
+void WriteTextModelEntry(uint64_t key, float weight, OutputBuffer& out) {
+  char line[64];
+  char* at = std::to_chars(line, line + 24, key).ptr;
+  *at++ = '\t';
+  at = std::to_chars(at, at + 24, weight).ptr;
+  *at++ = '\n';
+  out.Append({line, static_cast<size_t>(at - line)});
+}
+
+void WriteTextModelEnd(uint64_t weights, OutputBuffer& out) {
+  out.Append(std::string(kEnd) + std::to_string(weights) + '\n');
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,33 @@
+// Models as text:
+//
+//   # millrace model 1
+//   # num_features 33762578
+//   # rule ftrl                 a line for each field of the model's header
+//   # steps 2000
+//   # examples 200000
+//   17<TAB>-0.25                key and weight, keys ascend
+//   905<TAB>1.5e-05
+//   # weights 2                 the last line: a file that was cut off is noticed
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "trainer/model/model_info.h"
+#include "trainer/model/model_reader.h"
+#include "trainer/model/output_buffer.h"
+
+namespace millrace::trainer {
+
+constexpr std::string_view kTextModelMark = "# millrace model 1";
+
+io::Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path);
+
+// Head, an entry for each weight, end: that makes a file. Errors wait in `out`.
+void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out);
+void WriteTextModelEntry(uint64_t key, float weight, OutputBuffer& out);
+void WriteTextModelEnd(uint64_t weights, OutputBuffer& out);
+
+}  // namespace millrace::trainer

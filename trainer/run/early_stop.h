@@ -1,0 +1,51 @@
+// Ends a training run whose test metric does not get better any more.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "io/base/status.h"
+#include "trainer/run/binary_metrics.h"
+
+namespace millrace::trainer {
+
+struct EarlyStopRule {
+  std::string metric;     // a name of NamedValues(BinaryMetrics); empty: never stop
+  uint64_t patience = 0;  // tests in a row without a new best after which the run ends
+  bool higher_is_better = true;
+
+  bool enabled() const { return !metric.empty(); }
+};
+
+// "auc:3"; "" is a rule that never stops. Errors speak of the flag --early_stop.
+io::Result<EarlyStopRule> ParseEarlyStop(std::string_view text);
+
+// What a checkpoint keeps.
+struct EarlyStopState {
+  double best = std::numeric_limits<double>::quiet_NaN();  // NaN: none yet
+  uint64_t best_step = 0;
+  uint64_t tests_since_best = 0;
+};
+
+class EarlyStop {
+ public:
+  explicit EarlyStop(EarlyStopRule rule, EarlyStopState state = {})
+      : rule_(std::move(rule)), state_(state) {}
+
+  // To be called after each test; true when the run should end. NaN is no improvement.
+  bool Update(uint64_t step, const BinaryMetrics& metrics);
+
+  const EarlyStopRule& rule() const { return rule_; }
+  const EarlyStopState& state() const { return state_; }
+
+ private:
+  bool IsBetter(double value) const;
+
+  EarlyStopRule rule_;
+  EarlyStopState state_;
+};
+
+}  // namespace millrace::trainer

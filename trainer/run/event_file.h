@@ -1,0 +1,54 @@
+// Scalars against training steps, as TensorBoard reads them: a TFRecord file of Event messages.
+//
+//   Event      1: wall_time double   2: step int64   3: file_version "brain.Event:2" (first record)
+//              5: Summary   7: SessionLog
+//   Summary    1: Value, one for each scalar
+//   Value      1: tag   2: simple_value float
+//   SessionLog 1: status (1 is START)
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "io/base/status.h"
+#include "trainer/run/append_file.h"
+
+namespace millrace::trainer {
+
+struct Scalar {
+  std::string tag;
+  float value = 0;
+};
+
+struct EventFileOptions {
+  std::string folder;
+  std::string host;
+  double wall_time_s = 0;  // since 1970; gives the file its name
+  // The last step of the run that goes on here. TensorBoard then forgets later steps that it has
+  // read from the folder's older files.
+  std::optional<uint64_t> resume_step = {};
+};
+
+// A file is never changed but by appending, and each Add is in it when it returns: a live
+// TensorBoard sees it at once, and after a kill everything is there but perhaps a torn last record,
+// which readers ignore. Not thread-safe.
+class EventFile {
+ public:
+  // Makes events.out.tfevents.<seconds>.<host>, or with .1, .2 ... behind it when that is taken.
+  static io::Result<EventFile> Create(const EventFileOptions& options);
+
+  io::Status Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars);
+  io::Status Sync() { return file_.Sync(); }
+
+  const std::string& path() const { return file_.path(); }
+
+ private:
+  explicit EventFile(AppendFile file) : file_(std::move(file)) {}
+
+  AppendFile file_;
+};
+
+}  // namespace millrace::trainer

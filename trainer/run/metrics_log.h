@@ -1,0 +1,46 @@
+// The course of a run: a row for each test of the model, in metrics.csv, metrics.jsonl and a
+// TensorBoard event file of the run folder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "io/base/status.h"
+#include "trainer/run/append_file.h"
+#include "trainer/run/event_file.h"
+#include "trainer/run/metrics_row.h"
+
+namespace millrace::trainer {
+
+struct MetricsLogOptions {
+  std::string run_dir;
+  std::string host;
+  double wall_time_s = 0;  // since 1970
+  // The step of the checkpoint that the run goes on from: rows beyond it are dropped, for they will
+  // come again. Absent: the files start anew.
+  std::optional<uint64_t> resume_step = {};
+};
+
+// A row is in the files when Append returns, and is never seen in part. So a run that appends the
+// row of a step before it takes that step's checkpoint, is killed, and is resumed from the
+// checkpoint, ends with the rows of one that was never killed. Not thread-safe.
+class MetricsLog {
+ public:
+  static io::Result<MetricsLog> Open(const MetricsLogOptions& options);
+
+  io::Status Append(const MetricsRow& row, double wall_time_s);
+  // To be called before a checkpoint, so that a loss of power cannot lose rows that it counts on.
+  io::Status Sync();
+
+ private:
+  MetricsLog(AppendFile csv, AppendFile jsonl, EventFile events)
+      : csv_(std::move(csv)), jsonl_(std::move(jsonl)), events_(std::move(events)) {}
+
+  AppendFile csv_;
+  AppendFile jsonl_;
+  EventFile events_;
+};
+
+}  // namespace millrace::trainer

@@ -1,0 +1,38 @@
+// One test of the model in the course of a run, and its forms: for people, CSV, JSON, TensorBoard.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/run/binary_metrics.h"
+#include "trainer/run/event_file.h"
+
+namespace millrace::trainer {
+
+struct MetricsRow {
+  uint64_t step = 0;      // batches learnt from
+  uint64_t examples = 0;  // examples learnt from
+  double epoch = 0;
+  double seconds = 0;  // of training and testing, those before a resume included
+  double loss = 0;     // mean over the examples since the last row, each taken before learning it
+  BinaryMetrics test = {};
+  double examples_per_s = 0;  // learnt, since the last row, testing left out
+};
+
+// A header and lines of the same columns, without an end of line; what is not defined reads "nan".
+std::string FormatConsoleHeader();
+std::string FormatConsoleLine(const MetricsRow& row);
+
+// Lines with their end. Numbers have the shortest digits that give the same number again, seconds
+// are rounded to milliseconds, examples_per_s to whole ones; what is not finite is an empty cell in
+// CSV and null in JSON.
+std::string CsvHeader();
+std::string CsvLine(const MetricsRow& row);
+std::string JsonLine(const MetricsRow& row);
+
+// train/loss, train/examples_per_s, and the test's metrics as test/auc and so on; what is not
+// finite is left out.
+std::vector<Scalar> EventScalars(const MetricsRow& row);
+
+}  // namespace millrace::trainer

@@ -1,0 +1,65 @@
+// The folder that holds everything a run leaves.
+//
+//   run.json                          what ran where, and how it ended
+//   metrics.csv, metrics.jsonl,
+//   events.out.tfevents.*             see metrics_log.h
+//   trace-*.json, resources-*.csv, report.html
+//   checkpoints/, model/
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "io/base/status.h"
+#include "trainer/run/run_info.h"
+
+namespace millrace::trainer {
+
+struct RunFolderOptions {
+  std::string path;  // --run_dir
+  bool resume = false;
+  bool overwrite = false;
+};
+
+// The folder is this process's while the object lives; a second run in it is refused. The lock goes
+// with the process, however that ends.
+class RunFolder {
+ public:
+  // Makes the folder if need be and finds out whether it can be written to. A folder that holds a
+  // run is refused unless options say otherwise; nothing of that run is touched before Begin.
+  // A folder without a run may be "resumed" as well: a job that was killed before it got anywhere
+  // is simply started again.
+  static io::Result<RunFolder> Open(const RunFolderOptions& options);
+  RunFolder(RunFolder&& other) noexcept;
+  RunFolder& operator=(RunFolder&& other) noexcept;
+  ~RunFolder();
+
+  // To be called when nothing can go wrong any more but the work itself. Erases the earlier run if
+  // it is to be overwritten (files that are not a run's stay), and writes run.json.
+  io::Status Begin(const RunInfo& info);
+  io::Status Finish(const RunEnd& end);
+
+  const std::string& path() const { return path_; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string model() const { return path_ + "/model"; }
+
+  // Of the run that was here when the folder was opened: "running" (it was killed), "finished",
+  // "failed", "interrupted"; empty if there was none.
+  const std::string& earlier_status() const { return earlier_status_; }
+
+ private:
+  RunFolder(std::string path, bool overwrite, int lock)
+      : path_(std::move(path)), overwrite_(overwrite), lock_(lock) {}
+
+  io::Status Refusal() const;
+  io::Status EraseEarlierRun() const;
+  io::Status WriteRunJson(const std::string& text) const;
+
+  std::string path_;
+  bool overwrite_ = false;
+  int lock_ = -1;  // the folder itself, open and locked
+  std::string earlier_status_;
+  RunInfo info_;
+};
+
+}  // namespace millrace::trainer

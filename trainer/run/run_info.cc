@@ -1,0 +1,113 @@
+#include "trainer/run/run_info.h"
+
+#include <time.h>
+
+#include <cmath>
+
+#include "io/base/json.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr std::string_view kStart = "{\"status\":\"";
+
+void WriteString(std::string_view name, std::string_view value, io::JsonWriter& json) {
+  json.Key(name);
+  json.String(value);
+}
+
+void WriteUint(std::string_view name, uint64_t value, io::JsonWriter& json) {
+  json.Key(name);
+  json.Uint(value);
+}
+
+// "2026-11-16T05:03:47Z"
+std::string TimeText(double seconds) {
+  const auto whole = static_cast<time_t>(seconds);
+  tm parts = {};
+  gmtime_r(&whole, &parts);
+  char text[40];
+  return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+void WriteHost(const HostInfo& host, io::JsonWriter& json) {
+  json.Key("host");
+  json.BeginObject();
+  WriteString("name", host.name, json);
+  WriteString("cpu", host.cpu, json);
+  WriteUint("cores", host.cores, json);
+  WriteUint("memory_bytes", host.memory_bytes, json);
+  json.EndObject();
+}
+
+void WriteFlags(const RunInfo& info, io::JsonWriter& json) {
+  json.Key("flags");
+  json.BeginObject();
+  for (const auto& [name, value] : info.flags) WriteString(name, value, json);
+  json.EndObject();
+}
+
+void WriteInfo(const RunInfo& info, io::JsonWriter& json) {
+  WriteString("program", info.program, json);
+  WriteString("version", info.version, json);
+  WriteString("start_time", TimeText(info.start_time_s), json);
+  json.Key("pid");
+  json.Int(info.pid);
+  WriteUint("seed", info.seed, json);
+  if (info.resumed_step) WriteUint("resumed_step", *info.resumed_step, json);
+  WriteHost(info.host, json);
+  WriteFlags(info, json);
+}
+
+void WriteMetrics(const std::vector<NamedValue>& metrics, io::JsonWriter& json) {
+  json.Key("metrics");
+  json.BeginObject();
+  for (const NamedValue& metric : metrics) {
+    json.Key(metric.name);
+    std::isfinite(metric.value) ? json.Double(metric.value) : json.Null();
+  }
+  json.EndObject();
+}
+
+void WriteEnd(const RunEnd& end, double start_time_s, io::JsonWriter& json) {
+  if (!end.message.empty()) WriteString("message", end.message, json);
+  WriteString("end_time", TimeText(end.end_time_s), json);
+  json.Key("seconds");
+  json.Double(std::round((end.end_time_s - start_time_s) * 1000) / 1000);
+  WriteMetrics(end.metrics, json);
+}
+
+}  // namespace
+
+std::string_view RunStatusName(RunStatus status) {
+  switch (status) {
+    case RunStatus::kRunning:
+      return "running";
+    case RunStatus::kFinished:
+      return "finished";
+    case RunStatus::kFailed:
+      return "failed";
+    case RunStatus::kInterrupted:
+      return "interrupted";
+  }
+  return "unknown";
+}
+
+std::string RunJson(const RunInfo& info, const std::optional<RunEnd>& end) {
+  std::string text;
+  io::JsonWriter json(text);
+  json.BeginObject();
+  WriteString("status", RunStatusName(end ? end->status : RunStatus::kRunning), json);
+  WriteInfo(info, json);
+  if (end) WriteEnd(*end, info.start_time_s, json);
+  json.EndObject();
+  return text + "\n";
+}
+
+std::string StatusInRunJson(std::string_view json) {
+  if (!json.starts_with(kStart)) return "";
+  json.remove_prefix(kStart.size());
+  return std::string(json.substr(0, json.find('"')));
+}
+
+}  // namespace millrace::trainer

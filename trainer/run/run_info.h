@@ -1,0 +1,45 @@
+// What run.json says about a run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "trainer/run/binary_metrics.h"
+#include "trainer/run/host_info.h"
+
+namespace millrace::trainer {
+
+enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted };
+
+// "running", "finished", "failed", "interrupted"
+std::string_view RunStatusName(RunStatus status);
+
+struct RunInfo {
+  std::string program;
+  std::string version;
+  std::vector<std::pair<std::string, std::string>> flags;
+  uint64_t seed = 0;
+  HostInfo host;
+  int64_t pid = 0;
+  double start_time_s = 0;                    // since 1970
+  std::optional<uint64_t> resumed_step = {};  // of the checkpoint that the run went on from
+};
+
+struct RunEnd {
+  RunStatus status = RunStatus::kFinished;
+  std::string message = {};  // why it failed or was interrupted
+  double end_time_s = 0;     // since 1970
+  std::vector<NamedValue> metrics = {};
+};
+
+// `end` absent: the run is running.
+std::string RunJson(const RunInfo& info, const std::optional<RunEnd>& end);
+
+// The status in a text that RunJson made; empty for any other text.
+std::string StatusInRunJson(std::string_view json);
+
+}  // namespace millrace::trainer

@@ -1,0 +1,66 @@
+#include "sparse/local_dense_store.h"
+
+#include <new>
+#include <string>
+#include <utility>
+
+#include "profiler/trace.h"
+#include "sparse/dense_rules.h"
+
+namespace millrace::sparse {
+
+using io::Invalid;
+using io::Status;
+
+LocalDenseStore::LocalDenseStore(const DenseOptions& options, Spread spread)
+    : options_(options), spread_(std::move(spread)) {}
+
+Status LocalDenseStore::Init(std::span<const DenseParam> params) {
+  CHECK(slots_.empty());
+  try {
+    for (const DenseParam& param : params) {
+      slots_.push_back(
+          {.weights = param.weights,
+           .state = io::HugeArray<float>(options_.state_planes() * param.weights.size())});
+    }
+  } catch (const std::bad_alloc&) {
+    return Invalid("not enough memory for the optimizer's state");
+  }
+  return {};
+}
+
+Status LocalDenseStore::Push(size_t param, std::span<const float> gradient) {
+  TRACE_SCOPE("update", -1, static_cast<int64_t>(gradient.size_bytes()));
+  RETURN_IF_ERROR(CheckParam(param));
+  Slot& slot = slots_[param];
+  if (gradient.size() != slot.weights.size()) {
+    return Invalid("gradient of parameter " + std::to_string(param) + ": expected " +
+                   std::to_string(slot.weights.size()) + " numbers, found " +
+                   std::to_string(gradient.size()));
+  }
+  ++slot.steps;
+  const auto apply = [&](size_t begin, size_t end) {
+    ApplyDensePart(options_, slot.steps, gradient.subspan(begin, end - begin), begin, slot.weights,
+                   slot.state.span());
+  };
+  if (spread_) {
+    spread_(gradient.size(), apply);
+  } else {
+    apply(0, gradient.size());
+  }
+  return {};
+}
+
+Status LocalDenseStore::Pull(size_t param) { return CheckParam(param); }
+
+void LocalDenseStore::set_steps(uint64_t steps) {
+  for (Slot& slot : slots_) slot.steps = steps;
+}
+
+Status LocalDenseStore::CheckParam(size_t param) const {
+  if (param < slots_.size()) return {};
+  return Invalid("parameter: expected below " + std::to_string(slots_.size()) + ", found " +
+                 std::to_string(param));
+}
+
+}  // namespace millrace::sparse

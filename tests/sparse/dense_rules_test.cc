@@ -1,0 +1,133 @@
+#include "sparse/dense_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "io/base/random.h"
+
+namespace millrace::sparse {
+namespace {
+
+constexpr DenseRule kRules[] = {DenseRule::kSgd, DenseRule::kMomentum, DenseRule::kAdam};
+
+std::vector<float> RandomNumbers(io::Random& random, size_t size) {
+  std::vector<float> numbers(size);
+  for (float& x : numbers) x = static_cast<float>(random.Uniform() * 2 - 1);
+  return numbers;
+}
+
+// One weight in double, straight from the formulas of the header.
+struct Twin {
+  double w = 0, m = 0, v = 0;
+
+  void Step(const DenseOptions& o, uint64_t t, double gradient) {
+    const double g = gradient + o.weight_decay * w;
+    const auto steps = static_cast<double>(t);
+    switch (o.rule) {
+      case DenseRule::kSgd:
+        w -= o.RateAt(t) * g;
+        break;
+      case DenseRule::kMomentum:
+        m = o.momentum * m + g;
+        w -= o.RateAt(t) * m;
+        break;
+      case DenseRule::kAdam:
+        m = o.adam_beta1 * m + (1 - o.adam_beta1) * g;
+        v = o.adam_beta2 * v + (1 - o.adam_beta2) * g * g;
+        w -= o.RateAt(t) * (m / (1 - std::pow(o.adam_beta1, steps))) /
+             (std::sqrt(v / (1 - std::pow(o.adam_beta2, steps))) + o.adam_epsilon);
+    }
+  }
+};
+
+TEST(DenseRules, EqualTheirFormulasInDouble) {
+  for (const DenseRule rule : kRules) {
+    SCOPED_TRACE(DenseRuleName(rule));
+    const DenseOptions o{.rule = rule, .weight_decay = 0.01, .decay_every = 20, .decay_factor = .5};
+    io::Random random(1);
+    std::vector<float> w = RandomNumbers(random, 37), state(o.state_planes() * w.size());
+    std::vector<Twin> twins(w.size());
+    for (size_t i = 0; i < w.size(); ++i) twins[i].w = static_cast<double>(w[i]);
+    for (uint64_t t = 1; t <= 50; ++t) {
+      const std::vector<float> g = RandomNumbers(random, w.size());
+      ApplyDense(o, t, g, w, state);
+      for (size_t i = 0; i < w.size(); ++i) twins[i].Step(o, t, static_cast<double>(g[i]));
+    }
+    for (size_t i = 0; i < w.size(); ++i) EXPECT_NEAR(w[i], twins[i].w, 2e-5) << i;
+  }
+}
+
+TEST(DenseRules, AllInstructionSetsAndPartsGiveTheSameBits) {
+  for (const DenseRule rule : kRules) {
+    SCOPED_TRACE(DenseRuleName(rule));
+    const DenseOptions o{.rule = rule, .weight_decay = 0.003};
+    io::Random random(2);
+    const std::vector<float> start = RandomNumbers(random, 101);
+    const std::vector<float> g = RandomNumbers(random, start.size());
+    std::vector<float> plain = start, plain_state(o.state_planes() * start.size());
+    for (uint64_t t = 1; t <= 3; ++t) {
+      ApplyDense(o, t, g, plain, plain_state, io::CpuLevel::kPlain);
+    }
+    for (const size_t cut : {size_t{0}, size_t{1}, size_t{50}, size_t{101}}) {
+      std::vector<float> w = start, state(o.state_planes() * start.size());
+      for (uint64_t t = 1; t <= 3; ++t) {
+        const std::span<const float> all(g);
+        ApplyDensePart(o, t, all.subspan(cut), cut, w, state);
+        ApplyDensePart(o, t, all.first(cut), 0, w, state);
+      }
+      EXPECT_EQ(w, plain) << cut;
+      EXPECT_EQ(state, plain_state) << cut;
+    }
+  }
+}
+
+TEST(DenseRules, HugeAndTinyGradientsLeaveFiniteWeightsUnderAdam) {
+  const DenseOptions o{.rule = DenseRule::kAdam};
+  for (const float g : {0.0f, 1e-30f, 1e15f, -1e15f}) {
+    std::vector<float> w = {1.0f}, state(2);
+    for (uint64_t t = 1; t <= 10; ++t) ApplyDense(o, t, std::vector<float>{g}, w, state);
+    EXPECT_TRUE(std::isfinite(w[0])) << g;
+    EXPECT_NEAR(w[0], 1.0, 0.011) << g;
+  }
+}
+
+TEST(DenseOptions, RateFallsByStepsOnly) {
+  const DenseOptions o{.rate = 0.5, .decay_every = 10, .decay_factor = 0.1};
+  EXPECT_DOUBLE_EQ(o.RateAt(1), 0.5);
+  EXPECT_DOUBLE_EQ(o.RateAt(10), 0.5);
+  EXPECT_DOUBLE_EQ(o.RateAt(11), 0.05);
+  EXPECT_DOUBLE_EQ(o.RateAt(21), 0.005);
+}
+
+TEST(DenseOptions, TextRoundTripsExactly) {
+  const DenseOptions o{.rule = DenseRule::kAdam,
+                       .rate = 0.1 + 1e-17,
+                       .momentum = 1.0 / 3,
+                       .weight_decay = 5e-4,
+                       .decay_every = 12345,
+                       .decay_factor = 0.7,
+                       .adam_beta1 = 0.8,
+                       .adam_beta2 = 0.99,
+                       .adam_epsilon = 1e-7};
+  io::StateFields fields;
+  o.AddTo(fields);
+  const auto back = DenseOptions::From(*io::StateFields::Decode(fields.Encode()));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(*back, o);
+  EXPECT_FALSE(DenseOptions::From({}).ok());
+}
+
+TEST(DenseOptions, ImpossibleNumbersAreRefused) {
+  EXPECT_TRUE(DenseOptions{}.Validate().ok());
+  EXPECT_FALSE((DenseOptions{.rate = NAN}).Validate().ok());
+  EXPECT_FALSE((DenseOptions{.momentum = 1}).Validate().ok());
+  EXPECT_FALSE((DenseOptions{.decay_factor = 0}).Validate().ok());
+  EXPECT_FALSE((DenseOptions{.adam_epsilon = 0}).Validate().ok());
+  EXPECT_FALSE(DenseRuleFromName("rmsprop").ok());
+  EXPECT_EQ(*DenseRuleFromName("momentum"), DenseRule::kMomentum);
+}
+
+}  // namespace
+}  // namespace millrace::sparse

@@ -1,6 +1,8 @@
 #include "sparse/local_store.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
 #include <string>
 #include <type_traits>
@@ -110,6 +112,24 @@ class TableStore final : public LocalStore {
   io::PodVector<uint32_t> touched_;  // scratch
 };
 
+constexpr size_t kMaxSlotFloats = 3;
+
+// FTRL computes w from z and n, so a weight alone is no state. We take the state of a feature whose
+// gradients are forgotten (n = 0) and whose z gives w by the rule
+//   w = -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2),  sign(z) = -sign(w)
+// that is
+//   z = -w (beta / rate + l2) - sign(w) l1
+// All other rules keep w itself, with the rest of the slot zero.
+float FtrlZ(const FtrlParams& p, float w) {
+  return -w * (p.beta * p.inverse_rate + p.l2) - std::copysign(p.l1, w);
+}
+
+std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
+  if (w == 0) return {};
+  if (options.rule != Rule::kFtrl) return {w, 0, 0};
+  return {w, FtrlZ(FtrlParamsAt(options, 1), w), 0};
+}
+
 // What an indexed model keeps of a feature: SGD needs no sum.
 template <typename Slot>
 using IndexedSlot = std::conditional_t<std::is_same_v<Slot, SgdSlot>, SgdSlot, SummingSlot<Slot>>;
@@ -140,6 +160,11 @@ std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions
 }
 
 }  // namespace
+
+Status LocalStore::LoadWeight(uint64_t key, float weight) {
+  const auto slot = SlotFor(options_, weight);
+  return Load(key, {slot.data(), slot_floats()});
+}
 
 Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,
                                                        const UpdateOptions& options) {

@@ -35,6 +35,9 @@ class LocalStore : public WeightStore {
   virtual void ForEach(const Visit& visit) const = 0;
   // Sets a feature's whole state.
   virtual io::Status Load(uint64_t key, std::span<const float> state) = 0;
+  // Sets a feature's weight, as the start of training: the rest of its state is that of a feature
+  // whose gradients are forgotten.
+  io::Status LoadWeight(uint64_t key, float weight);
 
   // Whether the store can work on batches that are not compacted: indexed models of at most 2^32
   // features (SGD: without L2). The two calls below are for such stores and batches, and every col

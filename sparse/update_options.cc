@@ -94,6 +94,41 @@ Status UpdateOptions::Validate() const {
   return {};
 }
 
+GradientScale GradientScaleOf(Rule rule) {
+  const bool adaptive = rule == Rule::kAdaGrad || rule == Rule::kFtrl;
+  return adaptive ? GradientScale::kSum : GradientScale::kMean;
+}
+
+void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
+  fields.Add("rule", RuleName(options.rule));
+  fields.AddDouble("option.rate", options.Rate());
+  fields.Add("option.decay", options.decay == Decay::kConstant ? "constant" : "sqrt");
+  fields.AddDouble("option.l1", options.l1);
+  fields.AddDouble("option.l2", options.l2);
+  fields.AddDouble("option.ftrl_beta", options.ftrl_beta);
+  fields.AddDouble("option.adagrad_epsilon", options.adagrad_epsilon);
+  fields.AddDouble("option.adam_beta1", options.adam_beta1);
+  fields.AddDouble("option.adam_beta2", options.adam_beta2);
+  fields.AddDouble("option.adam_epsilon", options.adam_epsilon);
+}
+
+Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
+  UpdateOptions options;
+  ASSIGN_OR_RETURN(const std::string rule, fields.Text("rule"));
+  ASSIGN_OR_RETURN(options.rule, RuleFromName(rule));
+  ASSIGN_OR_RETURN(options.rate, fields.Double("option.rate"));
+  ASSIGN_OR_RETURN(const std::string decay, fields.Text("option.decay"));
+  ASSIGN_OR_RETURN(options.decay, DecayFromName(decay));
+  ASSIGN_OR_RETURN(options.l1, fields.Double("option.l1"));
+  ASSIGN_OR_RETURN(options.l2, fields.Double("option.l2"));
+  ASSIGN_OR_RETURN(options.ftrl_beta, fields.Double("option.ftrl_beta"));
+  ASSIGN_OR_RETURN(options.adagrad_epsilon, fields.Double("option.adagrad_epsilon"));
+  ASSIGN_OR_RETURN(options.adam_beta1, fields.Double("option.adam_beta1"));
+  ASSIGN_OR_RETURN(options.adam_beta2, fields.Double("option.adam_beta2"));
+  ASSIGN_OR_RETURN(options.adam_epsilon, fields.Double("option.adam_epsilon"));
+  return options;
+}
+
 SgdParams SgdParamsAt(const UpdateOptions& o, uint64_t t) {
   return {RateAt(o, t), static_cast<float>(o.l2)};
 }

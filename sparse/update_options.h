@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "io/base/status.h"
+#include "io/state/state_fields.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {
@@ -36,6 +37,15 @@ struct UpdateOptions {
   io::Status Validate() const;
   double Rate() const;  // `rate`, or the default in its place
 };
+
+// What a rule is given for a batch: SGD and Adam the gradient of the mean loss, the adaptive rules
+// (AdaGrad, FTRL) that of the summed loss, whose scale they take care of themselves.
+enum class GradientScale { kMean, kSum };
+GradientScale GradientScaleOf(Rule rule);
+
+// As named fields, for files and for the wire. The rate is written as it is, never as 0.
+void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);
+io::Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);
 
 // The rule's parameters in step `t` (from 1 on).
 SgdParams SgdParamsAt(const UpdateOptions& options, uint64_t t);

@@ -8,6 +8,13 @@
 
 namespace millrace::sparse {
 
+// What a push is made of, for stores that put several workers' pushes together.
+struct PushInfo {
+  uint32_t rows = 0;
+  double weight = 0;  // summed over the rows
+  double loss = 0;    // summed over the rows, before the step
+};
+
 // Keys are sorted and unique in every call. Not thread-safe.
 class WeightStore {
  public:
@@ -16,6 +23,13 @@ class WeightStore {
   virtual io::Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // One step: applies the update rule to each key with its gradient.
   virtual io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) = 0;
+
+  // The keys of the batch after the one that is pulled next or was pulled last, which must stay
+  // where they are until they are pulled: a store that is far away asks for them in time.
+  virtual void Announce(std::span<const uint64_t> /*keys*/) {}
+  virtual bool wants_announcements() const { return false; }
+  // Of the next Push.
+  virtual void Describe(const PushInfo& /*info*/) {}
 };
 
 }  // namespace millrace::sparse

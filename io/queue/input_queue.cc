@@ -377,26 +377,48 @@ void InputQueue::FinishGroup(Group& group) {
   group.ready = true;
 }
 
+// The first batch of `group` from `at` on that has rows; `at` moves on to it. Null if there is
+// none. (All records of a batch may have been damaged.)
+template <typename Group>
+static auto* FindBatch(const Group* group, size_t& at) {
+  while (group && at < group->count && group->batches[at].rows.batch.rows() == 0) ++at;
+  return group && at < group->count ? &group->batches[at] : nullptr;
+}
+
 Result<bool> InputQueue::Next(const CsrBatch*& batch) {
   while (failed_.ok()) {
-    while (current_ && next_batch_ < current_->count) {
-      const Group::Batch& next = current_->batches[next_batch_++];
-      position_ = next.after;
-      if (next.rows.batch.rows() == 0) continue;  // all its records were damaged
-      batch = &next.rows.batch;
+    if (const Group::Batch* next = FindBatch(current_, next_batch_)) {
+      ++next_batch_;
+      position_ = next->after;
+      batch = &next->rows.batch;
       return true;
     }
-    if (current_) failed_ = current_->error;
-    if (failed_.ok() && !TakeGroup()) return false;
+    if (current_) {
+      failed_ = current_->error;
+      std::lock_guard lock(mu_);
+      free_groups_.push_back(std::exchange(current_, nullptr));
+    }
+    next_batch_ = 0;
+    current_ = ahead_ ? std::exchange(ahead_, nullptr) : failed_.ok() ? TakeGroup() : nullptr;
+    if (!current_ && failed_.ok()) return false;
   }
   return failed_;
 }
 
-// Gives the used group back and waits for the next one. False at the end; an error is left in
-// failed_.
-bool InputQueue::TakeGroup() {
+const CsrBatch* InputQueue::Peek() {
+  size_t at = next_batch_;
+  const Group::Batch* next = FindBatch(current_, at);
+  if (!next && failed_.ok() && (!current_ || current_->error.ok())) {
+    if (!ahead_) ahead_ = TakeGroup();
+    at = 0;
+    next = FindBatch(ahead_, at);
+  }
+  return next ? &next->rows.batch : nullptr;
+}
+
+// Waits for the next group. Null at the end, and after an error, which is left in failed_.
+InputQueue::Group* InputQueue::TakeGroup() {
   std::unique_lock lock(mu_);
-  if (current_) free_groups_.push_back(std::exchange(current_, nullptr));
   const auto ready = [&] {
     if (!in_order_.empty()) return in_order_.front()->ready;
     return !drawing_ && (ended_ || !stream_error_.ok());
@@ -407,22 +429,20 @@ bool InputQueue::TakeGroup() {
     while (!ready_.wait_for(lock, kAskEvery, ready)) {
       if (!options_.should_stop || !options_.should_stop()) continue;
       failed_ = Cancelled("stopped while waiting for input");
-      return true;
+      return nullptr;
     }
     stats_.caller_wait_seconds += SecondsSince(begin);
   }
   if (in_order_.empty()) {
     failed_ = stream_error_;
-    return !failed_.ok();
+    return nullptr;
   }
-  current_ = in_order_.front();
+  Group* group = in_order_.front();
   in_order_.pop_front();
-  next_batch_ = 0;
-  stats_.batches += current_->count;
-  for (size_t b = 0; b < current_->count; ++b)
-    stats_.rows += current_->batches[b].rows.batch.rows();
+  stats_.batches += group->count;
+  for (size_t b = 0; b < group->count; ++b) stats_.rows += group->batches[b].rows.batch.rows();
   work_.notify_one();  // room for a group
-  return true;
+  return group;
 }
 
 InputStats InputQueue::stats() const {

@@ -99,6 +99,10 @@ class InputQueue {
   // time.
   Result<bool> Next(const CsrBatch*& batch);
 
+  // The batch that Next will give next, valid as long as that one; null where there is none or an
+  // error comes first. Waits for it like Next.
+  const CsrBatch* Peek();
+
   // Destroying a queue waits for its threads; one that is blocked in a read (of a FIFO that nobody
   // writes to) holds it up.
 
@@ -130,7 +134,7 @@ class InputQueue {
   void CloseBatch(Group& group);
   void Decode(Worker& worker, Group& group) const;
   void FinishGroup(Group& group);
-  bool TakeGroup();
+  Group* TakeGroup();
 
   const InputOptions options_;
   const size_t batches_per_group_;
@@ -160,6 +164,7 @@ class InputQueue {
   // The caller's own:
   Group* current_ = nullptr;
   size_t next_batch_ = 0;
+  Group* ahead_ = nullptr;  // the group after it, when Peek had to take it
   InputPosition position_;
   Status failed_;
 

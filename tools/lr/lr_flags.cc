@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "io/queue/file_list.h"
+#include "tools/common/cluster_flags.h"
 
 using millrace::io::InputOptions;
 using millrace::sparse::UpdateOptions;
@@ -42,7 +43,19 @@ DEFINE_double(ftrl_beta, UpdateOptions{}.ftrl_beta,
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with those kernels");
 
-DEFINE_string(mode, "single", "single: one process");
+DECLARE_string(job_name);
+DECLARE_uint64(task_index);
+DEFINE_string(mode, "single",
+              "single (one process); with servers: sync (a step has all workers' gradients), async "
+              "(a gradient counts when it arrives), ssp (async with a bound)");
+DEFINE_uint64(staleness, millrace::ps::JobConfig{}.staleness,
+              "ssp: steps that a worker may be ahead of the slowest");
+DEFINE_uint64(
+    replicas_to_aggregate, 0,
+    "sync: so many gradients make a step and the rest is dropped; 0: those of all workers");
+DEFINE_bool(wire_bf16, false, "send gradients with 8 bits of precision");
+DEFINE_bool(wire_zstd, false, "pack gradients and weights on the wire");
+DEFINE_bool(rejoin, false, "this worker was part of the job before and comes back");
 DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples a step");
 DEFINE_uint64(test_batch_size, 1000, "examples scored at once");
 DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
@@ -136,10 +149,33 @@ Result<UpdateOptions> Update() {
   return update;
 }
 
-Status CheckFlags() {
-  if (FLAGS_mode != "single") {
+Result<std::optional<trainer::ClusterOptions>> Cluster() {
+  if (FLAGS_mode == "single") return std::optional<trainer::ClusterOptions>();
+  trainer::ClusterOptions cluster;
+  ASSIGN_OR_RETURN(cluster.mode, ps::ModeFromName(FLAGS_mode));
+  if (FLAGS_job_name != "worker") {
     return io::Invalid("--mode=" + FLAGS_mode +
-                       ": expected single (this program has no servers to talk to)");
+                       " needs servers: expected --job_name=worker with --ps_hosts and "
+                       "--worker_hosts, or start the whole job with millrace-launch");
+  }
+  ASSIGN_OR_RETURN(cluster.servers.servers, PsHostsFromFlags());
+  cluster.servers.tls = TlsFromFlags();
+  cluster.worker = FLAGS_task_index;
+  cluster.num_workers = WorkerHostsFromFlags().size();
+  cluster.staleness = FLAGS_staleness;
+  cluster.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
+  cluster.bf16 = FLAGS_wire_bf16;
+  cluster.zstd = FLAGS_wire_zstd;
+  cluster.rejoin = FLAGS_rejoin;
+  cluster.name = ProcessName();
+  ASSIGN_OR_RETURN(cluster.token, TokenFromFlags());
+  return std::optional(std::move(cluster));
+}
+
+Status CheckFlags() {
+  if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
+    return io::Invalid("--job_name=" + FLAGS_job_name +
+                       ": expected --mode=sync, async or ssp with it, found single");
   }
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
@@ -172,16 +208,19 @@ const CommandSpec& LrSpec() {
                   {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta", "batch_size",
                    "kernel"}},
                  {"Course of the run",
-                  {"mode", "epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
-                   "seed", "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
+                  {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "seed",
+                   "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
                  {"What it leaves",
                   {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
-                   "model_format", "profile"}}},
+                   "model_format", "profile"}},
+                 WorkerFlags()},
       .examples = {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
           "--run_dir=runs/1",
           "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
-          "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume"}};
+          "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
+          "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
+          "--train='data/train-*' --num_features=33762578"}};
   return spec;
 }
 
@@ -193,6 +232,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.update, Update());
   ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
+  ASSIGN_OR_RETURN(options.train.cluster, Cluster());
   options.train.shape.num_features = FLAGS_num_features;
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;

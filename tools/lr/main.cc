@@ -11,6 +11,7 @@
 #include "profiler/trace.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
+#include "tools/lr/job_table.h"
 #include "tools/lr/lr_flags.h"
 #include "trainer/run/host_info.h"
 #include "trainer/run/metrics_log.h"
@@ -39,7 +40,7 @@ class Run {
   explicit Run(LrOptions options) : options_(std::move(options)) {}
 
   Result<int> Go() {
-    if (!options_.run.path.empty()) {
+    if (!options_.run.path.empty() && Chief()) {
       ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
       folder_.emplace(std::move(folder));
     }
@@ -56,7 +57,8 @@ class Run {
     if (options_.profile) profiler::StartTracing();
     const Result<TrainSummary> summary = Train();
     Status status = summary.status();
-    if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel(*summary);
+    if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
+    if (status.ok()) status = trainer_->Leave();
     if (options_.profile && status.ok()) status = SaveTrace();
     RETURN_IF_ERROR(EndFolder(status, summary));
     RETURN_IF_ERROR(status);
@@ -65,6 +67,12 @@ class Run {
   }
 
  private:
+  // Worker 0 of a job, and a process by itself.
+  bool Chief() const { return WorkerNumber() == 0; }
+  uint64_t WorkerNumber() const {
+    return options_.train.cluster ? options_.train.cluster->worker : 0;
+  }
+
   trainer::TrainObserver Observer() {
     trainer::TrainObserver observer;
     observer.on_test = [this](const MetricsRow& row) { return OnTest(row); };
@@ -105,6 +113,7 @@ class Run {
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
                                          : "open (any 64-bit key)",
                 sparse::RuleName(o.update.rule), o.update.Rate());
+    if (o.cluster) PrintJob(*o.cluster);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,
                 static_cast<unsigned long long>(o.train.seed));
@@ -121,8 +130,23 @@ class Run {
       std::printf("resumed   from the checkpoint of step %s\n",
                   WithCommas(*trainer_->resumed_step()).c_str());
     }
-    if (!o.test.files.empty()) std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());
+    if (!o.test.files.empty() && Chief()) {
+      std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());
+    }
     std::fflush(stdout);
+  }
+
+  void PrintJob(const trainer::ClusterOptions& c) const {
+    std::printf("job       worker %llu of %llu, %zu server%s, %s",
+                static_cast<unsigned long long>(c.worker),
+                static_cast<unsigned long long>(c.num_workers), c.servers.servers.size(),
+                c.servers.servers.size() == 1 ? "" : "s", ps::ModeName(c.mode));
+    if (c.mode == ps::Mode::kSync) {
+      const uint64_t replicas = c.replicas_to_aggregate ? c.replicas_to_aggregate : c.num_workers;
+      std::printf(": effective batch %s",
+                  WithCommas(replicas * options_.train.train.batch_size).c_str());
+    }
+    std::printf("\n");
   }
 
   Result<TrainSummary> Train() {
@@ -158,16 +182,15 @@ class Run {
     return "";
   }
 
-  Status SaveModel(const TrainSummary& summary) {
-    if (ModelPath().empty()) return {};
-    return trainer::SaveModel(trainer_->store(), ModelPath(), options_.model_format,
-                              summary.examples);
+  Status SaveModel() {
+    if (ModelPath().empty() || !Chief()) return {};
+    return trainer_->SaveModel(ModelPath(), options_.model_format);
   }
 
   Status SaveTrace() const {
     profiler::StopTracing();
-    const std::string error =
-        profiler::WriteTrace(folder_->path() + "/trace-worker-0.json", kProgram);
+    const std::string error = profiler::WriteTrace(
+        options_.run.path + "/trace-worker-" + std::to_string(WorkerNumber()) + ".json", kProgram);
     return error.empty() ? Status() : Status(io::Code::kIo, error);
   }
 
@@ -193,6 +216,7 @@ class Run {
                 DurationText(s.seconds).c_str(),
                 WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(),
                 DurationText(s.input.caller_wait_seconds).c_str());
+    if (s.job) PrintJobEnd(*s.job, s);
     if (s.loss.events > 0) {
       std::printf("skipped   %s damaged places, %s; the first: %s\n",
                   WithCommas(s.loss.events).c_str(), BytesText(s.loss.bytes).c_str(),
@@ -207,6 +231,13 @@ class Run {
       std::printf("model     %s\n", ModelPath().c_str());
     }
     if (folder_) std::printf("run       %s\n", folder_->path().c_str());
+  }
+
+  void PrintJobEnd(const trainer::JobReport& report, const TrainSummary& s) const {
+    const uint64_t worker = WorkerNumber();
+    const bool known = worker < report.workers.size();
+    std::printf("%s", WireText(report, known ? report.workers[worker].examples : 0).c_str());
+    if (Chief()) std::printf("%s\n", WorkerTable(report, s.seconds).c_str());
   }
 
   LrOptions options_;

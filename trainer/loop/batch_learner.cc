@@ -25,7 +25,8 @@ void Scale(std::span<float> slopes, double factor) {
 
 class StoreLearner final : public BatchLearner {
  public:
-  StoreLearner(sparse::WeightStore& store, const sparse::Kernels& kernels, GradientScale scale)
+  StoreLearner(sparse::WeightStore& store, const sparse::Kernels& kernels,
+               sparse::GradientScale scale)
       : store_(store), kernels_(kernels), scale_(scale) {}
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
@@ -38,20 +39,24 @@ class StoreLearner final : public BatchLearner {
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch) override {
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
+    if (next) store_.Announce(next->keys);
     RETURN_IF_ERROR(Score(batch).status());
     slopes_.resize(batch.rows());
     gradient_.resize(batch.keys.size());
     const double loss = LossAndSlopes(batch);
     {
       TRACE_SCOPE("gradient", static_cast<int64_t>(batch.rows()));
-      if (scale_ == GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+      if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
       kernels_.gradient(batch, slopes_, gradient_);
     }
+    store_.Describe(
+        {.rows = static_cast<uint32_t>(batch.rows()), .weight = TotalWeight(batch), .loss = loss});
     RETURN_IF_ERROR(store_.Push(batch.keys, gradient_));
     return loss;
   }
 
+  bool wants_next() const override { return store_.wants_announcements(); }
   bool wants_compact_batches() const override { return true; }
 
  private:
@@ -62,14 +67,14 @@ class StoreLearner final : public BatchLearner {
 
   sparse::WeightStore& store_;
   const sparse::Kernels& kernels_;
-  GradientScale scale_;
+  sparse::GradientScale scale_;
   io::PodVector<float> weights_, margins_, slopes_, gradient_;
 };
 
 class DirectLearner final : public BatchLearner {
  public:
   DirectLearner(sparse::LocalStore& store, const sparse::Kernels& kernels)
-      : store_(store), kernels_(kernels), scale_(GradientScaleOf(store.options().rule)) {}
+      : store_(store), kernels_(kernels), scale_(sparse::GradientScaleOf(store.options().rule)) {}
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
     TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
@@ -78,14 +83,14 @@ class DirectLearner final : public BatchLearner {
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch) override {
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch*) override {
     RETURN_IF_ERROR(Score(batch).status());
     slopes_.resize(batch.rows());
     double loss = 0;
     {
       TRACE_SCOPE("loss_slopes", static_cast<int64_t>(batch.rows()));
       loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
-      if (scale_ == GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+      if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
     }
     TRACE_SCOPE("update", static_cast<int64_t>(batch.rows()));
     store_.DirectPush(batch, slopes_);
@@ -97,27 +102,22 @@ class DirectLearner final : public BatchLearner {
  private:
   sparse::LocalStore& store_;
   const sparse::Kernels& kernels_;
-  GradientScale scale_;
+  sparse::GradientScale scale_;
   io::PodVector<float> margins_, slopes_;
 };
 
 }  // namespace
 
-GradientScale GradientScaleOf(sparse::Rule rule) {
-  const bool adaptive = rule == sparse::Rule::kAdaGrad || rule == sparse::Rule::kFtrl;
-  return adaptive ? GradientScale::kSum : GradientScale::kMean;
-}
-
 std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
                                                const sparse::Kernels& kernels,
-                                               GradientScale scale) {
+                                               sparse::GradientScale scale) {
   return std::make_unique<StoreLearner>(store, kernels, scale);
 }
 
 std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
                                                const sparse::Kernels& kernels, bool may_be_direct) {
   if (may_be_direct && store.direct()) return std::make_unique<DirectLearner>(store, kernels);
-  return MakeStoreLearner(store, kernels, GradientScaleOf(store.options().rule));
+  return MakeStoreLearner(store, kernels, sparse::GradientScaleOf(store.options().rule));
 }
 
 }  // namespace millrace::trainer

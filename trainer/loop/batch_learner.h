@@ -19,19 +19,20 @@ class BatchLearner {
   virtual ~BatchLearner() = default;
   // The batch's margins under the present weights. Valid until the next call.
   virtual io::Result<std::span<const float>> Score(const io::CsrBatch& batch) = 0;
-  // Learns from the batch and returns the sum of its losses before that.
-  virtual io::Result<double> Learn(const io::CsrBatch& batch) = 0;
+  // Learns from the batch and returns the sum of its losses before that. `next` is the batch that
+  // will be learnt from after it, if that is known and wants_next().
+  virtual io::Result<double> Learn(const io::CsrBatch& batch, const io::CsrBatch* next) = 0;
+  io::Result<double> Learn(const io::CsrBatch& batch) { return Learn(batch, nullptr); }
+  // Whether it helps to know the next batch.
+  virtual bool wants_next() const { return false; }
   // Whether batches must be compacted.
   virtual bool wants_compact_batches() const = 0;
 };
 
-// For any store: pull, three kernels, push. What is pushed is the gradient of the mean loss for SGD
-// and Adam; the adaptive rules (AdaGrad, FTRL) get that of the summed loss, whose scale they take
-// care of themselves.
-enum class GradientScale { kMean, kSum };
-GradientScale GradientScaleOf(sparse::Rule rule);
+// For any store: pull, three kernels, push.
 std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
-                                               const sparse::Kernels& kernels, GradientScale scale);
+                                               const sparse::Kernels& kernels,
+                                               sparse::GradientScale scale);
 
 // For a model in this process. With `may_be_direct`, straight on its slots where the store can
 // (batches are then not compacted, and of the kernels only the loss is used); through pull, kernels

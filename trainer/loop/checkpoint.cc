@@ -21,19 +21,9 @@ constexpr size_t kKeptBefore = 1;
 
 // What must be the same in the run that goes on.
 io::StateFields StoreFields(const sparse::LocalStore& store) {
-  const sparse::UpdateOptions& o = store.options();
   io::StateFields fields;
   fields.AddUint("num_features", store.shape().num_features);
-  fields.Add("rule", sparse::RuleName(o.rule));
-  fields.AddDouble("option.rate", o.Rate());
-  fields.Add("option.decay", o.decay == sparse::Decay::kConstant ? "constant" : "sqrt");
-  fields.AddDouble("option.l1", o.l1);
-  fields.AddDouble("option.l2", o.l2);
-  fields.AddDouble("option.ftrl_beta", o.ftrl_beta);
-  fields.AddDouble("option.adagrad_epsilon", o.adagrad_epsilon);
-  fields.AddDouble("option.adam_beta1", o.adam_beta1);
-  fields.AddDouble("option.adam_beta2", o.adam_beta2);
-  fields.AddDouble("option.adam_epsilon", o.adam_epsilon);
+  sparse::AddUpdateOptions(store.options(), fields);
   return fields;
 }
 

@@ -6,8 +6,9 @@
 #include <utility>
 
 #include "profiler/trace.h"
+#include "trainer/loop/checkpoint.h"
 #include "trainer/loop/hogwild_run.h"
-#include "trainer/model/model_file.h"
+#include "trainer/loop/local_home.h"
 
 namespace millrace::trainer {
 namespace {
@@ -17,6 +18,9 @@ using io::Result;
 using io::Status;
 
 constexpr double kProgressSeconds = 0.1;
+constexpr double kChiefSeconds = 3;  // that a worker gives the chief to end the job
+// With servers a test is a few large pulls, and not thousands of small ones.
+constexpr size_t kClusterTestRows = 1 << 16;
 constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock
 
 Status DivergedError(const TrainingState& state, double loss, double rate) {
@@ -39,7 +43,8 @@ std::string OptionsDigest(const TrainOptions& options) {
   return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
          text(" shuffle_capacity=", in.shuffle_capacity) +
          text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.lanes) +
-         text(" shard=", in.shard) + text(" of ", in.num_shards) +
+         // All workers of a job have the same digest.
+         text(" shard=", options.cluster ? 0 : in.shard) + text(" of ", in.num_shards) +
          text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
@@ -78,6 +83,10 @@ Status TrainOptions::Validate() const {
     return io::Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
   }
   if (resume && checkpoints.empty()) return io::Invalid("resume: expected --run_dir, found none");
+  if (cluster) {
+    RETURN_IF_ERROR(cluster->Validate());
+    if (hogwild > 1) return io::Invalid("hogwild: expected one process, found a worker of a job");
+  }
   if (resume && !model_in.empty()) {
     return io::Invalid(
         "resume goes on from a checkpoint and model_in from a model: expected one of them");
@@ -96,25 +105,24 @@ Result<std::unique_ptr<SparseTrainer>> SparseTrainer::Create(TrainOptions option
 
 Status SparseTrainer::Prepare() {
   ASSIGN_OR_RETURN(kernels_, sparse::KernelsByName(options_.kernel));
-  ASSIGN_OR_RETURN(store_, sparse::LocalStore::Create(options_.shape, options_.update));
-  if (options_.resume) {
-    RETURN_IF_ERROR(Restore());
-  } else if (!options_.model_in.empty()) {
-    RETURN_IF_ERROR(WarmStart(options_.model_in, *store_));
+  own_max_examples_ = options_.max_examples;
+  if (options_.cluster) {
+    RETURN_IF_ERROR(JoinCluster());
+  } else {
+    RETURN_IF_ERROR(MakeLocalHome());
   }
-  learner_ = MakeLocalLearner(*store_, *kernels_, options_.kernel == "auto");
-  options_.train.compact = options_.test.compact = learner_->wants_compact_batches();
-  options_.train.start = state_.position;
+  options_.train.compact = options_.test.compact = home_->learner().wants_compact_batches();
+  options_.train.start = place_.position;
   options_.train.should_stop = options_.test.should_stop = observer_.should_stop;
   ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
-  if (resumed_step_ && queue_->fingerprint() != state_.input_fingerprint) {
+  if (place_.input_fingerprint != 0 && queue_->fingerprint() != place_.input_fingerprint) {
     return io::Invalid(
         "resume: the training files are not those of the checkpoint (their number, order, sizes or "
         "content differ)");
   }
-  state_.input_fingerprint = queue_->fingerprint();
+  place_.input_fingerprint = state_.input_fingerprint = queue_->fingerprint();
   state_.options_digest = OptionsDigest(options_);
-  if (!options_.test.files.empty()) {
+  if (!options_.test.files.empty() && home_->chief()) {
     test_set_ = std::make_unique<TestSet>(options_.test, options_.test_cache_bytes);
   }
   schedule_.emplace(options_.eval_every, state_.tested_at);
@@ -123,9 +131,62 @@ Status SparseTrainer::Prepare() {
   return {};
 }
 
-Status SparseTrainer::Restore() {
+Status SparseTrainer::MakeLocalHome() {
+  ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(options_.shape, options_.update));
+  if (options_.resume) {
+    RETURN_IF_ERROR(Restore(*store));
+  } else if (!options_.model_in.empty()) {
+    RETURN_IF_ERROR(WarmStart(options_.model_in, *store));
+  }
+  auto home = std::make_unique<LocalHome>(std::move(store), *kernels_, options_.kernel == "auto",
+                                          options_.checkpoints);
+  local_store_ = &home->store();
+  home_ = std::move(home);
+  place_ = {.examples = state_.examples,
+            .position = state_.position,
+            .input_fingerprint = state_.input_fingerprint};
+  return {};
+}
+
+// Each worker learns from its own part of the data, and from its share of max_examples.
+Status SparseTrainer::JoinCluster() {
+  const ClusterOptions& cluster = *options_.cluster;
+  options_.train.shard = cluster.worker;
+  options_.train.num_shards = cluster.num_workers;
+  options_.test.batch_size = std::max(options_.test.batch_size, kClusterTestRows);
+  if (options_.max_examples > 0) {
+    const bool one_more = cluster.worker < options_.max_examples % cluster.num_workers;
+    own_max_examples_ = options_.max_examples / cluster.num_workers + (one_more ? 1 : 0);
+  }
+  ClusterStart start;
+  start.job = {.num_workers = cluster.num_workers,
+               .num_shards = cluster.servers.servers.size(),
+               .mode = cluster.mode,
+               .staleness = cluster.staleness,
+               .replicas_to_aggregate = cluster.replicas_to_aggregate,
+               .num_features = options_.shape.num_features,
+               .update = options_.update,
+               .zstd = cluster.zstd,
+               .bf16 = cluster.bf16,
+               .data = OptionsDigest(options_)};
+  start.resume = options_.resume;
+  start.model_in = options_.model_in;
+  start.on_note = observer_.on_note;
+  start.should_stop = observer_.should_stop;
+  ASSIGN_OR_RETURN(auto home, ClusterHome::Join(cluster, *kernels_, start));
+  clock_offset_ns_ = home->clock_offset_ns();
+  if (home->state()) {
+    state_ = *home->state();
+    resumed_step_ = state_.steps;
+  }
+  if (home->place()) place_ = *home->place();
+  home_ = std::move(home);
+  return {};
+}
+
+Status SparseTrainer::Restore(sparse::LocalStore& store) {
   ASSIGN_OR_RETURN(const LatestCheckpoint restored,
-                   LoadLatestCheckpoint(options_.checkpoints, *store_));
+                   LoadLatestCheckpoint(options_.checkpoints, store));
   for (const std::string& warning : restored.warnings) {
     if (observer_.on_note) observer_.on_note(warning);
   }
@@ -143,8 +204,10 @@ Status SparseTrainer::Restore() {
   return {};
 }
 
+// This process's part of the work is done, or the chief has ended the job.
 bool SparseTrainer::Finished() const {
-  return options_.max_examples > 0 && state_.examples >= options_.max_examples;
+  if (home_->stopped()) return true;
+  return own_max_examples_ > 0 && place_.examples >= own_max_examples_;
 }
 
 Result<TrainSummary> SparseTrainer::Run() {
@@ -155,27 +218,20 @@ Result<TrainSummary> SparseTrainer::Run() {
   while (!Finished() && !early) {
     const Result<bool> more = options_.hogwild > 1 ? AdvanceHogwild() : Advance();
     state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
-    if (more.status().code() == io::Code::kCancelled) {
+    if (more.status().code() == io::Code::kCancelled && Stopping()) {
       RETURN_IF_ERROR(Stop());
       break;
     }
     RETURN_IF_ERROR(more.status());
     if (!*more) break;
-    ASSIGN_OR_RETURN(early, TestIfDue(/*at_end=*/false));
-    if (state_.examples >= next_checkpoint_) RETURN_IF_ERROR(Checkpoint());
-    if (observer_.should_stop && observer_.should_stop()) {
+    if (MayBeDue()) RETURN_IF_ERROR(TestAndCheckpoint(early));
+    if (Stopping()) {
       RETURN_IF_ERROR(Stop());
       break;
     }
     ShowProgress();
   }
-  if (state_.examples == 0 && summary_.end != TrainSummary::End::kStopped) {
-    return io::Invalid("the training data has no examples");
-  }
-  if (summary_.end != TrainSummary::End::kStopped) {
-    RETURN_IF_ERROR(TestIfDue(/*at_end=*/true).status());
-    if (early) summary_.end = TrainSummary::End::kEarlyStop;
-  }
+  if (summary_.end != TrainSummary::End::kStopped) RETURN_IF_ERROR(End(early));
   summary_.steps = state_.steps;
   summary_.examples = state_.examples;
   summary_.examples_here = state_.examples - earlier_examples;
@@ -183,7 +239,53 @@ Result<TrainSummary> SparseTrainer::Run() {
   summary_.mean_loss = state_.total_weight > 0 ? state_.total_loss / state_.total_weight : 0;
   summary_.input = queue_->stats();
   summary_.loss = queue_->loss();
+  summary_.job = home_->Report();
   return summary_;
+}
+
+// All data is learnt from, or the run ends early. The last test, when all workers are done.
+Status SparseTrainer::End(bool early) {
+  if (early) RETURN_IF_ERROR(home_->StopJob());
+  RETURN_IF_ERROR(home_->FinishTraining());
+  SyncWithJob();
+  if (state_.examples == 0) return io::Invalid("the training data has no examples");
+  RETURN_IF_ERROR(TestIfDue(/*at_end=*/true).status());
+  if (early) summary_.end = TrainSummary::End::kEarlyStop;
+  return {};
+}
+
+bool SparseTrainer::Stopping() const {
+  return observer_.should_stop && observer_.should_stop() && !home_->stopped();
+}
+
+// What a job has learnt since the last look counts as learnt.
+void SparseTrainer::SyncWithJob() {
+  const std::optional<ps::JobProgress> job = home_->progress();
+  if (!job) return;
+  row_examples_ += job->examples - state_.examples;
+  state_.row_loss += job->loss - state_.total_loss;
+  state_.row_weight += job->weight - state_.total_weight;
+  state_.steps = job->step;
+  state_.examples = job->examples;
+  state_.total_loss = job->loss;
+  state_.total_weight = job->weight;
+}
+
+// Whether a test or a checkpoint can be due. A job's progress is heard of a step or two late, and
+// each step has a batch of each worker.
+bool SparseTrainer::MayBeDue() const {
+  if (!home_->chief()) return false;
+  const uint64_t step =
+      options_.cluster ? options_.cluster->num_workers * options_.train.batch_size : 0;
+  const uint64_t examples = state_.examples + 2 * step;
+  return schedule_->Due(examples) || examples >= next_checkpoint_;
+}
+
+Status SparseTrainer::TestAndCheckpoint(bool& early) {
+  RETURN_IF_ERROR(home_->Settle());
+  SyncWithJob();
+  ASSIGN_OR_RETURN(early, TestIfDue(/*at_end=*/false));
+  return state_.examples >= next_checkpoint_ ? Checkpoint() : Status();
 }
 
 // One step. False when there is no more data.
@@ -201,7 +303,7 @@ Result<bool> SparseTrainer::AdvanceHogwild() {
   if (options_.max_examples > 0) until = std::min(until, options_.max_examples);
   ASSIGN_OR_RETURN(
       const HogwildStretch stretch,
-      RunHogwild(*store_, *kernels_, *queue_, options_.hogwild, until - state_.examples));
+      RunHogwild(*local_store_, *kernels_, *queue_, options_.hogwild, until - state_.examples));
   state_.steps += stretch.steps;
   if (stretch.examples > 0)
     RETURN_IF_ERROR(CountLoss(stretch.loss, stretch.weight, stretch.examples));
@@ -210,7 +312,18 @@ Result<bool> SparseTrainer::AdvanceHogwild() {
 
 Status SparseTrainer::Learn(const CsrBatch& batch) {
   TRACE_SCOPE("step", static_cast<int64_t>(batch.rows()));
-  ASSIGN_OR_RETURN(const double loss, learner_->Learn(batch));
+  BatchLearner& learner = home_->learner();
+  place_.examples += batch.rows();
+  place_.position = queue_->position();
+  home_->WillLearn(place_);
+  const CsrBatch* next = learner.wants_next() && !Finished() ? queue_->Peek() : nullptr;
+  ASSIGN_OR_RETURN(const double loss, learner.Learn(batch, next));
+  if (options_.cluster) {
+    if (!std::isfinite(loss)) return DivergedError(state_, loss, options_.update.Rate());
+    state_.position = place_.position;
+    SyncWithJob();
+    return {};
+  }
   ++state_.steps;
   double weight = 0;
   for (const float w : batch.weights) weight += static_cast<double>(w);
@@ -226,6 +339,7 @@ Status SparseTrainer::CountLoss(double loss, double weight, uint64_t examples) {
   state_.total_loss += loss;
   state_.total_weight += weight;
   state_.position = queue_->position();
+  place_.examples = state_.examples;
   row_examples_ += examples;
   return {};
 }
@@ -236,7 +350,7 @@ Result<bool> SparseTrainer::TestIfDue(bool at_end) {
   if (!test_set_ || !due) return false;
   const double before_s = observer_.now_s();
   MetricsRow row;
-  ASSIGN_OR_RETURN(row.test, test_set_->Test(*learner_));
+  ASSIGN_OR_RETURN(row.test, test_set_->Test(home_->learner()));
   row.step = state_.steps;
   row.examples = state_.examples;
   row.epoch = static_cast<double>(state_.position.epoch);
@@ -256,18 +370,38 @@ Result<bool> SparseTrainer::TestIfDue(bool at_end) {
   return stop;
 }
 
-// Asked to end early: with a checkpoint, if there is a place for it and something to keep.
+// Asked to end early: with a checkpoint, if there is a place for it and something to keep. The
+// chief ends the whole job; other workers wait for it to do so.
 Status SparseTrainer::Stop() {
+  if (!home_->chief()) return WaitForChief();
   summary_.end = TrainSummary::End::kStopped;
+  RETURN_IF_ERROR(home_->StopJob());
+  RETURN_IF_ERROR(home_->Settle());
+  SyncWithJob();
   return options_.checkpoints.empty() || state_.steps == 0 ? Status() : Checkpoint();
+}
+
+// The chief has been asked as well, if the whole job was; if not, this worker goes alone.
+Status SparseTrainer::WaitForChief() {
+  const double until_s = observer_.now_s() + kChiefSeconds;
+  while (!home_->stopped() && observer_.now_s() < until_s) {
+    ASSIGN_OR_RETURN(const bool more, Advance());
+    if (!more) break;
+  }
+  summary_.end = TrainSummary::End::kStopped;
+  return home_->FinishTraining();
 }
 
 Status SparseTrainer::Checkpoint() {
   TRACE_SCOPE("checkpoint");
   if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
-  RETURN_IF_ERROR(SaveCheckpoint(options_.checkpoints, *store_, state_));
+  RETURN_IF_ERROR(home_->Checkpoint(state_));
   next_checkpoint_ = NextAfter(state_.examples, options_.checkpoint_every);
   return {};
+}
+
+Status SparseTrainer::SaveModel(const std::string& path, ModelFormat format) {
+  return trainer::SaveModel(home_->Source(state_.examples), path, format);
 }
 
 void SparseTrainer::ShowProgress() {

@@ -1,5 +1,5 @@
-// The training run of sparse logistic regression in one process: batches in, tests on schedule,
-// checkpoints, a model out.
+// The training run of sparse logistic regression, in one process or as a worker of a job: batches
+// in, tests on schedule, checkpoints, a model out.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,11 @@
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
 #include "trainer/loop/batch_learner.h"
-#include "trainer/loop/checkpoint.h"
+#include "trainer/loop/cluster_home.h"
+#include "trainer/loop/model_home.h"
 #include "trainer/loop/test_set.h"
+#include "trainer/loop/training_state.h"
+#include "trainer/model/model_file.h"
 #include "trainer/run/early_stop.h"
 #include "trainer/run/eval_schedule.h"
 #include "trainer/run/metrics_row.h"
@@ -31,8 +34,9 @@ struct TrainOptions {
   // Threads that train without locks (indexed SGD only): 0 and 1 train in one thread, as is
   // deterministic.
   uint64_t hogwild = 0;
-  uint64_t max_examples = 0;  // 0: all epochs
-  uint64_t eval_every = 0;    // training examples between tests; 0: at the end only
+  std::optional<ClusterOptions> cluster = {};  // a worker of a job; none: one process
+  uint64_t max_examples = 0;                   // of all workers together; 0: all epochs
+  uint64_t eval_every = 0;  // training examples between tests; 0: at the end only
   EarlyStopRule early_stop = {};
   std::string model_in;           // warm start
   std::string checkpoints;        // folder; empty: none are written
@@ -63,6 +67,7 @@ struct TrainSummary {
   uint64_t examples_here = 0;  // learnt by this process
   double mean_loss = 0;        // over all examples, each before it was learnt
   std::optional<MetricsRow> last_test = {};
+  std::optional<JobReport> job = {};  // the chief's, and every worker's own share of it
   io::InputStats input = {};
   io::Loss loss = {};  // records that were skipped
 };
@@ -82,33 +87,50 @@ class SparseTrainer {
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
   io::Result<TrainSummary> Run();
 
-  const sparse::LocalStore& store() const { return *store_; }
+  // Whether this process tests and saves the model.
+  bool chief() const { return home_->chief(); }
+  io::Status SaveModel(const std::string& path, ModelFormat format);
+  // The last call: lets a job's servers go. Not needed for a run in one process.
+  io::Status Leave() { return home_->Leave(); }
   const sparse::Kernels& kernels() const { return *kernels_; }
-  bool direct() const { return !learner_->wants_compact_batches(); }
+  bool direct() const { return !home_->learner().wants_compact_batches(); }
+  // To be added to this process's steady clock to get that of the job.
+  int64_t clock_offset_ns() const { return clock_offset_ns_; }
 
  private:
   io::Status Prepare();
-  io::Status Restore();
+  io::Status MakeLocalHome();
+  io::Status JoinCluster();
+  io::Status Restore(sparse::LocalStore& store);
   io::Result<bool> Advance();
   io::Result<bool> AdvanceHogwild();
   io::Status Learn(const io::CsrBatch& batch);
   io::Status CountLoss(double loss, double weight, uint64_t examples);
+  void SyncWithJob();
+  bool MayBeDue() const;
+  io::Status TestAndCheckpoint(bool& early);
   io::Result<bool> TestIfDue(bool at_end);
   io::Status Checkpoint();
   io::Status Stop();
+  io::Status WaitForChief();
+  io::Status End(bool early);
+  bool Stopping() const;
   bool Finished() const;
   void ShowProgress();
 
   TrainOptions options_;
   TrainObserver observer_;
   const sparse::Kernels* kernels_ = nullptr;
-  std::unique_ptr<sparse::LocalStore> store_;
-  std::unique_ptr<BatchLearner> learner_;
+  std::unique_ptr<ModelHome> home_;
+  sparse::LocalStore* local_store_ = nullptr;  // in home_, where it is
+  int64_t clock_offset_ns_ = 0;
   std::unique_ptr<io::InputQueue> queue_;
   std::unique_ptr<TestSet> test_set_;
   std::optional<EvalSchedule> schedule_;
   std::optional<EarlyStop> early_stop_;
-  TrainingState state_;
+  TrainingState state_;  // of the whole job
+  WorkerPlace place_;    // of this process
+  uint64_t own_max_examples_ = 0;
   std::optional<uint64_t> resumed_step_;
   TrainSummary summary_;
   double start_s_ = 0;

@@ -17,43 +17,35 @@ namespace {
 using io::Result;
 using io::Status;
 
-ModelInfo InfoOf(const sparse::LocalStore& store, uint64_t examples) {
-  return {.num_features = store.shape().num_features,
-          .rule = sparse::RuleName(store.options().rule),
-          .steps = store.steps(),
-          .examples = examples};
-}
-
 // Calls visit(key, weight) for the weights that are not zero, up to the first that is not finite.
 template <typename Visit>
-Status ForEachWeight(const sparse::LocalStore& store, Visit visit) {
+Status ForEachWeight(const ModelSource& source, Visit visit) {
   Status status;
-  store.ForEach([&](uint64_t key, std::span<const float> state) {
-    const float w = state[0];
-    if (w == 0 || !status.ok()) return;
+  RETURN_IF_ERROR(source.for_each([&](uint64_t key, float w) {
+    if (!status.ok()) return;
     if (std::isfinite(w)) return visit(key, w);
     status =
         io::Invalid("weight of key " + std::to_string(key) + ": expected a finite number, found " +
                     io::NumberText(w) + ": the model is not saved");
-  });
+  }));
   return status;
 }
 
-Status SaveBinary(const sparse::LocalStore& store, const std::string& path, const ModelInfo& info) {
+Status SaveBinary(const ModelSource& source, const std::string& path) {
   io::StateFields fields;
   fields.Add("kind", "model");
-  AddModelInfo(info, fields);
+  AddModelInfo(source.info, fields);
   ASSIGN_OR_RETURN(io::StateWriter writer, io::StateWriter::Create(path, fields, {}));
-  RETURN_IF_ERROR(ForEachWeight(store, [&](uint64_t key, float w) { writer.Add(key, {&w, 1}); }));
+  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) { writer.Add(key, {&w, 1}); }));
   return writer.Finish();
 }
 
-Status SaveText(const sparse::LocalStore& store, const std::string& path, const ModelInfo& info) {
+Status SaveText(const ModelSource& source, const std::string& path) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   OutputBuffer out(std::move(file));
-  WriteTextModelHead(info, out);
+  WriteTextModelHead(source.info, out);
   uint64_t weights = 0;
-  RETURN_IF_ERROR(ForEachWeight(store, [&](uint64_t key, float w) {
+  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
     WriteTextModelEntry(key, w, out);
     ++weights;
   }));
@@ -76,11 +68,11 @@ void AppendNumber(Number number, OutputBuffer& out) {
 }
 
 // An array of num_features weights, zeros included.
-Status SaveDenseNpy(const sparse::LocalStore& store, OutputBuffer& out) {
-  const uint64_t num_features = store.shape().num_features;
+Status SaveDenseNpy(const ModelSource& source, OutputBuffer& out) {
+  const uint64_t num_features = source.info.num_features;
   out.Append(NpyHeader("'<f4'", num_features));
   uint64_t next = 0;
-  RETURN_IF_ERROR(ForEachWeight(store, [&](uint64_t key, float w) {
+  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
     AppendZeroFloats(key - next, out);
     AppendNumber(w, out);
     next = key + 1;
@@ -90,21 +82,21 @@ Status SaveDenseNpy(const sparse::LocalStore& store, OutputBuffer& out) {
 }
 
 // An array of (key, weight). Its length comes first, so the weights are counted before.
-Status SaveSparseNpy(const sparse::LocalStore& store, OutputBuffer& out) {
+Status SaveSparseNpy(const ModelSource& source, OutputBuffer& out) {
   uint64_t weights = 0;
-  RETURN_IF_ERROR(ForEachWeight(store, [&](uint64_t, float) { ++weights; }));
+  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t, float) { ++weights; }));
   out.Append(NpyHeader("[('key', '<u8'), ('weight', '<f4')]", weights));
-  RETURN_IF_ERROR(ForEachWeight(store, [&](uint64_t key, float w) {
+  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
     AppendNumber(key, out);
     AppendNumber(w, out);
   }));
   return out.Finish();
 }
 
-Status SaveNpy(const sparse::LocalStore& store, const std::string& path) {
+Status SaveNpy(const ModelSource& source, const std::string& path) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   OutputBuffer out(std::move(file));
-  return store.shape().num_features == 0 ? SaveSparseNpy(store, out) : SaveDenseNpy(store, out);
+  return source.info.num_features == 0 ? SaveSparseNpy(source, out) : SaveDenseNpy(source, out);
 }
 
 }  // namespace
@@ -117,19 +109,35 @@ Result<ModelFormat> ModelFormatFromName(std::string_view name) {
                      "'");
 }
 
-Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
-                 uint64_t examples) {
+ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples) {
+  return {.info = {.num_features = store.shape().num_features,
+                   .rule = sparse::RuleName(store.options().rule),
+                   .steps = store.steps(),
+                   .examples = examples},
+          .for_each = [&store](const ModelSource::Visit& visit) {
+            store.ForEach([&](uint64_t key, std::span<const float> state) {
+              if (state[0] != 0) visit(key, state[0]);
+            });
+            return Status();
+          }};
+}
+
+Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format) {
   TRACE_SCOPE("save_model");
-  const ModelInfo info = InfoOf(store, examples);
   switch (format) {
     case ModelFormat::kBinary:
-      return SaveBinary(store, path, info);
+      return SaveBinary(source, path);
     case ModelFormat::kText:
-      return SaveText(store, path, info);
+      return SaveText(source, path);
     case ModelFormat::kNpy:
-      return SaveNpy(store, path);
+      return SaveNpy(source, path);
   }
   return {};
+}
+
+Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
+                 uint64_t examples) {
+  return SaveModel(SourceOf(store, examples), path, format);
 }
 
 Result<Model> LoadModel(const std::string& path) {

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -10,6 +12,7 @@
 #include "sparse/local_store.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model_info.h"
+#include "trainer/model/model_source.h"
 
 namespace millrace::trainer {
 
@@ -23,11 +26,20 @@ io::Result<ModelFormat> ModelFormatFromName(std::string_view name);
 
 // The file appears whole or not at all; an earlier one of that name stays until then. A weight that
 // is not finite is an error. `examples` is how many the model has learnt from.
+io::Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format);
 io::Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
                      uint64_t examples = 0);
 
 // A binary or text model, or a checkpoint's weights.
 io::Result<Model> LoadModel(const std::string& path);
+
+// The weights of a file that LoadModel takes, as the start of training a model of `num_features`
+// with that rule; `take` gets them piece by piece, keys ascending. A model of another size or a
+// damaged one is an error, and nothing is taken.
+using TakeWeights =
+    std::function<io::Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
+io::Status ReadModelFor(const std::string& path, uint64_t num_features,
+                        const sparse::UpdateOptions& options, const TakeWeights& take);
 
 // Sets the weights of a store that has learnt nothing yet to those of a file that LoadModel takes.
 // A model of another num_features or a damaged one is an error, and the store is as it was.

@@ -72,7 +72,7 @@ class SparseTrainerTest : public testing::Test {
     const auto result = (*trainer)->Run();
     EXPECT_TRUE(result.ok()) << result.status().message();
     if (result.ok() && summary) *summary = *result;
-    EXPECT_TRUE(SaveModel((*trainer)->store(), folder_ / "model", ModelFormat::kBinary).ok());
+    EXPECT_TRUE((*trainer)->SaveModel(folder_ / "model", ModelFormat::kBinary).ok());
     return test::ReadFile(folder_ / "model");
   }
 
@@ -228,7 +228,7 @@ TEST_F(SparseTrainerTest, ResumedRunEqualsTheUndisturbedOneBitForBit) {
       ASSERT_TRUE(summary.ok()) << summary.status().message();
       all_rows.insert(all_rows.end(), rows_.begin(), rows_.end());
       if (summary->end != TrainSummary::End::kStopped) {
-        ASSERT_TRUE(SaveModel((*trainer)->store(), folder_ / "model", ModelFormat::kBinary).ok());
+        ASSERT_TRUE((*trainer)->SaveModel(folder_ / "model", ModelFormat::kBinary).ok());
         break;
       }
       ++stops;

@@ -1,0 +1,28 @@
+// Time, passed in, so that tests can make their own.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+
+namespace millrace::ps {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t NowNs() = 0;  // steady
+  // Before something is tried again.
+  virtual void Pause(int64_t ns) = 0;
+};
+
+class RealClock final : public Clock {
+ public:
+  int64_t NowNs() override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  void Pause(int64_t ns) override { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,43 @@
+// Gradients and weights on the wire:
+//
+//   +--------+----------------------------------------------------------+
+//   | format | f32 or bf16 numbers, little-endian; in planes and packed |
+//   |    1   | by zstd where the format says so                         |
+//   +--------+----------------------------------------------------------+
+//
+// Format bit 0: bf16 (the upper half of an f32, rounded to the nearest even one). Bit 1: zstd; the
+// lowest bytes of all numbers come first, then the next ones, so that like stands beside like.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "io/record/zstd_block.h"
+
+namespace millrace::ps {
+
+struct FloatFormat {
+  bool bf16 = false;
+  bool zstd = false;
+};
+
+// Not thread-safe (scratch memory).
+class FloatCodec {
+ public:
+  // Replaces `out`.
+  io::Status Encode(std::span<const float> numbers, FloatFormat format, std::string& out);
+  // Bytes a number in `bytes`; 0: packed, and so not known.
+  static size_t RawWidth(std::string_view bytes);
+  // Exactly numbers.size() of them, or an error.
+  io::Status Decode(std::string_view bytes, std::span<float> numbers);
+
+ private:
+  io::ZstdBlock& zstd();
+
+  std::unique_ptr<io::ZstdBlock> zstd_;
+  std::string planes_, halves_;
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,102 @@
+#include "ps/job_config.h"
+
+#include <utility>
+
+namespace millrace::ps {
+namespace {
+
+using io::Result;
+using io::Status;
+
+constexpr uint64_t kMaxProcesses = 4096;
+constexpr std::pair<Mode, const char*> kModes[] = {
+    {Mode::kSync, "sync"}, {Mode::kAsync, "async"}, {Mode::kSsp, "ssp"}};
+
+Status CheckCount(const char* name, uint64_t value) {
+  if (value >= 1 && value <= kMaxProcesses) return {};
+  return io::Invalid(std::string(name) + ": expected 1 to " + std::to_string(kMaxProcesses) +
+                     ", found " + std::to_string(value));
+}
+
+}  // namespace
+
+const char* ModeName(Mode mode) {
+  for (const auto& [known, name] : kModes) {
+    if (known == mode) return name;
+  }
+  return "";
+}
+
+Result<Mode> ModeFromName(std::string_view name) {
+  for (const auto& [mode, known] : kModes) {
+    if (known == name) return mode;
+  }
+  return io::Invalid("mode: expected sync, async or ssp, found '" + std::string(name) + "'");
+}
+
+Status JobConfig::Validate() const {
+  RETURN_IF_ERROR(CheckCount("num_workers", num_workers));
+  RETURN_IF_ERROR(CheckCount("num_shards", num_shards));
+  if (replicas_to_aggregate > num_workers) {
+    return io::Invalid("replicas_to_aggregate: expected at most the " +
+                       std::to_string(num_workers) + " workers, found " +
+                       std::to_string(replicas_to_aggregate));
+  }
+  if (replicas_to_aggregate > 0 && mode != Mode::kSync) {
+    return io::Invalid("replicas_to_aggregate: expected mode sync, found " +
+                       std::string(ModeName(mode)));
+  }
+  return dense ? dense->Validate() : update.Validate();
+}
+
+io::StateFields JobConfig::Fields() const {
+  io::StateFields fields;
+  fields.AddUint("num_workers", num_workers);
+  fields.AddUint("num_shards", num_shards);
+  fields.Add("mode", ModeName(mode));
+  fields.AddUint("staleness", staleness);
+  fields.AddUint("replicas_to_aggregate", replicas_to_aggregate);
+  fields.AddUint("num_features", num_features);
+  fields.Add("model", dense ? "dense" : "sparse");
+  dense ? dense->AddTo(fields) : AddUpdateOptions(update, fields);
+  fields.AddUint("zstd", zstd ? 1 : 0);
+  fields.AddUint("bf16", bf16 ? 1 : 0);
+  fields.Add("data", data);
+  return fields;
+}
+
+Result<JobConfig> JobConfig::From(const io::StateFields& fields) {
+  JobConfig config;
+  ASSIGN_OR_RETURN(config.num_workers, fields.Uint("num_workers"));
+  ASSIGN_OR_RETURN(config.num_shards, fields.Uint("num_shards"));
+  ASSIGN_OR_RETURN(const std::string mode, fields.Text("mode"));
+  ASSIGN_OR_RETURN(config.mode, ModeFromName(mode));
+  ASSIGN_OR_RETURN(config.staleness, fields.Uint("staleness"));
+  ASSIGN_OR_RETURN(config.replicas_to_aggregate, fields.Uint("replicas_to_aggregate"));
+  ASSIGN_OR_RETURN(config.num_features, fields.Uint("num_features"));
+  ASSIGN_OR_RETURN(const std::string model, fields.Text("model"));
+  if (model == "dense") {
+    ASSIGN_OR_RETURN(config.dense, sparse::DenseOptions::From(fields));
+  } else {
+    ASSIGN_OR_RETURN(config.update, sparse::UpdateOptionsFrom(fields));
+  }
+  ASSIGN_OR_RETURN(const uint64_t zstd, fields.Uint("zstd"));
+  ASSIGN_OR_RETURN(const uint64_t bf16, fields.Uint("bf16"));
+  config.zstd = zstd != 0;
+  config.bf16 = bf16 != 0;
+  ASSIGN_OR_RETURN(config.data, fields.Text("data"));
+  RETURN_IF_ERROR(config.Validate());
+  return config;
+}
+
+Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs) {
+  for (const auto& [name, value] : ours.all()) {
+    const Result<std::string> found = theirs.Text(name);
+    if (found.ok() && *found == value) continue;
+    return io::Invalid("the job has " + name + " " + value + ", found " +
+                       (found.ok() ? *found : "none"));
+  }
+  return {};
+}
+
+}  // namespace millrace::ps

@@ -1,0 +1,47 @@
+// What all processes of a job must agree on.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "io/state/state_fields.h"
+#include "sparse/dense_options.h"
+#include "sparse/update_options.h"
+
+namespace millrace::ps {
+
+enum class Mode {
+  kSync,   // a step is applied once, when all workers' gradients for it are in
+  kAsync,  // a gradient is applied when it arrives
+  kSsp,    // as async, but no worker runs more than `staleness` steps ahead of the slowest
+};
+const char* ModeName(Mode mode);
+// Accepts "sync", "async", "ssp".
+io::Result<Mode> ModeFromName(std::string_view name);
+
+struct JobConfig {
+  uint64_t num_workers = 1;
+  uint64_t num_shards = 1;
+  Mode mode = Mode::kSync;
+  uint64_t staleness = 3;  // ssp
+  // sync: so many gradients make a step, and later ones for it are dropped; 0: those of all workers
+  uint64_t replicas_to_aggregate = 0;
+  uint64_t num_features = 0;  // 0: an open model
+  sparse::UpdateOptions update = {};
+  std::optional<sparse::DenseOptions> dense = {};  // a net's parameters instead of a sparse model
+  bool zstd = false;                               // gradients and weights are packed on the wire
+  bool bf16 = false;                               // gradients travel with 8 bits of precision
+  std::string data;  // what decides which rows a worker gets; compared, not understood
+
+  io::Status Validate() const;
+  io::StateFields Fields() const;
+  static io::Result<JobConfig> From(const io::StateFields& fields);
+};
+
+// Whether `theirs` is the same job as `ours`; the error names the first difference.
+io::Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs);
+
+}  // namespace millrace::ps

@@ -1,0 +1,34 @@
+// Lists of keys on the wire: how many there are (a varint), then the first key and the difference
+// of each other to the one before it, as varints. Keys are sorted and unique.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "io/record/raw_buffer.h"
+
+namespace millrace::ps {
+
+// Replaces `out`.
+void EncodeKeys(std::span<const uint64_t> keys, std::string& out);
+
+// Not thread-safe (scratch memory).
+class KeyDecoder {
+ public:
+  // Keys must be below `limit` (0: any). After an error `keys` means nothing. Memory follows the
+  // size of `bytes`, not the count that it claims.
+  io::Status Decode(std::string_view bytes, uint64_t limit, io::PodVector<uint64_t>& keys);
+
+ private:
+  io::RawBuffer padded_;
+  io::PodVector<uint32_t> narrow_;
+};
+
+// Identifies a list by its encoded bytes; never 0.
+uint64_t ListSignature(std::string_view bytes);
+
+}  // namespace millrace::ps

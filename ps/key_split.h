@@ -1,0 +1,47 @@
+// A batch's keys by shard, ready for the wire.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/pod_vector.h"
+#include "ps/sharding.h"
+
+namespace millrace::ps {
+
+// Memory is used again. Not thread-safe.
+class KeySplit {
+ public:
+  struct Part {
+    std::string encoded;
+    uint64_t signature = 0;
+    size_t keys = 0;
+    io::PodVector<uint32_t> positions;  // of its keys in the batch; empty with one shard
+  };
+
+  // `keys` are sorted and unique, fewer than 2^32.
+  void Assign(const Sharding& sharding, std::span<const uint64_t> keys);
+  void Clear() { keys_ = {}; }
+
+  // Whether it was made of these very keys, by place and number.
+  bool Is(std::span<const uint64_t> keys) const {
+    return !keys_.empty() && keys_.data() == keys.data() && keys_.size() == keys.size();
+  }
+  bool empty() const { return keys_.empty(); }
+  size_t size() const { return keys_.size(); }
+  Part& part(size_t shard) { return parts_[shard]; }
+  const Part& part(size_t shard) const { return parts_[shard]; }
+
+  // Numbers beside the batch's keys to numbers beside a part's, and back.
+  void Take(size_t shard, std::span<const float> all, io::PodVector<float>& part) const;
+  void Put(size_t shard, std::span<const float> part, std::span<float> all) const;
+
+ private:
+  std::span<const uint64_t> keys_;
+  std::vector<Part> parts_;
+  std::vector<io::PodVector<uint64_t>> locals_;
+};
+
+}  // namespace millrace::ps

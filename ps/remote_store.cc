@@ -1,0 +1,397 @@
+#include "ps/remote_store.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "profiler/trace.h"
+#include "ps/entry_codec.h"
+
+namespace millrace::ps {
+namespace {
+
+using io::Result;
+using io::Status;
+
+constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
+constexpr size_t kEntriesPerLoad = 64 << 10;
+constexpr int kClockProbes = 5;
+constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
+
+// The steps that all shards have.
+std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
+  std::vector<uint64_t> common;
+  for (const uint64_t id : lists.front()) {
+    const bool everywhere = std::all_of(lists.begin(), lists.end(), [&](const auto& list) {
+      return std::find(list.begin(), list.end(), id) != list.end();
+    });
+    if (everywhere) common.push_back(id);
+  }
+  return common;
+}
+
+}  // namespace
+
+RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options)
+    : transport_(transport),
+      clock_(clock),
+      options_(std::move(options)),
+      sharding_(options_.config.num_features, transport.shards()) {
+  options_.client.join.config = options_.config.Fields().Encode();
+  for (size_t shard = 0; shard < transport.shards(); ++shard) {
+    clients_.emplace_back(transport_, clock_, shard, options_.client);
+  }
+  kept_.resize(clients_.size());
+  steps_.resize(clients_.size());
+  replies_.resize(clients_.size());
+  ready_.parts.resize(clients_.size());
+  sent_.parts.resize(clients_.size());
+}
+
+Result<std::unique_ptr<RemoteStore>> RemoteStore::Connect(Transport& transport, Clock& clock,
+                                                          RemoteOptions options) {
+  RETURN_IF_ERROR(options.config.Validate());
+  auto store = std::make_unique<RemoteStore>(Private{}, transport, clock, std::move(options));
+  RETURN_IF_ERROR(store->JoinAll());
+  return store;
+}
+
+Status RemoteStore::JoinAll() {
+  std::vector<std::vector<uint64_t>> lists;
+  for (ShardClient& client : clients_) {
+    JoinReply reply;
+    RETURN_IF_ERROR(client.Connect(reply));
+    lists.push_back(std::move(reply.checkpoints));
+  }
+  checkpoints_ = Common(lists);
+  MeasureClock();
+  return {};
+}
+
+// The answer that came soonest tells most.
+void RemoteStore::MeasureClock() {
+  int64_t best_ns = INT64_MAX;
+  for (int i = 0; i < kClockProbes; ++i) {
+    StatsReply reply;
+    const int64_t begin_ns = clock_.NowNs();
+    if (!clients_[0].Call([&](Channel& channel) { return channel.Stats(reply); }).ok()) return;
+    const int64_t end_ns = clock_.NowNs();
+    if (end_ns - begin_ns >= best_ns) continue;
+    best_ns = end_ns - begin_ns;
+    clock_offset_ns_ = reply.clock_ns - (begin_ns + end_ns) / 2;
+  }
+}
+
+Status RemoteStore::CallAll(const std::function<Status(size_t shard, Channel&)>& call) {
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) { return call(shard, channel); }));
+  }
+  return {};
+}
+
+Status RemoteStore::Restore(uint64_t checkpoint) {
+  return CallAll([&](size_t, Channel& channel) -> Status {
+    bool done = false;
+    while (!done) RETURN_IF_ERROR(channel.Restore(checkpoint, done));
+    return {};
+  });
+}
+
+Result<std::string> RemoteStore::ChiefState() {
+  std::string state;
+  RETURN_IF_ERROR(clients_[0].Call([&](Channel& channel) { return channel.ChiefState(state); }));
+  return state;
+}
+
+Status RemoteStore::LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
+  std::vector<EntryList> lists(clients_.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Sharding::Place place = sharding_.Of(keys[i]);
+    lists[place.shard].push_back({.key = place.local, .weight = weights[i]});
+  }
+  return CallAll([&](size_t shard, Channel& channel) -> Status {
+    const std::span<const Entry> all(lists[shard]);
+    for (size_t at = 0; at < all.size(); at += kEntriesPerLoad) {
+      std::string bytes;
+      EncodeEntries(all.subspan(at, std::min(kEntriesPerLoad, all.size() - at)), bytes);
+      RETURN_IF_ERROR(channel.Load(bytes));
+    }
+    return {};
+  });
+}
+
+Result<RemoteStore::Place> RemoteStore::Start() {
+  Place place;
+  int64_t note_ns = clock_.NowNs() + kNoteEveryNs / 5;
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    StartReply reply;
+    do {
+      RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) {
+        return channel.Start(/*open=*/options_.client.join.worker == 0, reply);
+      }));
+      if (options_.client.should_stop && options_.client.should_stop()) {
+        return io::Cancelled("interrupted");
+      }
+      if (!reply.waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
+        options_.client.on_note("waiting for " + reply.waiting + " to join");
+        note_ns = clock_.NowNs() + kNoteEveryNs;
+      }
+    } while (!reply.waiting.empty());
+    if (shard > 0 && reply.sequence >= place.sequence) continue;
+    place = {.sequence = reply.sequence, .state = std::move(reply.state)};
+    progress_.step = reply.step;
+    progress_.examples = reply.examples;
+  }
+  sequence_ = place.sequence;
+  return place;
+}
+
+void RemoteStore::Announce(std::span<const uint64_t> keys) {
+  if (announced_.Is(keys) || asked_.Is(keys)) return;
+  announced_.Assign(sharding_, keys);
+}
+
+Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient) {
+  if (!pulled_.Is(keys)) pulled_.Assign(sharding_, keys);
+  ready_.present = true;
+  ready_.sequence = ++sequence_;
+  ready_.info = info_;
+  std::swap(ready_.state, state_);
+  const FloatFormat format = {.bf16 = options_.config.bf16, .zstd = options_.config.zstd};
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    Outgoing::Part& out = ready_.parts[shard];
+    KeySplit::Part& part = pulled_.part(shard);
+    out.step = steps_[shard];
+    out.signature = part.signature;
+    std::swap(out.keys, part.encoded);
+    if (clients_.size() == 1) {
+      RETURN_IF_ERROR(floats_.Encode(gradient, format, out.gradient));
+    } else {
+      pulled_.Take(shard, gradient, part_);
+      RETURN_IF_ERROR(floats_.Encode(part_, format, out.gradient));
+    }
+  }
+  pulled_.Clear();
+  return {};
+}
+
+Status RemoteStore::Send(KeySplit* pull, bool keep) {
+  TRACE_SCOPE("exchange_send");
+  CHECK(!in_flight_);
+  std::swap(ready_, sent_);
+  ready_.present = false;
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    ExchangeRequest request;
+    request.sequence = sent_.present ? sent_.sequence : sequence_;
+    if (sent_.present) {
+      const Outgoing::Part& part = sent_.parts[shard];
+      request.step = part.step;
+      request.pushes = true;
+      request.push_list = part.signature;
+      request.push_keys = part.keys;
+      request.gradient = part.gradient;
+      request.rows = sent_.info.rows;
+      request.weight = sent_.info.weight;
+      request.loss = sent_.info.loss;
+      request.state = sent_.state;
+    }
+    bool pull_list_known = false;
+    if (pull) {
+      const KeySplit::Part& part = pull->part(shard);
+      request.pulls = true;
+      request.pull_list = part.signature;
+      request.pull_keys = part.encoded;
+      request.keep_list = keep;
+      pull_list_known = keep && !kept_[shard].insert(part.signature).second;
+    }
+    RETURN_IF_ERROR(clients_[shard].Send(request, /*push_list_known=*/true, pull_list_known));
+  }
+  in_flight_ = true;
+  in_flight_pull_ = pull;
+  return {};
+}
+
+Status RemoteStore::Receive(std::span<float> weights) {
+  TRACE_SCOPE("exchange_wait");
+  in_flight_ = false;
+  KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
+  if (pull && weights.empty()) {
+    stash_.resize(pull->size());
+    weights = stash_;
+    stashed_ = true;
+  }
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    ExchangeReply& reply = replies_[shard];
+    RETURN_IF_ERROR(clients_[shard].Receive(reply));
+    if (shard == 0) {
+      progress_ = {.step = reply.step,
+                   .examples = reply.examples,
+                   .loss = reply.loss,
+                   .weight = reply.weight};
+    }
+    stopped_ |= reply.stop;
+    if (!pull) continue;
+    if (pull == &asked_) steps_[shard] = reply.step;
+    Status decoded;
+    if (clients_.size() == 1) {
+      decoded = floats_.Decode(reply.weights, weights);
+    } else {
+      part_.resize(pull->part(shard).keys);
+      decoded = floats_.Decode(reply.weights, part_);
+      if (decoded.ok()) pull->Put(shard, part_, weights);
+    }
+    if (!decoded.ok()) return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
+  }
+  return {};
+}
+
+// In the pipelined modes: the round trip of the batch after the one that the caller goes on with.
+Status RemoteStore::SendNext() {
+  if (!pipelined() || announced_.empty() || in_flight_ || stashed_) return {};
+  std::swap(asked_, announced_);
+  announced_.Clear();
+  return Send(&asked_, /*keep=*/false);
+}
+
+Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weights) {
+  TRACE_SCOPE("pull", static_cast<int64_t>(keys.size()));
+  if (asked_.Is(keys) && stashed_) {
+    std::copy(stash_.begin(), stash_.end(), weights.begin());
+    stashed_ = false;
+  } else if (asked_.Is(keys) && in_flight_) {
+    RETURN_IF_ERROR(Receive(weights));
+  } else if (!begun_) {
+    begun_ = true;
+    asked_.Assign(sharding_, keys);
+    RETURN_IF_ERROR(Send(&asked_, /*keep=*/false));
+    RETURN_IF_ERROR(Receive(weights));
+  } else {
+    return PullNow(keys, weights);
+  }
+  std::swap(pulled_, asked_);
+  asked_.Clear();
+  return SendNext();
+}
+
+// Not announced: a batch of a test.
+Status RemoteStore::PullNow(std::span<const uint64_t> keys, std::span<float> weights) {
+  if (in_flight_) RETURN_IF_ERROR(Receive({}));
+  if (keys.empty()) return {};
+  for (size_t at = 0; at < keys.size(); at += kMaxKeysPerPull) {
+    const size_t count = std::min(kMaxKeysPerPull, keys.size() - at);
+    other_.Assign(sharding_, keys.subspan(at, count));
+    RETURN_IF_ERROR(Send(&other_, /*keep=*/true));
+    RETURN_IF_ERROR(Receive(weights.subspan(at, count)));
+  }
+  other_.Clear();
+  return SendNext();
+}
+
+Status RemoteStore::Push(std::span<const uint64_t> keys, std::span<const float> gradient) {
+  TRACE_SCOPE("push", static_cast<int64_t>(keys.size()));
+  // In flight is at most the pull of the next batch; two pushes in a row without a pull between
+  // them wait for each other.
+  if (ready_.present) {
+    if (in_flight_) RETURN_IF_ERROR(Receive({}));
+    RETURN_IF_ERROR(Send(nullptr, false));
+  }
+  if (in_flight_ && !pipelined()) RETURN_IF_ERROR(Receive({}));
+  RETURN_IF_ERROR(FillOutgoing(keys, gradient));
+  if (pipelined()) return {};
+  if (announced_.empty() || stashed_) return Send(nullptr, false);
+  std::swap(asked_, announced_);
+  announced_.Clear();
+  return Send(&asked_, /*keep=*/false);
+}
+
+Status RemoteStore::Flush() {
+  const bool heard = in_flight_ && sent_.present && sent_.sequence == sequence_;
+  if (in_flight_) RETURN_IF_ERROR(Receive({}));
+  if (!ready_.present && heard) return {};
+  RETURN_IF_ERROR(Send(nullptr, false));
+  return Receive({});
+}
+
+Status RemoteStore::Stop() {
+  RETURN_IF_ERROR(Flush());
+  return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
+}
+
+Status RemoteStore::Finish() {
+  RETURN_IF_ERROR(Flush());
+  return CallAll([](size_t, Channel& channel) { return channel.Finish(); });
+}
+
+Status RemoteStore::WaitDrained() {
+  int64_t note_ns = clock_.NowNs() + kNoteEveryNs;
+  return CallAll([&](size_t, Channel& channel) -> Status {
+    std::string waiting;
+    do {
+      RETURN_IF_ERROR(channel.Drained(waiting));
+      if (options_.client.should_stop && options_.client.should_stop()) {
+        return io::Cancelled("interrupted");
+      }
+      if (!waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
+        options_.client.on_note("waiting for " + waiting + " to finish");
+        note_ns = clock_.NowNs() + kNoteEveryNs;
+      }
+    } while (!waiting.empty());
+    return {};
+  });
+}
+
+Status RemoteStore::Leave() {
+  return CallAll([](size_t, Channel& channel) { return channel.Leave(); });
+}
+
+Status RemoteStore::Checkpoint(uint64_t id, const std::string& chief_state) {
+  TRACE_SCOPE("checkpoint");
+  RETURN_IF_ERROR(Flush());
+  return CallAll([&](size_t, Channel& channel) -> Status {
+    bool done = false;
+    while (!done) RETURN_IF_ERROR(channel.Checkpoint(id, chief_state, done));
+    return {};
+  });
+}
+
+Status RemoteStore::ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
+  struct Stream {
+    EntryList entries;
+    size_t at = 0;
+    int64_t following = 0;
+  };
+  std::vector<Stream> streams(clients_.size());
+  const auto fill = [&](size_t shard) -> Status {
+    Stream& stream = streams[shard];
+    while (stream.at == stream.entries.size() && stream.following >= 0) {
+      EntriesReply reply;
+      RETURN_IF_ERROR(clients_[shard].Call(
+          [&](Channel& channel) { return channel.Entries(stream.following, reply); }));
+      RETURN_IF_ERROR(DecodeEntries(reply.entries, stream.entries));
+      for (Entry& entry : stream.entries) entry.key = sharding_.KeyOf(shard, entry.key);
+      stream.at = 0;
+      stream.following = reply.following;
+    }
+    return {};
+  };
+  while (true) {
+    Stream* least = nullptr;
+    for (size_t shard = 0; shard < streams.size(); ++shard) {
+      RETURN_IF_ERROR(fill(shard));
+      Stream& stream = streams[shard];
+      if (stream.at == stream.entries.size()) continue;
+      if (!least || stream.entries[stream.at].key < least->entries[least->at].key) least = &stream;
+    }
+    if (!least) return {};
+    const Entry& entry = least->entries[least->at++];
+    visit(entry.key, entry.weight);
+  }
+}
+
+Result<std::vector<StatsReply>> RemoteStore::Stats() {
+  std::vector<StatsReply> all(clients_.size());
+  RETURN_IF_ERROR(
+      CallAll([&](size_t shard, Channel& channel) { return channel.Stats(all[shard]); }));
+  return all;
+}
+
+}  // namespace millrace::ps

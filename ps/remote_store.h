@@ -1,0 +1,160 @@
+// The model on the servers: what a worker's training loop pulls from and pushes to.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "ps/channel.h"
+#include "ps/clock.h"
+#include "ps/float_codec.h"
+#include "ps/job_config.h"
+#include "ps/key_split.h"
+#include "ps/shard.h"
+#include "ps/shard_client.h"
+#include "ps/sharding.h"
+#include "sparse/weight_store.h"
+
+namespace millrace::ps {
+
+struct RemoteOptions {
+  JobConfig config;
+  ClientOptions client;  // but for join.config, which is made of `config`
+};
+
+// One round trip a step: a push takes the announced keys of the next batch along, and its answer
+// brings their weights. In sync mode the answer waits until the step is complete. In the other
+// modes a push waits until the next Pull, and goes out together with the keys of the batch after
+// that one: the round trip then happens while that batch is being computed, and its weights lack
+// the worker's own last push.
+//
+// Errors: kCancelled when the job has failed (the message says why) or the caller asked to stop;
+// kIo when a server is gone. Not thread-safe.
+class RemoteStore final : public sparse::WeightStore {
+  struct Private {};  // only Connect makes stores
+
+ public:
+  // Joins the job on all shards. `transport` and `clock` outlive the store.
+  static io::Result<std::unique_ptr<RemoteStore>> Connect(Transport& transport, Clock& clock,
+                                                          RemoteOptions options);
+  RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options);
+
+  // For the chief (worker 0), before Start. Checkpoints that all shards have, newest first.
+  const std::vector<uint64_t>& checkpoints() const { return checkpoints_; }
+  io::Status Restore(uint64_t checkpoint);
+  // What the chief gave to Checkpoint; empty where nothing was restored.
+  io::Result<std::string> ChiefState();
+  // Keys ascend.
+  io::Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
+
+  // Where this worker is: the pushes that all shards have, and the state that the last of them
+  // brought. A worker that comes back, or a job that was restored, goes on from there.
+  struct Place {
+    uint64_t sequence = 0;
+    std::string state;
+  };
+  // Waits until all workers have joined and the chief has called it.
+  io::Result<Place> Start();
+
+  io::Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
+  io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override;
+  void Announce(std::span<const uint64_t> keys) override;
+  bool wants_announcements() const override { return true; }
+  void Describe(const sparse::PushInfo& info) override { info_ = info; }
+  // Of the worker, after the next Push.
+  void SetState(std::string state) { state_ = std::move(state); }
+
+  // Sends what is left, hears the answers, and brings progress() up to date.
+  io::Status Flush();
+  // The chief's: ends the training of all workers; nothing that is pushed later counts.
+  io::Status Stop();
+  // The chief has done so.
+  bool stopped() const { return stopped_; }
+  // This worker pushes no more.
+  io::Status Finish();
+  // Waits until no worker pushes any more.
+  io::Status WaitDrained();
+  io::Status Leave();
+
+  // The chief's: all shards write a checkpoint under that number. In sync mode it is the state
+  // after the last step; elsewhere each shard's present one.
+  io::Status Checkpoint(uint64_t id, const std::string& chief_state);
+  // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
+  io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
+
+  // Of the whole job, as the last answer had it.
+  const JobProgress& progress() const { return progress_; }
+  uint64_t sequence() const { return sequence_; }
+  // Shard by shard.
+  io::Result<std::vector<StatsReply>> Stats();
+  const WireStats& wire(size_t shard) const { return clients_[shard].stats(); }
+  size_t shards() const { return clients_.size(); }
+  // To be added to this process's steady clock to get that of shard 0.
+  int64_t clock_offset_ns() const { return clock_offset_ns_; }
+
+ private:
+  // A push on its way, by shard.
+  struct Outgoing {
+    bool present = false;
+    uint64_t sequence = 0;
+    sparse::PushInfo info;
+    std::string state;
+    struct Part {
+      uint64_t step = 0;  // whose weights the gradient was computed from
+      uint64_t signature = 0;
+      std::string keys, gradient;
+    };
+    std::vector<Part> parts;
+  };
+
+  bool pipelined() const { return options_.config.mode != Mode::kSync; }
+  io::Status JoinAll();
+  void MeasureClock();
+  io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
+  // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
+  io::Status Send(KeySplit* pull, bool keep);
+  // Hears the answers to the last Send. With `weights` empty they are kept in stash_.
+  io::Status Receive(std::span<float> weights);
+  io::Status SendNext();
+  io::Status PullNow(std::span<const uint64_t> keys, std::span<float> weights);
+  io::Status CallAll(const std::function<io::Status(size_t shard, Channel&)>& call);
+
+  Transport& transport_;
+  Clock& clock_;
+  RemoteOptions options_;
+  Sharding sharding_;
+  std::vector<ShardClient> clients_;
+  std::vector<uint64_t> checkpoints_;
+  int64_t clock_offset_ns_ = 0;
+
+  sparse::PushInfo info_;
+  std::string state_;
+  uint64_t sequence_ = 0;
+  JobProgress progress_;
+  bool stopped_ = false;
+
+  KeySplit pulled_;     // whose weights the caller has
+  KeySplit asked_;      // in flight, or answered into stash_
+  KeySplit announced_;  // to be asked for next
+  KeySplit other_;      // of a pull that nobody announced
+  bool in_flight_ = false;
+  KeySplit* in_flight_pull_ = nullptr;
+  bool begun_ = false;    // a batch has been pulled
+  bool stashed_ = false;  // the weights of asked_ are in stash_
+  io::PodVector<float> stash_;
+  Outgoing ready_, sent_;
+  std::vector<std::unordered_set<uint64_t>> kept_;  // lists that a shard should know, by shard
+
+  std::vector<uint64_t> steps_;  // of the last weights for training, by shard
+  std::vector<ExchangeReply> replies_;
+  FloatCodec floats_;
+  io::PodVector<float> part_;
+};
+
+}  // namespace millrace::ps

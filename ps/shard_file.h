@@ -1,0 +1,25 @@
+// Checkpoints of a shard: a state file (io/state) with the job's configuration, its progress, where
+// each worker was, and the shard's slots under their local keys. docs/formats.md has the fields.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+
+namespace millrace::ps {
+
+class Shard;
+
+class ShardFile {
+ public:
+  // The file appears whole or not at all; the newest one before it is kept, others go.
+  static io::Status Save(const Shard& shard, uint64_t id, const std::string& chief_state);
+  // Everything is read and checked before anything is changed.
+  static io::Status Restore(Shard& shard, uint64_t id);
+  // The numbers of the files there are, newest first.
+  static std::vector<uint64_t> List(const std::string& folder);
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,78 @@
+// What a shard knows of one worker.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "io/base/pod_vector.h"
+
+namespace millrace::ps {
+
+// Local keys of this shard, sorted and unique, under the signature of their encoded bytes.
+struct KeyList {
+  uint64_t signature = 0;
+  io::PodVector<uint64_t> keys;
+};
+// Shared by the worker's recent answers, its push that waits for others, and the thread that serves
+// the call.
+using SharedKeys = std::shared_ptr<const KeyList>;
+
+// A worker's contribution to a step.
+struct Push {
+  uint64_t sequence = 0;
+  uint64_t step = 0;  // of the job, whose weights the gradient was computed from
+  SharedKeys list;
+  io::PodVector<float> gradient;  // of the summed loss, beside list->keys
+  uint32_t rows = 0;
+  double weight = 0;  // summed over the rows
+  double loss = 0;    // summed over the rows, before the step
+  std::string state;  // of the worker after this push; the worker's own business
+};
+
+enum class WorkerPhase { kAbsent, kJoined, kLost, kFinished, kLeft };
+inline const char* WorkerPhaseName(WorkerPhase phase) {
+  constexpr const char* kNames[] = {"absent", "training", "lost", "finished", "left"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
+struct WorkerRecord {
+  std::string name;  // "host, pid 123"
+  WorkerPhase phase = WorkerPhase::kAbsent;
+  uint64_t generation = 0;  // of its connection: calls of an older one are refused
+  int64_t lost_ns = 0;      // when
+  bool finished = false;    // it pushes no more, whatever becomes of its connection
+
+  uint64_t received = 0;       // the sequence of the last push that arrived
+  std::string received_state;  // that it brought
+  uint64_t applied = 0;        // the same for the last push that was applied (or dropped)
+  std::string applied_state;
+  std::optional<Push> pending;  // arrived and not applied yet
+  int64_t arrived_ns = 0;
+
+  // The last pulls, so that a call that is repeated gets the same answer, however far the shard has
+  // gone on since.
+  struct Answer {
+    uint64_t sequence = 0;
+    uint64_t step = 0;  // of the job, then
+    SharedKeys list;
+    io::PodVector<float> weights;
+  };
+  static constexpr size_t kAnswers = 3;
+  std::deque<Answer> answers;
+
+  // Lists that the worker asks for again and again (its test data).
+  static constexpr size_t kMaxKeptKeys = 32 << 20;
+  std::unordered_map<uint64_t, SharedKeys> kept;
+  size_t kept_keys = 0;
+
+  uint64_t pushes = 0;
+  uint64_t examples = 0;
+  uint64_t dropped = 0;
+  int64_t waited_ns = 0;  // the others, for this one
+};
+
+}  // namespace millrace::ps

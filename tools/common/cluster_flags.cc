@@ -1,0 +1,89 @@
+#include "tools/common/cluster_flags.h"
+
+#include <gflags/gflags.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+DEFINE_string(ps_hosts, "", "the servers of the job: HOST:PORT,HOST:PORT,... by task_index");
+DEFINE_string(worker_hosts, "", "the workers of the job: HOST,HOST,... by task_index");
+DEFINE_string(job_name, "", "what this process is in the job: ps or worker");
+DEFINE_uint64(task_index, 0, "which one of them it is, from 0 on; worker 0 tests and saves");
+DEFINE_string(token_file, "",
+              "file (mode 600) with the job's secret word; who does not know it is refused");
+DEFINE_string(tls_cert, "", "PEM certificate of this process: mutual TLS, with the next two");
+DEFINE_string(tls_key, "", "PEM key of it");
+DEFINE_string(tls_ca, "", "PEM certificates that vouch for the other processes");
+
+namespace millrace::tools {
+
+using io::Result;
+
+FlagGroup ServerFlags() {
+  return {"The job",
+          {"ps_hosts", "worker_hosts", "job_name", "task_index", "token_file", "tls_cert",
+           "tls_key", "tls_ca"}};
+}
+
+FlagGroup WorkerFlags() {
+  FlagGroup group = ServerFlags();
+  group.title = "Training with servers";
+  group.flags.insert(group.flags.begin(), {"mode", "staleness", "replicas_to_aggregate",
+                                           "wire_bf16", "wire_zstd", "rejoin"});
+  return group;
+}
+
+std::vector<std::string> SplitList(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ',');) {
+    const size_t begin = word.find_first_not_of(' '), end = word.find_last_not_of(' ');
+    if (begin != word.npos) words.push_back(word.substr(begin, end - begin + 1));
+  }
+  return words;
+}
+
+Result<std::vector<ps::HostPort>> PsHostsFromFlags() {
+  std::vector<ps::HostPort> hosts;
+  for (const std::string& word : SplitList(FLAGS_ps_hosts)) {
+    const Result<ps::HostPort> host = ps::ParseHostPort(word);
+    if (!host.ok()) return io::Invalid("--ps_hosts: " + host.status().message());
+    hosts.push_back(*host);
+  }
+  return hosts;
+}
+
+std::vector<std::string> WorkerHostsFromFlags() { return SplitList(FLAGS_worker_hosts); }
+
+ps::TlsFiles TlsFromFlags() {
+  return {.cert = FLAGS_tls_cert, .key = FLAGS_tls_key, .ca = FLAGS_tls_ca};
+}
+
+Result<std::string> TokenFromFlags() {
+  if (FLAGS_token_file.empty()) return std::string();
+  struct stat info = {};
+  if (::stat(FLAGS_token_file.c_str(), &info) != 0) {
+    return io::IoError("--token_file=" + FLAGS_token_file, errno);
+  }
+  if ((info.st_mode & 077) != 0) {
+    return io::Invalid("--token_file=" + FLAGS_token_file +
+                       ": expected a file that only its owner can read (chmod 600)");
+  }
+  std::ifstream file(FLAGS_token_file);
+  std::string token;
+  std::getline(file, token);
+  if (token.empty()) {
+    return io::Invalid("--token_file=" + FLAGS_token_file + ": expected a word, found nothing");
+  }
+  return token;
+}
+
+std::string ProcessName() {
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  return std::string(host) + ", pid " + std::to_string(::getpid());
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,30 @@
+// The flags by which the processes of a job find each other, for servers and trainers alike.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "ps/thrift_transport.h"
+#include "ps/tls_files.h"
+#include "tools/common/flags.h"
+
+namespace millrace::tools {
+
+// For the help of a server, and of a trainer that can be a worker.
+FlagGroup ServerFlags();
+FlagGroup WorkerFlags();
+
+// "a, b,c" -> a b c
+std::vector<std::string> SplitList(const std::string& text);
+
+io::Result<std::vector<ps::HostPort>> PsHostsFromFlags();
+std::vector<std::string> WorkerHostsFromFlags();
+ps::TlsFiles TlsFromFlags();
+// The content of --token_file without the line end; empty without the flag. A file that others may
+// read is an error.
+io::Result<std::string> TokenFromFlags();
+// "host, pid 123"
+std::string ProcessName();
+
+}  // namespace millrace::tools

@@ -1,0 +1,72 @@
+#include "tools/lr/job_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "tools/common/progress.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr double kTolerance = 0.05;
+
+double Share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+std::string Line(const char* name, uint64_t predicted, uint64_t measured, uint64_t examples) {
+  char text[200];
+  const auto size = static_cast<double>(measured);
+  std::snprintf(text, sizeof text,
+                "wire      %-8s predicted %10s, measured %10s, %.1f bytes an example\n", name,
+                BytesText(predicted).c_str(), BytesText(measured).c_str(),
+                Share(size, static_cast<double>(examples)));
+  std::string line = text;
+  const double difference = std::abs(Share(size, static_cast<double>(predicted)) - 1);
+  if (predicted > 0 && difference > kTolerance) {
+    std::snprintf(
+        text, sizeof text,
+        "warning   bytes %s differ from the prediction by %.1f %%: calls were repeated, or "
+        "something else is on the wire\n",
+        name, 100 * difference);
+    line += text;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string WorkerTable(const trainer::JobReport& report, double seconds) {
+  std::string table =
+      "\n    worker     examples     pushes  dropped  examples/s   waited for  where\n";
+  for (const ps::WorkerStats& w : report.workers) {
+    char text[256];
+    const double rate = Share(static_cast<double>(w.examples), seconds);
+    std::snprintf(text, sizeof text, "    %6zu %12s %10s %8s %11s %10.2f s  %s%s%s\n", w.worker,
+                  WithCommas(w.examples).c_str(), WithCommas(w.pushes).c_str(),
+                  WithCommas(w.dropped).c_str(),
+                  WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(), w.waited_s,
+                  w.name.c_str(), w.state == "lost" ? ", " : "", w.state == "lost" ? "LOST" : "");
+    table += text;
+  }
+  return table;
+}
+
+std::string WireText(const trainer::JobReport& report, uint64_t own_examples) {
+  ps::WireStats sum;
+  for (const ps::WireStats& wire : report.wire) sum.Add(wire);
+  std::string text = Line("sent", sum.predicted_sent, sum.sent, own_examples);
+  text += Line("received", sum.predicted_received, sum.received, own_examples);
+  char times[200];
+  std::snprintf(
+      times, sizeof times,
+      "          %s exchanges, waited %.2f s for answers: %.2f s for other workers, %.2f s "
+      "for the servers' work\n",
+      WithCommas(sum.exchanges).c_str(), static_cast<double>(sum.wait_ns) * 1e-9,
+      static_cast<double>(sum.barrier_ns) * 1e-9, static_cast<double>(sum.server_ns) * 1e-9);
+  text += times;
+  if (sum.repeats + sum.reconnects == 0) return text;
+  return text + "          " + WithCommas(sum.repeats) + " calls were repeated, " +
+         WithCommas(sum.reconnects) + " connections made again\n";
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,134 @@
+// millrace-ps: one server shard of a job.
+
+#include <gflags/gflags.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "profiler/trace.h"
+#include "ps/server.h"
+#include "tools/common/cluster_flags.h"
+#include "tools/common/flags.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/progress.h"
+
+DECLARE_string(job_name);
+DECLARE_uint64(task_index);
+DEFINE_string(listen, "127.0.0.1:0", "HOST:PORT to listen on; port 0: a free one");
+DEFINE_uint64(num_ps, 1, "servers of the job");
+DEFINE_uint64(num_workers, 1, "workers of the job");
+DEFINE_string(run_dir, "", "folder of the run: checkpoints go there; empty: none can be written");
+DEFINE_double(rejoin_seconds, 4, "how long a worker that is gone is waited for");
+DEFINE_bool(profile, false, "write a trace of every op to run_dir");
+
+namespace millrace::tools {
+namespace {
+
+using io::Result;
+using io::Status;
+
+constexpr char kProgram[] = "millrace-ps";
+constexpr int kExitInterrupted = 130;
+
+const CommandSpec& Spec() {
+  static const CommandSpec spec = {
+      .name = kProgram,
+      .job = "holds one shard of the model for the workers of a job",
+      .groups = {{"This server",
+                  {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds", "profile"}},
+                 ServerFlags()},
+      .examples = {
+          "millrace-ps --listen=127.0.0.1:7000 --num_workers=3 --run_dir=runs/1",
+          "millrace-ps --ps_hosts=a:7000,b:7000 --worker_hosts=a,b,c --job_name=ps "
+          "--task_index=1 --token_file=token",
+          "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync ...   (starts "
+          "servers itself)"}};
+  return spec;
+}
+
+Result<ps::ServerOptions> OptionsFromFlags() {
+  if (!FLAGS_job_name.empty() && FLAGS_job_name != "ps") {
+    return io::Invalid("--job_name=" + FLAGS_job_name + ": expected ps");
+  }
+  ps::ServerOptions options;
+  options.shard.shard = FLAGS_task_index;
+  options.shard.num_shards = FLAGS_num_ps;
+  options.shard.num_workers = FLAGS_num_workers;
+  ps::HostPort address;
+  ASSIGN_OR_RETURN(const auto ps_hosts, PsHostsFromFlags());
+  if (!ps_hosts.empty()) {
+    options.shard.num_shards = ps_hosts.size();
+    options.shard.num_workers = WorkerHostsFromFlags().size();
+    if (FLAGS_task_index >= ps_hosts.size()) {
+      return io::Invalid("--task_index=" + std::to_string(FLAGS_task_index) +
+                         ": expected below the " + std::to_string(ps_hosts.size()) +
+                         " of --ps_hosts");
+    }
+    address = ps_hosts[FLAGS_task_index];
+  } else {
+    const Result<ps::HostPort> parsed = ps::ParseHostPort(FLAGS_listen);
+    if (!parsed.ok()) return io::Invalid("--listen: " + parsed.status().message());
+    address = *parsed;
+  }
+  options.host = address.host;
+  options.port = address.port;
+  options.tls = TlsFromFlags();
+  ASSIGN_OR_RETURN(options.token, TokenFromFlags());
+  if (!FLAGS_run_dir.empty()) {
+    options.shard.checkpoints =
+        FLAGS_run_dir + "/checkpoints/shard-" + std::to_string(FLAGS_task_index);
+  }
+  options.shard.rejoin_ns = static_cast<int64_t>(FLAGS_rejoin_seconds * 1e9);
+  options.shard.on_note = [](const std::string& note) {
+    std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
+  };
+  RETURN_IF_ERROR(options.Validate());
+  return options;
+}
+
+Status SaveTrace() {
+  if (!FLAGS_profile || FLAGS_run_dir.empty()) return {};
+  profiler::StopTracing();
+  const std::string name = "ps-" + std::to_string(FLAGS_task_index);
+  const std::string error = profiler::WriteTrace(FLAGS_run_dir + "/trace-" + name + ".json", name);
+  return error.empty() ? Status() : Status(io::Code::kIo, error);
+}
+
+int Serve(const ps::ServerOptions& options) {
+  const auto server = ps::Server::Start(options);
+  if (!server.ok()) return Fail(kProgram, server.status());
+  if (FLAGS_profile) profiler::StartTracing();
+  const bool v6 = options.host.find(':') != std::string::npos;
+  std::printf("%s: shard %zu of %zu listening on %s%s%s:%d\n", kProgram, options.shard.shard,
+              options.shard.num_shards, v6 ? "[" : "", options.host.c_str(), v6 ? "]" : "",
+              (*server)->port());
+  std::fflush(stdout);
+  const Status status = (*server)->Wait(Interrupted);
+  const ps::Server::Summary s = (*server)->summary();
+  std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s refused\n", kProgram,
+              options.shard.shard, WithCommas(s.steps).c_str(), WithCommas(s.messages).c_str(),
+              BytesText(s.bytes_in).c_str(), BytesText(s.bytes_out).c_str(),
+              WithCommas(s.refused).c_str());
+  const Status traced = SaveTrace();
+  if (!traced.ok()) return Fail(kProgram, traced);
+  if (status.code() == io::Code::kCancelled) return kExitInterrupted;
+  return status.ok() ? 0 : Fail(kProgram, status);
+}
+
+int Main(const std::vector<std::string>& words) {
+  const Result<ParsedLine> line = ParseLine(Spec(), {}, words);
+  if (!line.ok()) return Fail(kProgram, line.status());
+  if (line->action == ParsedLine::Action::kHelp)
+    return std::fputs(HelpText(Spec()).c_str(), stdout) < 0;
+  if (line->action == ParsedLine::Action::kVersion)
+    return std::fputs(VersionText(kProgram).c_str(), stdout) < 0;
+  const Result<ps::ServerOptions> options = OptionsFromFlags();
+  if (!options.ok()) return Fail(kProgram, options.status());
+  CatchInterrupts();
+  return Serve(*options);
+}
+
+}  // namespace
+}  // namespace millrace::tools
+
+int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }

@@ -25,7 +25,7 @@ struct ShardOptions {
   size_t shard = 0;
   size_t num_shards = 1;
   size_t num_workers = 1;
-  std::string checkpoints;                      // folder; empty: none can be written
+  std::string checkpoints = {};                 // folder; empty: none can be written
   int64_t rejoin_ns = int64_t{4} * 1000000000;  // sync: a lost worker is waited for so long
   std::function<void(const std::string&)> on_note = nullptr;
 };

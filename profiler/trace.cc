@@ -23,12 +23,16 @@ void ArgList::Set(const char* name, int64_t value) {
   if (count < kMaxArgs) args[count++] = {name, value};
 }
 
-void Append(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args) {
-  MyBuffer().Append({name, Kind::kSpan, cat, begin_ns, end_ns, args.args.data(), args.count});
+void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args) {
+  MyBuffer().Append({name, Kind::kSpan, cat, begin, end, args.args.data(), args.count});
+}
+
+void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args) {
+  MyBuffer().Append({name, Kind::kSpanInNs, cat, begin_ns, end_ns, args.args.data(), args.count});
 }
 
 void AppendCounter(const char* name, int64_t value) {
-  MyBuffer().Append({name, Kind::kCounter, Cat::kOp, NowNs(), value, nullptr, 0});
+  MyBuffer().Append({name, Kind::kCounter, Cat::kOp, NowTicks(), value, nullptr, 0});
 }
 
 void EnterStep(uint64_t step) {
@@ -52,7 +56,7 @@ void StartTracing(const TraceOptions& options) {
   registry.bytes_left = static_cast<int64_t>(options.max_bytes);
   registry.first_step = options.first_step;
   registry.last_step = options.last_step;
-  registry.start_ns = NowNs();
+  registry.start = internal::ClockPair::Now();
   registry.wall_start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();

@@ -39,11 +39,12 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "profiler/ticks.h"
 
 namespace millrace::profiler {
 
@@ -82,13 +83,6 @@ struct TraceArgs {
   int64_t keys = -1;
 };
 
-// The steady clock, whose origin differs between hosts.
-inline int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 namespace internal {
 
 struct Arg {
@@ -112,7 +106,9 @@ struct ArgList {
 
 extern std::atomic<bool> tracing;
 extern std::atomic<bool> has_window;
-void Append(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args);
+// Times in ticks.
+void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args);
+void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args);
 void AppendCounter(const char* name, int64_t value);
 void EnterStep(uint64_t step);
 
@@ -152,10 +148,10 @@ class TraceScope {
     name_ = name;
     cat_ = cat;
     args_ = internal::ArgList(args);
-    begin_ns_ = NowNs();
+    begin_ = internal::NowTicks();
   }
   ~TraceScope() {
-    if (name_) internal::Append(name_, cat_, begin_ns_, NowNs(), args_);
+    if (name_) internal::Append(name_, cat_, begin_, internal::NowTicks(), args_);
   }
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
@@ -169,14 +165,14 @@ class TraceScope {
  private:
   const char* name_ = nullptr;  // null: not recorded
   Cat cat_ = Cat::kOp;
-  int64_t begin_ns_ = 0;
+  int64_t begin_ = 0;  // in ticks
   internal::ArgList args_;
 };
 
 inline void RecordSpan(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns,
                        const TraceArgs& args = {}) {
   if (!TracingOn()) return;
-  internal::Append(name, cat, begin_ns, end_ns, internal::ArgList(args));
+  internal::AppendNs(name, cat, begin_ns, end_ns, internal::ArgList(args));
 }
 
 inline void TraceCounter(const char* name, int64_t value) {

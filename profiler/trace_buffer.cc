@@ -13,8 +13,8 @@ void ThreadBuffer::Append(const Event& event) {
   *words++ = std::bit_cast<uint64_t>(event.name);
   *words++ = static_cast<uint64_t>(event.kind) | static_cast<uint64_t>(event.cat) << 8 |
              uint64_t{event.num_args} << 16;
-  *words++ = static_cast<uint64_t>(event.begin_ns);
-  *words++ = static_cast<uint64_t>(event.end_ns);
+  *words++ = static_cast<uint64_t>(event.begin);
+  *words++ = static_cast<uint64_t>(event.end);
   for (uint32_t i = 0; i < event.num_args; ++i) {
     *words++ = std::bit_cast<uint64_t>(event.args[i].name);
     *words++ = static_cast<uint64_t>(event.args[i].value);
@@ -52,7 +52,7 @@ bool ThreadBuffer::Grow() {
     registry.bytes_left += kBytes;
     return false;
   }
-  auto chunk = std::make_unique<Chunk>();
+  auto chunk = std::make_unique_for_overwrite<Chunk>();
   std::lock_guard lock(mu_);
   chunks_.push_back(std::move(chunk));
   last_ = chunks_.back().get();
@@ -64,7 +64,8 @@ void ThreadBuffer::SetName(std::string_view name) {
   name_ = name;
 }
 
-void ThreadBuffer::ForEach(const std::function<void(const Event&)>& visit) const {
+void ThreadBuffer::ForEach(const TickLine& line,
+                           const std::function<void(const Event&)>& visit) const {
   std::lock_guard lock(mu_);
   if (trace_ != TheRegistry().trace) return;
   for (const auto& chunk : chunks_) {
@@ -77,8 +78,10 @@ void ThreadBuffer::ForEach(const std::function<void(const Event&)>& visit) const
       event.kind = static_cast<Kind>(words[1] & 0xff);
       event.cat = static_cast<Cat>(words[1] >> 8 & 0xff);
       event.num_args = static_cast<uint32_t>(words[1] >> 16);
-      event.begin_ns = static_cast<int64_t>(words[2]);
-      event.end_ns = static_cast<int64_t>(words[3]);
+      event.begin = static_cast<int64_t>(words[2]);
+      event.end = static_cast<int64_t>(words[3]);
+      if (event.kind != Kind::kSpanInNs) event.begin = line.ToNs(event.begin);
+      if (event.kind == Kind::kSpan) event.end = line.ToNs(event.end);
       words += kHeaderWords;
       for (uint32_t i = 0; i < event.num_args; ++i, words += 2) {
         args[i] = {std::bit_cast<const char*>(words[0]), static_cast<int64_t>(words[1])};

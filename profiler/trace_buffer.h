@@ -23,14 +23,14 @@ inline constexpr char kFlowIn[] = "flow in";
 //   name, kind | cat << 8 | args << 16, begin (or time), end (or the counter's value), name,
 //   value...
 inline constexpr size_t kHeaderWords = 4;
-enum class Kind : uint8_t { kSpan, kCounter };
+enum class Kind : uint8_t { kSpan, kSpanInNs, kCounter };
 
 struct Event {
   const char* name;
   Kind kind;
   Cat cat;
-  int64_t begin_ns;
-  int64_t end_ns;  // or the counter's value
+  int64_t begin;  // in ticks when it is recorded, in nanoseconds when it is visited
+  int64_t end;    // likewise, or the counter's value
   const Arg* args;
   uint32_t num_args;
 };
@@ -49,8 +49,8 @@ class ThreadBuffer {
   void Append(const Event& event);
   void SetName(std::string_view name);
 
-  // For any thread. Events of the trace that goes on or ended last.
-  void ForEach(const std::function<void(const Event&)>& visit) const;
+  // For any thread. Events of the trace that goes on or ended last, their times in nanoseconds.
+  void ForEach(const TickLine& line, const std::function<void(const Event&)>& visit) const;
   uint64_t dropped() const;
   std::string name() const;
   int id() const { return id_; }
@@ -75,13 +75,13 @@ struct Registry {
   std::mutex mu;
   std::vector<std::shared_ptr<ThreadBuffer>> buffers;  // shared with threads that may end first
   std::string process;
+  ClockPair start;
   // Read without the mutex.
   std::atomic<uint64_t> trace = 0;  // counts StartTracing
   std::atomic<size_t> max_events = 0;
   std::atomic<int64_t> bytes_left = 0;
   std::atomic<uint64_t> first_step = 0;
   std::atomic<uint64_t> last_step = 0;
-  std::atomic<int64_t> start_ns = 0;
   std::atomic<int64_t> wall_start_ns = 0;
   std::atomic<int64_t> clock_offset_ns = 0;
 };

@@ -68,8 +68,8 @@ class ThreadWriter {
     std::fprintf(out_, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", CatName(event.cat));
     WriteString(out_, event.name);
     WritePlace();
-    WriteTime(event.begin_ns);
-    std::fprintf(out_, ",\"dur\":%.3f,\"args\":{", Microseconds(event.end_ns - event.begin_ns));
+    WriteTime(event.begin);
+    std::fprintf(out_, ",\"dur\":%.3f,\"args\":{", Microseconds(event.end - event.begin));
     const char* comma = "";
     for (uint32_t i = 0; i < event.num_args; ++i) {
       const Arg& arg = event.args[i];
@@ -91,7 +91,7 @@ class ThreadWriter {
                  "{\"ph\":\"%s\",\"cat\":\"flow\",\"name\":\"exchange\",\"id\":\"0x%" PRIx64 "\"",
                  out ? "s" : "f\",\"bp\":\"e", static_cast<uint64_t>(arg.value));
     WritePlace();
-    WriteTime(event.begin_ns);
+    WriteTime(event.begin);
     std::fputs(",\"args\":{}}", out_);
     EndLine();
   }
@@ -100,8 +100,8 @@ class ThreadWriter {
     std::fputs("{\"ph\":\"C\",\"cat\":\"counter\",\"name\":", out_);
     WriteString(out_, event.name);
     WritePlace();
-    WriteTime(event.begin_ns);
-    std::fprintf(out_, ",\"args\":{\"value\":%" PRId64 "}}", event.end_ns);
+    WriteTime(event.begin);
+    std::fprintf(out_, ",\"args\":{\"value\":%" PRId64 "}}", event.end);
     EndLine();
   }
 
@@ -116,15 +116,18 @@ void WriteAll(std::FILE* out, std::string_view process_name) {
   const int pid = static_cast<int>(::getpid());
   uint64_t dropped = 0;
   std::vector<std::shared_ptr<internal::ThreadBuffer>> buffers;  // outlive their threads
+  internal::ClockPair start;
   {
     std::lock_guard lock(registry.mu);
     buffers = registry.buffers;
+    start = registry.start;
   }
+  const internal::TickLine line(start, internal::ClockPair::Now());
   std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
   for (const auto& buffer : buffers) {
-    ThreadWriter writer(out, pid, buffer->id(), registry.start_ns);
+    ThreadWriter writer(out, pid, buffer->id(), start.ns);
     bool any = false;
-    buffer->ForEach([&](const Event& event) {
+    buffer->ForEach(line, [&](const Event& event) {
       any = true;
       writer.WriteEvent(event);
     });
@@ -140,7 +143,7 @@ void WriteAll(std::FILE* out, std::string_view process_name) {
   std::fprintf(out,
                ",\"pid\":\"%d\",\"dropped_spans\":\"%" PRIu64 "\",\"clock_offset_ns\":\"%" PRId64
                "\",\"steady_origin_ns\":\"%" PRId64 "\",\"wall_origin_ns\":\"%" PRId64 "\"}}\n",
-               pid, dropped, registry.clock_offset_ns.load(), registry.start_ns.load(),
+               pid, dropped, registry.clock_offset_ns.load(), start.ns,
                registry.wall_start_ns.load());
 }
 

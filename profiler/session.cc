@@ -15,6 +15,7 @@ bool ParseStep(std::string_view text, uint64_t& step) {
 std::string Session::Start(const SessionOptions& options) {
   options_ = options;
   SetProcess(options.process);
+  NameThread("main");
   if (options.run_dir.empty()) return "";
   const std::string prefix = options.run_dir + "/";
   std::string error;

@@ -1,6 +1,7 @@
 #include "profiler/trace.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include "profiler/trace_buffer.h"
 
@@ -90,7 +91,9 @@ int64_t ClockOffsetNs() { return TheRegistry().clock_offset_ns; }
 
 void NameThread(std::string_view name) {
   constexpr size_t kKernelName = 15;
-  pthread_setname_np(pthread_self(), std::string(name.substr(0, kKernelName)).c_str());
+  // The first thread's name is the process's: it stays the program's.
+  if (::gettid() != ::getpid())
+    pthread_setname_np(pthread_self(), std::string(name.substr(0, kKernelName)).c_str());
   internal::MyBuffer().SetName(name);
 }
 

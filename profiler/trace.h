@@ -138,6 +138,10 @@ void NameThread(std::string_view name);
 // empty: that of SetProcess. Returns an empty string, or what went wrong.
 [[nodiscard]] std::string WriteTrace(const std::string& path, std::string_view process_name = {});
 
+// The same text, of the newest events alone: about `max_events` of each thread. For looking at a
+// process that goes on.
+std::string RecentTrace(size_t max_events);
+
 // Names must outlive the trace: use string literals.
 class TraceScope {
  public:

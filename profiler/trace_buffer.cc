@@ -64,11 +64,15 @@ void ThreadBuffer::SetName(std::string_view name) {
   name_ = name;
 }
 
-void ThreadBuffer::ForEach(const TickLine& line,
+void ThreadBuffer::ForEach(const TickLine& line, size_t newest,
                            const std::function<void(const Event&)>& visit) const {
   std::lock_guard lock(mu_);
   if (trace_ != TheRegistry().trace) return;
-  for (const auto& chunk : chunks_) {
+  constexpr size_t kEventsPerChunk = kChunkWords / (kHeaderWords + 4);  // with two arguments
+  const size_t wanted = newest / kEventsPerChunk + 1;
+  const size_t first = chunks_.size() > wanted ? chunks_.size() - wanted : 0;
+  for (size_t c = first; c < chunks_.size(); ++c) {
+    const auto& chunk = chunks_[c];
     const uint64_t* words = chunk->words.data();
     const uint64_t* end = words + chunk->used.load(std::memory_order_acquire);
     while (words != end) {

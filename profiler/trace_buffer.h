@@ -50,7 +50,9 @@ class ThreadBuffer {
   void SetName(std::string_view name);
 
   // For any thread. Events of the trace that goes on or ended last, their times in nanoseconds.
-  void ForEach(const TickLine& line, const std::function<void(const Event&)>& visit) const;
+  // `newest`: about so many of the last ones.
+  void ForEach(const TickLine& line, size_t newest,
+               const std::function<void(const Event&)>& visit) const;
   uint64_t dropped() const;
   std::string name() const;
   int id() const { return id_; }

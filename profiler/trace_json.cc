@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "profiler/trace.h"
@@ -111,7 +112,7 @@ class ThreadWriter {
   int64_t origin_ns_;
 };
 
-void WriteAll(std::FILE* out, std::string_view process_name) {
+void WriteAll(std::FILE* out, std::string_view process_name, size_t newest) {
   internal::Registry& registry = TheRegistry();
   const int pid = static_cast<int>(::getpid());
   uint64_t dropped = 0;
@@ -127,7 +128,7 @@ void WriteAll(std::FILE* out, std::string_view process_name) {
   for (const auto& buffer : buffers) {
     ThreadWriter writer(out, pid, buffer->id(), start.ns);
     bool any = false;
-    buffer->ForEach(line, [&](const Event& event) {
+    buffer->ForEach(line, newest, [&](const Event& event) {
       any = true;
       writer.WriteEvent(event);
     });
@@ -149,11 +150,23 @@ void WriteAll(std::FILE* out, std::string_view process_name) {
 
 }  // namespace
 
+std::string RecentTrace(size_t max_events) {
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* out = ::open_memstream(&text, &size);
+  if (!out) return "";
+  WriteAll(out, ProcessName(), max_events);
+  std::fclose(out);
+  const std::string trace(text, size);
+  std::free(text);
+  return trace;
+}
+
 std::string WriteTrace(const std::string& path, std::string_view process_name) {
   const std::string temporary = path + ".tmp";
   std::FILE* out = std::fopen(temporary.c_str(), "w");
   if (!out) return temporary + ": " + std::strerror(errno);
-  WriteAll(out, process_name.empty() ? ProcessName() : std::string(process_name));
+  WriteAll(out, process_name.empty() ? ProcessName() : std::string(process_name), SIZE_MAX / 2);
   const bool written = std::fflush(out) == 0 && !std::ferror(out);
   const int write_error = errno;
   std::fclose(out);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <thread>
 
 #include "profiler/session.h"
 #include "tests/test_files.h"
@@ -83,8 +84,11 @@ TEST(ResourcesTest, OwnConnectionsAreCountedAndStayCountedWhenClosed) {
 }
 
 TEST(ResourcesTest, ThreadsHaveNamesAndTimes) {
-  NameThread("main, or not");
-  const Resources r = ResourceReader().Read();
+  Resources r;
+  std::jthread([&] {
+    NameThread("main, or not");
+    r = ResourceReader().Read();
+  }).join();
   ASSERT_FALSE(r.threads.empty());
   EXPECT_TRUE(std::any_of(r.threads.begin(), r.threads.end(),
                           [](const ThreadCpu& t) { return t.name == "main_ or not"; }));

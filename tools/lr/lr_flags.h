@@ -20,7 +20,8 @@ struct LrOptions {
   trainer::TrainOptions train;
   trainer::RunFolderOptions run;  // an empty path: nothing is kept
   profiler::SessionOptions profile;
-  std::string model_out;  // empty: the run folder's model/
+  uint16_t dashboard_port = 0;  // 0: none
+  std::string model_out;        // empty: the run folder's model/
   trainer::ModelFormat model_format = trainer::ModelFormat::kBinary;
 };
 

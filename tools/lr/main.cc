@@ -11,6 +11,7 @@
 #include "profiler/session.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
+#include "tools/dashboard/dashboard.h"
 #include "tools/lr/job_table.h"
 #include "tools/lr/lr_flags.h"
 #include "trainer/run/host_info.h"
@@ -60,6 +61,7 @@ class Run {
     RETURN_IF_ERROR(BeginFolder());
     PrintHead(SteadyNow() - begin_s);
     RETURN_IF_ERROR(FromText(profile_.Start(options_.profile)));
+    RETURN_IF_ERROR(StartDashboard());
     const Result<TrainSummary> summary = Train();
     Status status = summary.status();
     if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
@@ -110,6 +112,14 @@ class Run {
                                                 .wall_time_s = WallNow(),
                                                 .resume_step = trainer_->resumed_step()}));
     log_.emplace(std::move(log));
+    return {};
+  }
+
+  Status StartDashboard() {
+    if (options_.dashboard_port == 0) return {};
+    ASSIGN_OR_RETURN(dashboard_, Dashboard::Start({.port = options_.dashboard_port,
+                                                   .run_dir = folder_->path()}));
+    std::fprintf(stderr, "%s: live page at %s\n", kProgram, dashboard_->url().c_str());
     return {};
   }
 
@@ -245,6 +255,7 @@ class Run {
   std::unique_ptr<trainer::SparseTrainer> trainer_;
   std::optional<Progress> progress_;
   profiler::Session profile_;
+  std::unique_ptr<Dashboard> dashboard_;
   uint64_t shown_ = 0;
 };
 

@@ -94,14 +94,6 @@ std::string Between(const std::string& name, std::string_view start, std::string
   return name.substr(start.size(), name.size() - start.size() - end.size());
 }
 
-ProcessData& ProcessOf(RunData& run, const std::string& name) {
-  for (ProcessData& process : run.processes) {
-    if (process.name == name) return process;
-  }
-  run.processes.emplace_back().name = name;
-  return run.processes.back();
-}
-
 // Workers before servers, "worker-2" before "worker-10".
 bool ComesBefore(const ProcessData& a, const ProcessData& b) {
   if (a.is_server() != b.is_server()) return b.is_server();
@@ -109,38 +101,12 @@ bool ComesBefore(const ProcessData& a, const ProcessData& b) {
   return a.name < b.name;
 }
 
-// Shifts everything so that the earliest time is 0.
-void SetOrigin(RunData& run) {
-  int64_t origin = std::numeric_limits<int64_t>::max();
-  for (const ProcessData& process : run.processes) {
-    for (const TracedThread& thread : process.threads) {
-      if (!thread.spans.empty()) origin = std::min(origin, thread.spans.front().begin_ns);
-    }
-    const auto times = process.samples.find("time_ns");
-    if (times != process.samples.end() && !times->second.empty()) {
-      origin = std::min(origin, static_cast<int64_t>(times->second.front()));
-    }
-  }
-  if (origin == std::numeric_limits<int64_t>::max()) return;
-  run.origin_ns = origin;
-  for (ProcessData& process : run.processes) {
-    for (TracedThread& thread : process.threads) {
-      for (Span& span : thread.spans) span.begin_ns -= origin, span.end_ns -= origin;
-    }
-    for (CounterSample& sample : process.counters) sample.time_ns -= origin;
-    for (Flow& flow : process.flows) flow.time_ns -= origin;
-    const auto times = process.samples.find("time_ns");
-    if (times == process.samples.end()) continue;
-    for (double& time : times->second) time -= static_cast<double>(origin);
-  }
-}
-
-Status LoadFile(const std::string& path, const std::string& name, RunData& run) {
+Status LoadFile(const std::string& path, const std::string& name, bool with_traces, RunData& run) {
   if (name == "run.json") return ReadRunJson(path, run);
   if (name == "metrics.csv") return ReadMetrics(path, run);
   for (const std::string_view end : {".json", ".json.gz"}) {
     const std::string process = Between(name, "trace-", end);
-    if (!process.empty() && process != kMergedTrace)
+    if (!process.empty() && process != kMergedTrace && with_traces)
       return ReadTraceFile(path, run.names, ProcessOf(run, process));
   }
   const std::string process = Between(name, "resources-", ".csv");
@@ -183,7 +149,40 @@ size_t RunData::num_spans() const {
   return spans;
 }
 
-Result<RunData> LoadRun(const std::string& path) {
+ProcessData& ProcessOf(RunData& run, const std::string& name) {
+  for (ProcessData& process : run.processes) {
+    if (process.name == name) return process;
+  }
+  run.processes.emplace_back().name = name;
+  return run.processes.back();
+}
+
+void SetOrigin(RunData& run) {
+  int64_t origin = std::numeric_limits<int64_t>::max();
+  for (const ProcessData& process : run.processes) {
+    for (const TracedThread& thread : process.threads) {
+      if (!thread.spans.empty()) origin = std::min(origin, thread.spans.front().begin_ns);
+    }
+    const auto times = process.samples.find("time_ns");
+    if (times != process.samples.end() && !times->second.empty()) {
+      origin = std::min(origin, static_cast<int64_t>(times->second.front()));
+    }
+  }
+  if (origin == std::numeric_limits<int64_t>::max()) return;
+  run.origin_ns += origin;
+  for (ProcessData& process : run.processes) {
+    for (TracedThread& thread : process.threads) {
+      for (Span& span : thread.spans) span.begin_ns -= origin, span.end_ns -= origin;
+    }
+    for (CounterSample& sample : process.counters) sample.time_ns -= origin;
+    for (Flow& flow : process.flows) flow.time_ns -= origin;
+    const auto times = process.samples.find("time_ns");
+    if (times == process.samples.end()) continue;
+    for (double& time : times->second) time -= static_cast<double>(origin);
+  }
+}
+
+Result<RunData> LoadRun(const std::string& path, bool with_traces) {
   RunData run;
   run.path = path;
   std::error_code error;
@@ -193,7 +192,9 @@ Result<RunData> LoadRun(const std::string& path) {
   }
   if (error) return io::IoError("cannot list the run folder " + path, error.value());
   std::sort(names.begin(), names.end());
-  for (const std::string& name : names) RETURN_IF_ERROR(LoadFile(path + "/" + name, name, run));
+  for (const std::string& name : names) {
+    RETURN_IF_ERROR(LoadFile(path + "/" + name, name, with_traces, run));
+  }
   if (run.processes.empty() && run.run_json.empty()) {
     return io::NotFound(path + " is no run folder: expected run.json, trace-*.json or " +
                         "resources-*.csv in it");

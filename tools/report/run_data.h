@@ -103,6 +103,12 @@ struct RunData {
 
 // Reads whatever of run.json, metrics.csv, trace-*.json[.gz] and resources-*.csv is there; a folder
 // without any of them is an error.
-io::Result<RunData> LoadRun(const std::string& path);
+// `with_traces` false: traces are left alone.
+io::Result<RunData> LoadRun(const std::string& path, bool with_traces = true);
+
+// To be called when times were added by hand: moves the axis so that the earliest is 0.
+void SetOrigin(RunData& run);
+
+ProcessData& ProcessOf(RunData& run, const std::string& name);
 
 }  // namespace millrace::tools

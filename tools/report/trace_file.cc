@@ -71,6 +71,7 @@ class TraceReader {
     for (CounterSample& sample : process_.counters) sample.time_ns += shift;
     for (Flow& flow : process_.flows) flow.time_ns += shift;
     std::erase_if(process_.threads, [](const TracedThread& t) { return t.spans.empty(); });
+    std::stable_partition(process_.threads.begin(), process_.threads.end(), HasSteps);
   }
 
  private:
@@ -176,6 +177,11 @@ class TraceReader {
     const auto [place, fresh] = thread_places_.try_emplace(tid, process_.threads.size());
     if (fresh) process_.threads.emplace_back().tid = tid;
     return process_.threads[place->second];
+  }
+
+  static bool HasSteps(const TracedThread& thread) {
+    return std::any_of(thread.spans.begin(), thread.spans.end(),
+                       [](const Span& span) { return span.cat == Cat::kStep; });
   }
 
   // Orders a thread's spans and finds how deep each lies.

@@ -169,7 +169,8 @@ void AddStepTime(const StepSplit& split, std::vector<std::string>& lines) {
   if (split.steps == 0) return;
   const auto threads = static_cast<double>(std::max<size_t>(1, split.input_threads));
   const double input_s = (split.decode_busy_s + split.read_busy_s) / threads;
-  double own_s = split.total_s - split.input_s();
+  const double steps_s = split.total_s - split[Part::kEvaluation] - split[Part::kCheckpoint];
+  const double own_s = steps_s - split.input_s();
   const char* who = own_s >= input_s ? "the training thread" : "the input threads";
   const auto per_step = [&](double seconds) {
     return seconds * 1e6 / static_cast<double>(split.steps);
@@ -178,7 +179,7 @@ void AddStepTime(const StepSplit& split, std::vector<std::string>& lines) {
       Format("step time: predicted %.1f us from its parts (the training thread needs %.1f, the "
              "input threads %.1f beside it: %s set%s the pace), measured %.1f us",
              per_step(std::max(own_s, input_s)), per_step(own_s), per_step(input_s), who,
-             own_s >= input_s ? "s" : "", per_step(split.total_s)));
+             own_s >= input_s ? "s" : "", per_step(steps_s)));
 }
 
 double Stated(const RunData& run, const std::string& name) {

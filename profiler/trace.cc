@@ -1,163 +1,103 @@
 #include "profiler/trace.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cinttypes>
-#include <cstdio>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <vector>
+#include "profiler/trace_buffer.h"
 
 namespace millrace::profiler {
-namespace {
 
-struct Span {
-  const char* name;
-  int64_t begin_ns;
-  int64_t end_ns;
-  int64_t rows;
-  int64_t bytes;
-};
-
-// One per thread that ever traced; outlives its thread so that the spans can still be written.
-struct ThreadBuffer {
-  std::mutex mu;  // uncontended: the owner appends, Start and Write look in
-  std::vector<Span> spans;
-  uint64_t dropped = 0;
-  std::string name;
-  int id = 0;
-};
-
-struct Registry {
-  std::mutex mu;
-  std::vector<std::shared_ptr<ThreadBuffer>>
-      buffers;  // shared with the owning thread, which may end first
-  std::atomic<size_t> max_spans = TraceOptions{}.max_spans_per_thread;  // read without the mutex
-  int64_t start_ns = 0;
-};
-
-Registry& TheRegistry() {
-  static Registry registry;
-  return registry;
-}
-
-ThreadBuffer& MyBuffer() {
-  thread_local const std::shared_ptr<ThreadBuffer> mine = [] {
-    auto buffer = std::make_shared<ThreadBuffer>();
-    Registry& registry = TheRegistry();
-    std::lock_guard lock(registry.mu);
-    buffer->id = static_cast<int>(registry.buffers.size()) + 1;
-    registry.buffers.push_back(buffer);
-    return buffer;
-  }();
-  return *mine;
-}
-
-void WriteJsonString(std::FILE* out, std::string_view text) {
-  std::fputc('"', out);
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      std::fprintf(out, "\\%c", c);
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      std::fprintf(out, "\\u%04x", c);
-    } else {
-      std::fputc(c, out);
-    }
-  }
-  std::fputc('"', out);
-}
-
-void WriteName(std::FILE* out, const char* what, int pid, int tid, std::string_view name) {
-  std::fprintf(out, "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":", what,
-               pid, tid);
-  WriteJsonString(out, name);
-  std::fputs("}},\n", out);
-}
-
-void WriteSpan(std::FILE* out, int pid, int tid, const Span& s, int64_t origin_ns) {
-  std::fprintf(out, "{\"ph\":\"X\",\"cat\":\"op\",\"name\":");
-  WriteJsonString(out, s.name);
-  std::fprintf(out, ",\"pid\":%d,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{", pid, tid,
-               static_cast<double>(s.begin_ns - origin_ns) / 1e3,
-               static_cast<double>(s.end_ns - s.begin_ns) / 1e3);
-  const char* comma = "";
-  if (s.rows >= 0) {
-    std::fprintf(out, "\"rows\":%" PRId64, s.rows);
-    comma = ",";
-  }
-  if (s.bytes >= 0) std::fprintf(out, "%s\"bytes\":%" PRId64, comma, s.bytes);
-  std::fputs("}},\n", out);
-}
-
-}  // namespace
+using internal::TheRegistry;
 
 namespace internal {
+
 std::atomic<bool> tracing{false};
+std::atomic<bool> has_window{false};
 
-void Append(const char* name, int64_t begin_ns, int64_t end_ns, int64_t rows, int64_t bytes) {
-  ThreadBuffer& buffer = MyBuffer();
-  std::lock_guard lock(buffer.mu);
-  if (buffer.spans.size() >= TheRegistry().max_spans.load(std::memory_order_relaxed)) {
-    ++buffer.dropped;
-    return;
-  }
-  buffer.spans.push_back({name, begin_ns, end_ns, rows, bytes});
-}
-}  // namespace internal
-
-void StartTracing(TraceOptions options) {
-  Registry& registry = TheRegistry();
-  std::lock_guard lock(registry.mu);
-  for (const auto& buffer : registry.buffers) {
-    std::lock_guard buffer_lock(buffer->mu);
-    buffer->spans.clear();
-    buffer->dropped = 0;
-  }
-  registry.max_spans = options.max_spans_per_thread;
-  registry.start_ns = internal::NowNs();
-  internal::tracing.store(true, std::memory_order_release);
-}
-
-void StopTracing() { internal::tracing.store(false, std::memory_order_release); }
-
-void NameThread(std::string_view name) {
-  ThreadBuffer& buffer = MyBuffer();
-  std::lock_guard lock(buffer.mu);
-  buffer.name = name;
-}
-
-std::string WriteTrace(const std::string& path, std::string_view process_name) {
-  const std::string temporary = path + ".tmp";
-  std::FILE* out = std::fopen(temporary.c_str(), "w");
-  if (!out) return temporary + ": " + std::strerror(errno);
-  const int pid = static_cast<int>(::getpid());
-  uint64_t dropped = 0;
-  std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
-  {
-    Registry& registry = TheRegistry();
-    std::lock_guard lock(registry.mu);
-    for (const auto& buffer : registry.buffers) {
-      std::lock_guard buffer_lock(buffer->mu);
-      dropped += buffer->dropped;
-      if (buffer->spans.empty()) continue;
-      if (!buffer->name.empty()) WriteName(out, "thread_name", pid, buffer->id, buffer->name);
-      for (const Span& s : buffer->spans) WriteSpan(out, pid, buffer->id, s, registry.start_ns);
+void ArgList::Set(const char* name, int64_t value) {
+  for (uint32_t i = 0; i < count; ++i) {
+    if (std::string_view(args[i].name) == name) {
+      args[i].value = value;
+      return;
     }
   }
-  // The array's last element has no trailing comma: strict JSON parsers read the file too.
-  std::fprintf(
-      out, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"tid\":0,\"args\":{\"name\":", pid);
-  WriteJsonString(out, process_name);
-  std::fprintf(out, "}}\n],\"otherData\":{\"dropped_spans\":\"%" PRIu64 "\"}}\n", dropped);
-  const bool written = std::fflush(out) == 0 && !std::ferror(out);
-  const int write_error = errno;
-  std::fclose(out);
-  if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return "";
-  const std::string message = path + ": " + std::strerror(written ? errno : write_error);
-  std::remove(temporary.c_str());
-  return message;
+  if (count < kMaxArgs) args[count++] = {name, value};
 }
+
+void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args) {
+  MyBuffer().Append({name, Kind::kSpan, cat, begin, end, args.args.data(), args.count});
+}
+
+void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args) {
+  MyBuffer().Append({name, Kind::kSpanInNs, cat, begin_ns, end_ns, args.args.data(), args.count});
+}
+
+void AppendCounter(const char* name, int64_t value) {
+  MyBuffer().Append({name, Kind::kCounter, Cat::kOp, NowTicks(), value, nullptr, 0});
+}
+
+void EnterStep(uint64_t step) {
+  const Registry& registry = TheRegistry();
+  const bool inside = step >= registry.first_step && step <= registry.last_step;
+  if (inside != TracingOn()) tracing.store(inside, std::memory_order_release);
+}
+
+}  // namespace internal
+
+const char* CatName(Cat cat) {
+  constexpr const char* kNames[] = {"op",      "step",   "input",   "disk",       "compute",
+                                    "network", "server", "barrier", "evaluation", "checkpoint"};
+  return kNames[static_cast<size_t>(cat)];
+}
+
+void StartTracing(const TraceOptions& options) {
+  internal::Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mu);
+  registry.max_events = options.max_spans_per_thread;
+  registry.bytes_left = static_cast<int64_t>(options.max_bytes);
+  registry.first_step = options.first_step;
+  registry.last_step = options.last_step;
+  registry.start = internal::ClockPair::Now();
+  registry.wall_start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                               std::chrono::system_clock::now().time_since_epoch())
+                               .count();
+  ++registry.trace;
+  const TraceOptions all;
+  const bool window = options.first_step != all.first_step || options.last_step != all.last_step;
+  internal::has_window.store(window, std::memory_order_release);
+  internal::tracing.store(!window, std::memory_order_release);
+}
+
+void StopTracing() {
+  internal::has_window.store(false, std::memory_order_release);
+  internal::tracing.store(false, std::memory_order_release);
+}
+
+void SetProcess(std::string_view name) {
+  internal::Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mu);
+  registry.process = name;
+}
+
+void SetClockOffset(int64_t offset_ns) { TheRegistry().clock_offset_ns = offset_ns; }
+
+std::string ProcessName() {
+  internal::Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mu);
+  return registry.process;
+}
+
+int64_t ClockOffsetNs() { return TheRegistry().clock_offset_ns; }
+
+void NameThread(std::string_view name) {
+  constexpr size_t kKernelName = 15;
+  // The first thread's name is the process's: it stays the program's.
+  if (::gettid() != ::getpid())
+    pthread_setname_np(pthread_self(), std::string(name.substr(0, kKernelName)).c_str());
+  internal::MyBuffer().SetName(name);
+}
+
+void TraceScope::FlowOut(uint64_t id) { Set(internal::kFlowOut, static_cast<int64_t>(id)); }
+void TraceScope::FlowIn(uint64_t id) { Set(internal::kFlowIn, static_cast<int64_t>(id)); }
 
 }  // namespace millrace::profiler

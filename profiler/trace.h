@@ -1,77 +1,187 @@
-// Named spans per thread, written as Chrome trace JSON (opens in Perfetto and chrome://tracing).
+// Named spans, flow arrows and counters of every thread, written as Chrome trace JSON (opens in
+// Perfetto and chrome://tracing).
 //
-//   void Decode(...) {
-//     TRACE_SCOPE("decode", rows, bytes);
-//     ...
-//   }
+// A span lasts from its scope's construction to its end:
 //
-// Off by default: a scope then costs one relaxed load. Switched on, a scope takes two clock
-// readings and one append to a buffer that belongs to its thread. Buffers are bounded; what does
-// not fit is counted and reported in the file.
+//   TRACE_SCOPE("margins", Cat::kCompute, {.rows = rows, .nnz = nnz});
+//
+// Arguments that are known only at the end, and ones with names of their own (at most kMaxArgs in
+// all; names are string literals, a later value replaces an earlier one):
+//
+//   TraceScope wait("exchange_wait", Cat::kNetwork);
+//   ...
+//   wait.Set("bytes", reply.size());
+//   wait.Set("server_ns", reply.server_ns);
+//
+// A flow arrow goes from one span to another, in any thread or process; both name the same id:
+//
+//   send.FlowOut(id);       // in the worker's exchange_send
+//   serve.FlowIn(id);       // in the server's serve_exchange
+//
+// A span whose times were taken elsewhere, and a number over time:
+//
+//   RecordSpan("wire", Cat::kNetwork, begin_ns, end_ns, {.bytes = n});     // times of NowNs()
+//   TraceCounter("batches_ready", ready);
+//
+// In main, and in threads:
+//
+//   SetProcess("worker-0");            // the name in the timeline and of the files
+//   SetClockOffset(offset_ns);         // add it to NowNs() to get the job's common clock
+//   NameThread("input 1");
+//   StartTracing({.first_step = 100, .last_step = 120});  // or {}: everything
+//   MarkStep(step);                    // once before each step: opens and closes that window
+//   StopTracing(); WriteTrace(path);
+//
+// Off by default: a scope then costs one relaxed load. Switched on, it takes two clock readings and
+// an append, without locks, to a buffer that belongs to its thread. Buffers are bounded; what does
+// not fit is counted and stated in the file.
 #pragma once
 
+#include <array>
 #include <atomic>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "profiler/ticks.h"
+
 namespace millrace::profiler {
 
+// The part of a step that a span's time belongs to.
+enum class Cat : uint8_t {
+  kOp,  // no part of a step by itself
+  kStep,
+  kInput,
+  kDisk,
+  kCompute,
+  kNetwork,
+  kServer,
+  kBarrier,
+  kEvaluation,
+  kCheckpoint,
+};
+const char* CatName(Cat cat);
+
 struct TraceOptions {
-  // Spans kept per thread; 40 bytes each.
   size_t max_spans_per_thread = 1 << 20;
+  // Of all threads' buffers together: 32 bytes a span and 16 for each of its arguments; about three
+  // times that in the file. Room is taken in pieces of 64 KB.
+  size_t max_bytes = size_t{256} << 20;
+  // Steps that are traced; MarkStep counts them. All without MarkStep.
+  uint64_t first_step = 0;
+  uint64_t last_step = ~uint64_t{0};
+};
+
+inline constexpr size_t kMaxArgs = 6;
+
+// Negative: left out.
+struct TraceArgs {
+  int64_t rows = -1;
+  int64_t nnz = -1;
+  int64_t bytes = -1;
+  int64_t keys = -1;
 };
 
 namespace internal {
+
+struct Arg {
+  const char* name;
+  int64_t value;
+};
+
+struct ArgList {
+  std::array<Arg, kMaxArgs> args;  // the first `count` hold something
+  uint32_t count = 0;
+
+  ArgList() {}  // `args` is left as it is: scopes are made often
+  explicit ArgList(const TraceArgs& known) {
+    if (known.rows >= 0) args[count++] = {"rows", known.rows};
+    if (known.nnz >= 0) args[count++] = {"nnz", known.nnz};
+    if (known.bytes >= 0) args[count++] = {"bytes", known.bytes};
+    if (known.keys >= 0) args[count++] = {"keys", known.keys};
+  }
+  void Set(const char* name, int64_t value);
+};
+
 extern std::atomic<bool> tracing;
-void Append(const char* name, int64_t begin_ns, int64_t end_ns, int64_t rows, int64_t bytes);
-inline int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+extern std::atomic<bool> has_window;
+// Times in ticks.
+void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args);
+void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args);
+void AppendCounter(const char* name, int64_t value);
+void EnterStep(uint64_t step);
+
 }  // namespace internal
 
-// Forgets earlier spans and begins to record. Not to be called while another thread calls Start or
-// WriteTrace.
-void StartTracing(TraceOptions options = {});
+// Forgets earlier spans and begins to record, at once or with the first step of the window.
+void StartTracing(const TraceOptions& options = {});
 void StopTracing();
 inline bool TracingOn() { return internal::tracing.load(std::memory_order_relaxed); }
 
-// The calling thread's name in the timeline.
+// Step `step` (counted from 0) begins.
+inline void MarkStep(uint64_t step) {
+  if (internal::has_window.load(std::memory_order_relaxed)) internal::EnterStep(step);
+}
+
+void SetProcess(std::string_view name);
+void SetClockOffset(int64_t offset_ns);
+std::string ProcessName();
+int64_t ClockOffsetNs();
+
+// The calling thread's name in the timeline. The kernel is told as well (its first 15 characters),
+// so that tools that list threads show it.
 void NameThread(std::string_view name);
 
-// Writes all spans recorded so far. Call after StopTracing and when traced threads are quiet or
-// joined. Returns an empty string, or what went wrong.
-[[nodiscard]] std::string WriteTrace(const std::string& path, std::string_view process_name);
+// Writes all that was recorded so far, by a temporary file that then takes the name. To be called
+// after StopTracing; a span that is appended meanwhile may or may not be in it. `process_name`
+// empty: that of SetProcess. Returns an empty string, or what went wrong.
+[[nodiscard]] std::string WriteTrace(const std::string& path, std::string_view process_name = {});
 
-// `name` must outlive the trace: use string literals.
+// The same text, of the newest events alone: about `max_events` of each thread. For looking at a
+// process that goes on.
+std::string RecentTrace(size_t max_events);
+
+// Names must outlive the trace: use string literals.
 class TraceScope {
  public:
   explicit TraceScope(const char* name, int64_t rows = -1, int64_t bytes = -1)
-      : name_(TracingOn() ? name : nullptr), rows_(rows), bytes_(bytes) {
-    if (name_) begin_ns_ = internal::NowNs();
+      : TraceScope(name, Cat::kOp, {.rows = rows, .bytes = bytes}) {}
+  TraceScope(const char* name, Cat cat, const TraceArgs& args = {}) {
+    if (!TracingOn()) return;
+    name_ = name;
+    cat_ = cat;
+    args_ = internal::ArgList(args);
+    begin_ = internal::NowTicks();
   }
   ~TraceScope() {
-    if (name_) internal::Append(name_, begin_ns_, internal::NowNs(), rows_, bytes_);
+    if (name_) internal::Append(name_, cat_, begin_, internal::NowTicks(), args_);
   }
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
-  // For arguments that are known only at the end of the span; a negative number leaves the argument
-  // out.
-  void SetArgs(int64_t rows, int64_t bytes = -1) {
-    rows_ = rows;
-    bytes_ = bytes;
+  void Set(const char* name, int64_t value) {
+    if (name_) args_.Set(name, value);
   }
+  void FlowOut(uint64_t id);
+  void FlowIn(uint64_t id);
 
  private:
-  const char* name_;
-  int64_t begin_ns_ = 0;
-  int64_t rows_;
-  int64_t bytes_;
+  const char* name_ = nullptr;  // null: not recorded
+  Cat cat_ = Cat::kOp;
+  int64_t begin_ = 0;  // in ticks
+  internal::ArgList args_;
 };
+
+inline void RecordSpan(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns,
+                       const TraceArgs& args = {}) {
+  if (!TracingOn()) return;
+  internal::AppendNs(name, cat, begin_ns, end_ns, internal::ArgList(args));
+}
+
+inline void TraceCounter(const char* name, int64_t value) {
+  if (TracingOn()) internal::AppendCounter(name, value);
+}
 
 #define MILLRACE_TRACE_CONCAT2(a, b) a##b
 #define MILLRACE_TRACE_CONCAT(a, b) MILLRACE_TRACE_CONCAT2(a, b)

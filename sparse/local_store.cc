@@ -23,6 +23,12 @@ constexpr size_t kPrefetchAhead = 32;
 template <typename Slot>
 constexpr size_t kFloats = sizeof(Slot) / sizeof(float);
 
+// A slot read or written for each key.
+template <typename Slot>
+profiler::TraceArgs TouchedKeys(size_t keys) {
+  return {.bytes = static_cast<int64_t>(keys * sizeof(Slot)), .keys = static_cast<int64_t>(keys)};
+}
+
 // `Params` is the rule's; `Table` holds its slots.
 template <typename Slot, typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t),
           typename Table>
@@ -33,7 +39,7 @@ class TableStore final : public LocalStore {
       : LocalStore(shape, options), table_(args...) {}
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
-    TRACE_SCOPE("pull", static_cast<int64_t>(keys.size()));
+    TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<Slot>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
     for (size_t i = 0; i < keys.size(); ++i) {
       if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
@@ -43,7 +49,7 @@ class TableStore final : public LocalStore {
   }
 
   Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override {
-    TRACE_SCOPE("push", static_cast<int64_t>(keys.size()));
+    TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<Slot>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
     const Params params = ParamsAt(options_, ++steps_);
     for (size_t i = 0; i < keys.size(); ++i) {

@@ -38,19 +38,20 @@ bool ShardsByFile(const InputOptions& options) {
 
 }  // namespace
 
+struct InputQueue::GroupBatch {
+  RowSink rows;
+  size_t begin = 0;  // in refs
+  size_t end = 0;
+  InputPosition after;
+};
+
 struct InputQueue::Group {
-  struct Batch {
-    RowSink rows;
-    size_t begin = 0;  // in refs
-    size_t end = 0;
-    InputPosition after;
-  };
   struct BadRow {
     size_t ref;
     Status what;
   };
   std::vector<RecordRef> refs;
-  std::vector<Batch> batches;
+  std::vector<GroupBatch> batches;
   size_t count = 0;  // batches in use
   std::vector<BadRow> bad_rows;
   Status error;  // comes behind the batches
@@ -173,7 +174,8 @@ void InputQueue::Work(std::stop_token stop) {
   profiler::NameThread("input");
   Worker worker(options_);
   const auto to_cached_rows = [&](Block& block) {
-    TRACE_SCOPE("cache_rows", static_cast<int64_t>(block.records.size()));
+    TRACE_SCOPE("cache_rows", profiler::Cat::kInput,
+                {.rows = static_cast<int64_t>(block.records.size())});
     CacheRows(*worker.file_decoder, FramingOf(options_.format),
               NeedsWideKeys(options_.rows.num_features), worker.scratch, block);
   };
@@ -325,39 +327,49 @@ void InputQueue::DrawRecords(Group& group) {
 void InputQueue::CloseBatch(Group& group) {
   const size_t begin = group.count == 0 ? 0 : group.batches[group.count - 1].end;
   if (group.refs.size() == begin) return;
-  Group::Batch& batch = group.batches[group.count++];
+  GroupBatch& batch = group.batches[group.count++];
   batch.begin = begin;
   batch.end = group.refs.size();
   batch.after = drawn_;
 }
 
 void InputQueue::Decode(Worker& worker, Group& group) const {
-  const bool wide = NeedsWideKeys(options_.rows.num_features);
   for (size_t b = 0; b < group.count; ++b) {
-    Group::Batch& batch = group.batches[b];
-    RowSink& rows = batch.rows;
-    TRACE_SCOPE("decode", static_cast<int64_t>(batch.end - batch.begin));
-    rows.Clear(wide);
-    for (size_t i = batch.begin; i < batch.end; ++i) {
-      if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
-      const RecordRef& ref = group.refs[i];
-      // A key takes at least a byte.
-      Status status = rows.nnz() + uint64_t{ref.size} > UINT32_MAX
-                          ? Invalid("a batch has room for 2^32 keys: use a smaller batch_size")
-                          : worker.decoder->Append({ref.data, ref.size}, rows);
-      if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
-    }
-    rows.Trim();
-    if (!worker.compactor) continue;
-    TRACE_SCOPE("compact_keys", static_cast<int64_t>(rows.batch.rows()));
-    CsrBatch& csr = rows.batch;
-    csr.compacted = true;
-    if (wide) {
-      worker.compactor->Compact(rows.wide_keys, csr.cols, csr.keys);
-    } else {
-      worker.compactor->Compact(csr.cols, csr.keys);
-    }
+    DecodeRows(worker, group, group.batches[b]);
+    if (worker.compactor) Compact(*worker.compactor, group.batches[b].rows);
   }
+}
+
+void InputQueue::DecodeRows(Worker& worker, Group& group, GroupBatch& batch) const {
+  profiler::TraceScope span("decode", profiler::Cat::kInput,
+                            {.rows = static_cast<int64_t>(batch.end - batch.begin)});
+  RowSink& rows = batch.rows;
+  rows.Clear(NeedsWideKeys(options_.rows.num_features));
+  for (size_t i = batch.begin; i < batch.end; ++i) {
+    if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
+    const RecordRef& ref = group.refs[i];
+    // A key takes at least a byte.
+    Status status = rows.nnz() + uint64_t{ref.size} > UINT32_MAX
+                        ? Invalid("a batch has room for 2^32 keys: use a smaller batch_size")
+                        : worker.decoder->Append({ref.data, ref.size}, rows);
+    if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
+  }
+  rows.Trim();
+  span.Set("nnz", static_cast<int64_t>(rows.nnz()));
+}
+
+void InputQueue::Compact(KeyCompactor& compactor, RowSink& rows) const {
+  CsrBatch& csr = rows.batch;
+  profiler::TraceScope span(
+      "compact", profiler::Cat::kInput,
+      {.rows = static_cast<int64_t>(csr.rows()), .nnz = static_cast<int64_t>(rows.nnz())});
+  csr.compacted = true;
+  if (NeedsWideKeys(options_.rows.num_features)) {
+    compactor.Compact(rows.wide_keys, csr.cols, csr.keys);
+  } else {
+    compactor.Compact(csr.cols, csr.keys);
+  }
+  span.Set("keys", static_cast<int64_t>(csr.keys.size()));
 }
 
 // Lets go of the records, and counts or reports the bad ones.
@@ -387,7 +399,7 @@ static auto* FindBatch(const Group* group, size_t& at) {
 
 Result<bool> InputQueue::Next(const CsrBatch*& batch) {
   while (failed_.ok()) {
-    if (const Group::Batch* next = FindBatch(current_, next_batch_)) {
+    if (const GroupBatch* next = FindBatch(current_, next_batch_)) {
       ++next_batch_;
       position_ = next->after;
       batch = &next->rows.batch;
@@ -424,7 +436,7 @@ InputQueue::Group* InputQueue::TakeGroup() {
     return !drawing_ && (ended_ || !stream_error_.ok());
   };
   if (!ready()) {
-    TRACE_SCOPE("input_wait");
+    TRACE_SCOPE("input_wait", profiler::Cat::kInput);
     const auto begin = std::chrono::steady_clock::now();
     while (!ready_.wait_for(lock, kAskEvery, ready)) {
       if (!options_.should_stop || !options_.should_stop()) continue;
@@ -437,6 +449,9 @@ InputQueue::Group* InputQueue::TakeGroup() {
     failed_ = stream_error_;
     return nullptr;
   }
+  profiler::TraceCounter("groups_ready",
+                         std::count_if(in_order_.begin(), in_order_.end(),
+                                       [](const Group* group) { return group->ready; }));
   Group* group = in_order_.front();
   in_order_.pop_front();
   stats_.batches += group->count;

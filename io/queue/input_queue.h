@@ -34,6 +34,8 @@
 
 namespace millrace::io {
 
+class KeyCompactor;
+
 // A place between two batches. A queue opened with `start` set to a saved position goes on with
 // exactly the batches that the first one would have given next.
 struct InputPosition {
@@ -117,6 +119,7 @@ class InputQueue {
   Loss loss() const;
 
  private:
+  struct GroupBatch;
   struct Group;   // some batches that are decoded in one go
   struct Worker;  // what a thread needs of its own
 
@@ -133,6 +136,8 @@ class InputQueue {
   void DrawRecords(Group& group);
   void CloseBatch(Group& group);
   void Decode(Worker& worker, Group& group) const;
+  void DecodeRows(Worker& worker, Group& group, GroupBatch& batch) const;
+  void Compact(KeyCompactor& compactor, RowSink& rows) const;
   void FinishGroup(Group& group);
   Group* TakeGroup();
 

@@ -112,16 +112,18 @@ Status BlockReader::Ending() {
 void BlockReader::Fill(RawBuffer& bytes, size_t target) {
   const size_t old = bytes.size();
   if (source_ended_ || old >= target) return;
-  TRACE_SCOPE("read", -1, static_cast<int64_t>(target - old));
+  profiler::TraceScope span("read_block", profiler::Cat::kDisk);
   bytes.Resize(target);
   size_t got = 0;
   source_error_ = source_.bytes->Read({bytes.data() + old, target - old}, &got);
   bytes.Resize(old + got);
+  span.Set("bytes", static_cast<int64_t>(got));
   source_ended_ = !source_error_.ok() || old + got < target;
 }
 
 void BlockReader::ScanRecords(Block& block, Scan& scan) {
-  TRACE_SCOPE("frame_crc", -1, static_cast<int64_t>(block.bytes.size()));
+  TRACE_SCOPE("frame_crc", profiler::Cat::kInput,
+              {.bytes = static_cast<int64_t>(block.bytes.size())});
   Step step = Step::kGoOn;
   while (step == Step::kGoOn) {
     if (scan.consumed == block.bytes.size() && !resyncing_) return;

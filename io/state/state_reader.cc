@@ -107,7 +107,7 @@ Status StateReader::ReadHeader() {
 }
 
 Result<bool> StateReader::Next(StateBlock& block) {
-  TRACE_SCOPE("read_state_block");
+  TRACE_SCOPE("read_state_block", profiler::Cat::kCheckpoint);
   part_offset_ += part_.size();
   part_.clear();
   RETURN_IF_ERROR(ReadMore(kStateBlockHeaderBytes));

@@ -73,7 +73,8 @@ void StateWriter::Add(uint64_t key, std::span<const float> state) {
 }
 
 Status StateWriter::WriteBlock() {
-  TRACE_SCOPE("write_state_block", block_entries_);
+  TRACE_SCOPE("write_state_block", profiler::Cat::kCheckpoint,
+              {.keys = static_cast<int64_t>(block_entries_)});
   ASSIGN_OR_RETURN(const auto zstd, io::MakeCompressor(io::Compression::kZstd, kZstdLevel));
   packed_.Resize(kStateBlockHeaderBytes);
   RETURN_IF_ERROR(zstd->Add({raw_.data(), raw_.size()}, packed_));

@@ -24,12 +24,17 @@ struct ListedSpan {
   double duration_us = 0;
   int64_t rows = 0;
   int64_t bytes = 0;
+  std::string cat = {};
+  std::string args = {};  // as JSON
 };
 
 struct ListedTrace {
   bool readable = false;  // by a strict JSON parser
   uint64_t dropped = 0;
   std::string process;
+  std::string clock_offset;
+  std::vector<std::pair<std::string, std::string>> counters;
+  std::map<std::string, std::string> flows;  // "s0x1": its time
   std::map<int, std::string> threads;
   std::vector<ListedSpan> spans;
 
@@ -50,11 +55,15 @@ void AddLine(const std::string& line, ListedTrace& trace) {
   std::getline(in, tid, '\t');
   std::getline(in, text, '\t');
   if (kind == "dropped") trace.dropped = std::stoull(tid);
+  if (kind == "offset") trace.clock_offset = tid;
+  if (kind == "counter") trace.counters.emplace_back(tid, text);
+  if (kind == "flow") trace.flows[tid] = text;
   if (kind == "process_name") trace.process = text;
   if (kind == "thread_name") trace.threads[std::stoi(tid)] = text;
   if (kind != "span") return;
   ListedSpan span{.tid = std::stoi(tid), .name = text};
-  in >> span.begin_us >> span.duration_us >> span.rows >> span.bytes;
+  in >> span.begin_us >> span.duration_us >> span.rows >> span.bytes >> span.cat >> std::ws;
+  std::getline(in, span.args);
   trace.spans.push_back(span);
 }
 
@@ -145,7 +154,7 @@ TEST_F(TraceTest, ArgumentsArePresentOrLeftOut) {
   { TRACE_SCOPE("both", 0, int64_t{1} << 40); }
   {
     TraceScope scope("late");
-    scope.SetArgs(-1, 7);
+    scope.Set("bytes", 7);
   }
   const ListedTrace trace = Finish();
   EXPECT_EQ(trace.Find("none").rows, -1);
@@ -156,6 +165,91 @@ TEST_F(TraceTest, ArgumentsArePresentOrLeftOut) {
   EXPECT_EQ(trace.Find("both").bytes, int64_t{1} << 40);
   EXPECT_EQ(trace.Find("late").rows, -1);
   EXPECT_EQ(trace.Find("late").bytes, 7);
+}
+
+TEST_F(TraceTest, CategoriesAndNamedArgumentsAreWritten) {
+  StartTracing();
+  {
+    TraceScope wait("wait", Cat::kNetwork, {.rows = 1, .nnz = 2, .bytes = 3, .keys = 4});
+    wait.Set("server_ns", -5);
+    wait.Set("bytes", 6);
+    wait.Set("straggler", 7);
+    wait.Set("one too many", 8);
+  }
+  RecordSpan("elsewhere", Cat::kDisk, 1000, 6000, {.bytes = 9});
+  const ListedTrace trace = Finish();
+  EXPECT_EQ(trace.Find("wait").cat, "network");
+  EXPECT_EQ(trace.Find("wait").args,
+            R"({"rows": 1, "nnz": 2, "bytes": 6, "keys": 4, "server_ns": -5, "straggler": 7})");
+  EXPECT_EQ(trace.Find("elsewhere").cat, "disk");
+  EXPECT_EQ(trace.Find("elsewhere").duration_us, 5);
+}
+
+TEST_F(TraceTest, FlowsTieSpansTogether) {
+  constexpr uint64_t kId = uint64_t{0xffff} << 48 | 3;  // beyond what a double holds
+  StartTracing();
+  {
+    TraceScope send("send", Cat::kNetwork);
+    send.FlowOut(kId);
+  }
+  {
+    TraceScope serve("serve", Cat::kServer);
+    serve.FlowIn(kId);
+  }
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.flows.size(), 2u);
+  EXPECT_DOUBLE_EQ(std::stod(trace.flows.at("s0xffff000000000003")), trace.Find("send").begin_us);
+  EXPECT_DOUBLE_EQ(std::stod(trace.flows.at("f0xffff000000000003")), trace.Find("serve").begin_us);
+  EXPECT_EQ(trace.Find("send").args, "{}");
+}
+
+TEST_F(TraceTest, CountersKeepTheirOrder) {
+  StartTracing();
+  for (int i = 0; i < 3; ++i) TraceCounter("ready", i - 1);
+  const ListedTrace trace = Finish();
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"ready", "-1"}, {"ready", "0"}, {"ready", "1"}};
+  EXPECT_EQ(trace.counters, expected);
+}
+
+TEST_F(TraceTest, WindowHoldsItsStepsAlone) {
+  StartTracing({.first_step = 3, .last_step = 5});
+  for (int step = 0; step < 10; ++step) {
+    MarkStep(static_cast<uint64_t>(step));
+    TRACE_SCOPE("step", step);
+  }
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.spans.size(), 3u);
+  EXPECT_EQ(trace.spans.front().rows, 3);
+  EXPECT_EQ(trace.spans.back().rows, 5);
+  MarkStep(4);
+  EXPECT_FALSE(TracingOn());
+}
+
+TEST_F(TraceTest, ProcessAndClockAreStated) {
+  SetProcess("ps-1");
+  SetClockOffset(-12345678901);
+  StartTracing();
+  const ListedTrace trace = Finish("");
+  EXPECT_EQ(trace.process, "ps-1");
+  EXPECT_EQ(trace.clock_offset, "-12345678901");
+  SetClockOffset(0);
+}
+
+TEST_F(TraceTest, MemoryIsBoundedOverAllThreads) {
+  constexpr size_t kPiece = 64 << 10;
+  StartTracing({.max_bytes = 3 * kPiece});
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 5000; ++i) TRACE_SCOPE("many");
+    });
+  }
+  threads.clear();
+  const ListedTrace trace = Finish();
+  EXPECT_LE(trace.spans.size(), 3 * kPiece / 32);
+  EXPECT_GE(trace.spans.size(), 2 * kPiece / 32);  // a piece is one thread's
+  EXPECT_EQ(trace.spans.size() + trace.dropped, 20000u);
 }
 
 TEST_F(TraceTest, FullBuffersCountWhatTheyDrop) {

@@ -85,7 +85,12 @@ DEFINE_uint64(checkpoint_every, TrainOptions{}.checkpoint_every,
 DEFINE_string(model_in, "", "start from this model's weights");
 DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
 DEFINE_string(model_format, "binary", "binary, text or npy");
-DEFINE_bool(profile, false, "write a trace of every op to run_dir");
+DEFINE_bool(profile, false, "write a trace of every op to run_dir; millrace-report reads it");
+DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");
+DEFINE_uint64(dashboard, 0,
+              "port of a live page on 127.0.0.1, with /metrics for Prometheus; 0: none");
+DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
+              "milliseconds between samples of CPU, memory, disk and network in run_dir; 0: none");
 
 namespace millrace::tools {
 namespace {
@@ -149,6 +154,18 @@ Result<UpdateOptions> Update() {
   return update;
 }
 
+Result<profiler::SessionOptions> Profile() {
+  profiler::SessionOptions profile;
+  profile.run_dir = FLAGS_run_dir;
+  profile.process = "worker-" + std::to_string(FLAGS_mode == "single" ? 0 : FLAGS_task_index);
+  profile.trace = FLAGS_profile || !FLAGS_profile_steps.empty();
+  profile.sample_ms = static_cast<int>(FLAGS_sample_ms);
+  if (FLAGS_profile_steps.empty()) return profile;
+  const std::string error = profiler::ParseStepWindow(FLAGS_profile_steps, profile.trace_options);
+  if (!error.empty()) return io::Invalid("--profile_steps: " + error);
+  return profile;
+}
+
 Result<std::optional<trainer::ClusterOptions>> Cluster() {
   if (FLAGS_mode == "single") return std::optional<trainer::ClusterOptions>();
   trainer::ClusterOptions cluster;
@@ -183,8 +200,19 @@ Status CheckFlags() {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 63) {
     return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 63");
   }
-  if (FLAGS_profile && FLAGS_run_dir.empty()) {
+  if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
     return io::Invalid("--profile needs a place for the trace: expected --run_dir");
+  }
+  if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
+    return io::Invalid("--dashboard shows a run folder: expected --run_dir");
+  }
+  if (FLAGS_dashboard > 65535) {
+    return io::Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
+                       ": expected a port, 1 to 65535");
+  }
+  if (FLAGS_sample_ms > 3600000) {
+    return io::Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
+                       ": expected at most an hour, 3600000");
   }
   if (FLAGS_cache > (uint64_t{1} << 30)) {
     return io::Invalid("--cache=" + std::to_string(FLAGS_cache) +
@@ -212,7 +240,7 @@ const CommandSpec& LrSpec() {
                    "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
                  {"What it leaves",
                   {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
-                   "model_format", "profile"}},
+                   "model_format", "profile", "profile_steps", "sample_ms", "dashboard"}},
                  WorkerFlags()},
       .examples = {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
@@ -243,7 +271,8 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.resume = FLAGS_resume;
   options.run = {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
   if (!FLAGS_run_dir.empty()) options.train.checkpoints = FLAGS_run_dir + "/checkpoints";
-  options.profile = FLAGS_profile;
+  ASSIGN_OR_RETURN(options.profile, Profile());
+  options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
   RETURN_IF_ERROR(options.train.Validate());
   return options;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "profiler/session.h"
 #include "tools/common/flags.h"
 #include "trainer/loop/sparse_trainer.h"
 #include "trainer/model/model_file.h"
@@ -18,8 +19,9 @@ const CommandSpec& LrSpec();
 struct LrOptions {
   trainer::TrainOptions train;
   trainer::RunFolderOptions run;  // an empty path: nothing is kept
-  bool profile = false;
-  std::string model_out;  // empty: the run folder's model/
+  profiler::SessionOptions profile;
+  uint16_t dashboard_port = 0;  // 0: none
+  std::string model_out;        // empty: the run folder's model/
   trainer::ModelFormat model_format = trainer::ModelFormat::kBinary;
 };
 

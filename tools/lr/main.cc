@@ -8,9 +8,10 @@
 #include <cstdlib>
 #include <optional>
 
-#include "profiler/trace.h"
+#include "profiler/session.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
+#include "tools/dashboard/dashboard.h"
 #include "tools/lr/job_table.h"
 #include "tools/lr/lr_flags.h"
 #include "trainer/run/host_info.h"
@@ -34,6 +35,11 @@ double WallNow() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// The profiler knows no Status: it says what went wrong, or nothing.
+Status FromText(const std::string& error) {
+  return error.empty() ? Status() : Status(io::Code::kIo, error);
+}
+
 // One run of the program: what is kept in the run folder, and what is printed.
 class Run {
  public:
@@ -54,12 +60,14 @@ class Run {
     }
     RETURN_IF_ERROR(BeginFolder());
     PrintHead(SteadyNow() - begin_s);
-    if (options_.profile) profiler::StartTracing();
+    RETURN_IF_ERROR(FromText(profile_.Start(options_.profile)));
+    RETURN_IF_ERROR(StartDashboard());
     const Result<TrainSummary> summary = Train();
     Status status = summary.status();
     if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
     if (status.ok()) status = trainer_->Leave();
-    if (options_.profile && status.ok()) status = SaveTrace();
+    const Status profiled = FromText(profile_.Finish());
+    if (status.ok()) status = profiled;
     RETURN_IF_ERROR(EndFolder(status, summary));
     RETURN_IF_ERROR(status);
     PrintEnd(*summary);
@@ -104,6 +112,14 @@ class Run {
                                                 .wall_time_s = WallNow(),
                                                 .resume_step = trainer_->resumed_step()}));
     log_.emplace(std::move(log));
+    return {};
+  }
+
+  Status StartDashboard() {
+    if (options_.dashboard_port == 0) return {};
+    ASSIGN_OR_RETURN(dashboard_, Dashboard::Start({.port = options_.dashboard_port,
+                                                   .run_dir = folder_->path()}));
+    std::fprintf(stderr, "%s: live page at %s\n", kProgram, dashboard_->url().c_str());
     return {};
   }
 
@@ -187,13 +203,6 @@ class Run {
     return trainer_->SaveModel(ModelPath(), options_.model_format);
   }
 
-  Status SaveTrace() const {
-    profiler::StopTracing();
-    const std::string error = profiler::WriteTrace(
-        options_.run.path + "/trace-worker-" + std::to_string(WorkerNumber()) + ".json", kProgram);
-    return error.empty() ? Status() : Status(io::Code::kIo, error);
-  }
-
   Status EndFolder(const Status& status, const Result<TrainSummary>& summary) {
     if (!folder_) return {};
     trainer::RunEnd end;
@@ -245,6 +254,8 @@ class Run {
   std::optional<trainer::MetricsLog> log_;
   std::unique_ptr<trainer::SparseTrainer> trainer_;
   std::optional<Progress> progress_;
+  profiler::Session profile_;
+  std::unique_ptr<Dashboard> dashboard_;
   uint64_t shown_ = 0;
 };
 

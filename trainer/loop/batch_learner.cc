@@ -19,6 +19,23 @@ double TotalWeight(const CsrBatch& batch) {
   return sum > 0 ? sum : 1;
 }
 
+// A batch's shape, and the bytes that are touched for each of its nonzeros.
+profiler::TraceArgs ShapeOf(const CsrBatch& batch, size_t bytes_per_nonzero) {
+  const auto nnz = static_cast<int64_t>(batch.cols.size());
+  return {.rows = static_cast<int64_t>(batch.rows()),
+          .nnz = nnz,
+          .bytes = nnz * static_cast<int64_t>(bytes_per_nonzero)};
+}
+
+// Column, value where there are any, and weight or gradient.
+size_t TouchedBytes(const CsrBatch& batch) {
+  return sizeof(uint32_t) + sizeof(float) + (batch.values.empty() ? 0 : sizeof(float));
+}
+
+profiler::TraceArgs RowsOf(const CsrBatch& batch) {
+  return {.rows = static_cast<int64_t>(batch.rows())};
+}
+
 void Scale(std::span<float> slopes, double factor) {
   for (float& slope : slopes) slope *= static_cast<float>(factor);
 }
@@ -34,7 +51,7 @@ class StoreLearner final : public BatchLearner {
     weights_.resize(batch.keys.size());
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
-    TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
+    TRACE_SCOPE("margins", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     kernels_.margins(batch, weights_, margins_);
     return std::span<const float>(margins_);
   }
@@ -46,7 +63,7 @@ class StoreLearner final : public BatchLearner {
     gradient_.resize(batch.keys.size());
     const double loss = LossAndSlopes(batch);
     {
-      TRACE_SCOPE("gradient", static_cast<int64_t>(batch.rows()));
+      TRACE_SCOPE("gradient", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
       if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
       kernels_.gradient(batch, slopes_, gradient_);
     }
@@ -61,7 +78,7 @@ class StoreLearner final : public BatchLearner {
 
  private:
   double LossAndSlopes(const CsrBatch& batch) {
-    TRACE_SCOPE("loss_slopes", static_cast<int64_t>(batch.rows()));
+    TRACE_SCOPE("loss_slopes", profiler::Cat::kCompute, RowsOf(batch));
     return kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
   }
 
@@ -77,7 +94,7 @@ class DirectLearner final : public BatchLearner {
       : store_(store), kernels_(kernels), scale_(sparse::GradientScaleOf(store.options().rule)) {}
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
-    TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
+    TRACE_SCOPE("margins", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     margins_.resize(batch.rows());
     store_.DirectMargins(batch, margins_);
     return std::span<const float>(margins_);
@@ -88,11 +105,12 @@ class DirectLearner final : public BatchLearner {
     slopes_.resize(batch.rows());
     double loss = 0;
     {
-      TRACE_SCOPE("loss_slopes", static_cast<int64_t>(batch.rows()));
+      TRACE_SCOPE("loss_slopes", profiler::Cat::kCompute, RowsOf(batch));
       loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
       if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
     }
-    TRACE_SCOPE("update", static_cast<int64_t>(batch.rows()));
+    TRACE_SCOPE("update", profiler::Cat::kCompute,
+                ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
     store_.DirectPush(batch, slopes_);
     return loss;
   }

@@ -91,7 +91,7 @@ Status LoadEntries(const std::string& path, sparse::LocalStore& store) {
 }
 
 Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
-  TRACE_SCOPE("load_checkpoint");
+  TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
   ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
   RETURN_IF_ERROR(Verify(path, reader, store));
   const Result<uint64_t> steps = reader.fields().Uint("steps");
@@ -114,7 +114,7 @@ Status MakeFolder(const std::string& folder) {
 
 Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
                       const TrainingState& state) {
-  TRACE_SCOPE("save_checkpoint");
+  TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   RETURN_IF_ERROR(MakeFolder(folder));
   io::RemoveLeftovers(folder);
   ASSIGN_OR_RETURN(io::StateWriter writer,

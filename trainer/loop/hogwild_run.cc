@@ -27,7 +27,9 @@ class Hogwild {
     io::PodVector<float> margins;
     sparse::SgdParams params{};
     while (Take(batch, params)) {
-      TRACE_SCOPE("hogwild_step", static_cast<int64_t>(batch.rows()));
+      TRACE_SCOPE("step", profiler::Cat::kStep,
+                  {.rows = static_cast<int64_t>(batch.rows()),
+                   .nnz = static_cast<int64_t>(batch.cols.size())});
       margins.resize(batch.rows());
       sparse::HogwildMargins(batch, store_.hogwild_slots(), margins);
       const double loss = kernels_.loss_and_slopes(margins, batch.labels, batch.weights, margins);

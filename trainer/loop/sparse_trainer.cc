@@ -290,9 +290,14 @@ Status SparseTrainer::TestAndCheckpoint(bool& early) {
 
 // One step. False when there is no more data.
 Result<bool> SparseTrainer::Advance() {
+  profiler::MarkStep(state_.steps);
+  profiler::TraceScope step("step", profiler::Cat::kStep);
   const CsrBatch* batch = nullptr;
   ASSIGN_OR_RETURN(const bool more, queue_->Next(batch));
-  if (more) RETURN_IF_ERROR(Learn(*batch));
+  if (more) {
+    step.Set("rows", static_cast<int64_t>(batch->rows()));
+    RETURN_IF_ERROR(Learn(*batch));
+  }
   return more;
 }
 
@@ -311,7 +316,6 @@ Result<bool> SparseTrainer::AdvanceHogwild() {
 }
 
 Status SparseTrainer::Learn(const CsrBatch& batch) {
-  TRACE_SCOPE("step", static_cast<int64_t>(batch.rows()));
   BatchLearner& learner = home_->learner();
   place_.examples += batch.rows();
   place_.position = queue_->position();
@@ -393,7 +397,7 @@ Status SparseTrainer::WaitForChief() {
 }
 
 Status SparseTrainer::Checkpoint() {
-  TRACE_SCOPE("checkpoint");
+  TRACE_SCOPE("checkpoint", profiler::Cat::kCheckpoint);
   if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
   RETURN_IF_ERROR(home_->Checkpoint(state_));
   next_checkpoint_ = NextAfter(state_.examples, options_.checkpoint_every);

@@ -24,7 +24,7 @@ Status ScoreBatch(BatchLearner& learner, const CsrBatch& batch, BinaryMetricsSum
 }  // namespace
 
 Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
-  TRACE_SCOPE("test");
+  TRACE_SCOPE("test", profiler::Cat::kEvaluation);
   BinaryMetricsSum sum;
   if (complete_) {
     for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));

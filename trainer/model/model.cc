@@ -40,7 +40,9 @@ io::Status Model::CheckKeys(std::span<const uint64_t> keys) const {
 
 io::Status Model::Margins(const io::CsrBatch& batch, io::PodVector<float>& scratch,
                           std::span<float> margins) const {
-  TRACE_SCOPE("margins", static_cast<int64_t>(batch.rows()));
+  TRACE_SCOPE(
+      "margins", profiler::Cat::kCompute,
+      {.rows = static_cast<int64_t>(batch.rows()), .nnz = static_cast<int64_t>(batch.cols.size())});
   CHECK(margins.size() == batch.rows());
   if (!batch.compacted) {
     if (is_open()) return io::Invalid("a model of any 64-bit key needs compacted batches");

@@ -123,7 +123,7 @@ ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples) {
 }
 
 Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format) {
-  TRACE_SCOPE("save_model");
+  TRACE_SCOPE("save_model", profiler::Cat::kCheckpoint);
   switch (format) {
     case ModelFormat::kBinary:
       return SaveBinary(source, path);
@@ -141,7 +141,7 @@ Status SaveModel(const sparse::LocalStore& store, const std::string& path, Model
 }
 
 Result<Model> LoadModel(const std::string& path) {
-  TRACE_SCOPE("load_model");
+  TRACE_SCOPE("load_model", profiler::Cat::kCheckpoint);
   ASSIGN_OR_RETURN(const auto reader, ModelReader::Open(path));
   Result<Model> model = Model::Create(reader->info());
   if (!model.ok()) return io::Invalid(path + ": " + model.status().message());

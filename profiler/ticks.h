@@ -1,0 +1,57 @@
+// The cheapest clock: the processor's time stamp counter where the kernel itself keeps time by it,
+// else the steady clock. Ticks become nanoseconds of the steady clock afterwards, by a straight
+// line through two moments at which both were read.
+#pragma once
+
+#include <x86intrin.h>
+
+#include <chrono>
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+namespace millrace::profiler {
+
+// The steady clock, whose origin differs between hosts.
+inline int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+namespace internal {
+
+// Fixed before main: does not change while spans are open.
+inline const bool counter_is_clock = [] {
+  std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+  std::string name;
+  return file >> name && name == "tsc";
+}();
+
+inline int64_t NowTicks() { return counter_is_clock ? static_cast<int64_t>(__rdtsc()) : NowNs(); }
+
+struct ClockPair {
+  int64_t ticks = 0;
+  int64_t ns = 0;
+
+  static ClockPair Now() { return {NowTicks(), NowNs()}; }
+};
+
+class TickLine {
+ public:
+  TickLine(const ClockPair& a, const ClockPair& b)
+      : a_(a),
+        ns_per_tick_(b.ticks > a.ticks
+                         ? static_cast<double>(b.ns - a.ns) / static_cast<double>(b.ticks - a.ticks)
+                         : 1) {}
+  int64_t ToNs(int64_t ticks) const {
+    return a_.ns + static_cast<int64_t>(static_cast<double>(ticks - a_.ticks) * ns_per_tick_);
+  }
+
+ private:
+  ClockPair a_;
+  double ns_per_tick_;
+};
+
+}  // namespace internal
+}  // namespace millrace::profiler

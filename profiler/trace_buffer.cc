@@ -1,0 +1,124 @@
+#include "profiler/trace_buffer.h"
+
+#include <bit>
+
+namespace millrace::profiler::internal {
+
+void ThreadBuffer::Append(const Event& event) {
+  uint64_t* words = Room(kHeaderWords + 2 * event.num_args);
+  if (!words) {
+    dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return;
+  }
+  *words++ = std::bit_cast<uint64_t>(event.name);
+  *words++ = static_cast<uint64_t>(event.kind) | static_cast<uint64_t>(event.cat) << 8 |
+             uint64_t{event.num_args} << 16;
+  *words++ = static_cast<uint64_t>(event.begin);
+  *words++ = static_cast<uint64_t>(event.end);
+  for (uint32_t i = 0; i < event.num_args; ++i) {
+    *words++ = std::bit_cast<uint64_t>(event.args[i].name);
+    *words++ = static_cast<uint64_t>(event.args[i].value);
+  }
+  ++events_;
+  last_->used.store(static_cast<size_t>(words - last_->words.data()), std::memory_order_release);
+}
+
+// Where the next event goes; null when nothing more fits.
+uint64_t* ThreadBuffer::Room(size_t words) {
+  const Registry& registry = TheRegistry();
+  const uint64_t trace = registry.trace.load(std::memory_order_relaxed);
+  if (trace != trace_.load(std::memory_order_relaxed)) StartAfresh(trace);
+  if (events_ >= registry.max_events.load(std::memory_order_relaxed)) return nullptr;
+  const bool full =
+      !last_ || last_->used.load(std::memory_order_relaxed) + words > last_->words.size();
+  if (full && !Grow()) return nullptr;
+  return last_->words.data() + last_->used.load(std::memory_order_relaxed);
+}
+
+void ThreadBuffer::StartAfresh(uint64_t trace) {
+  std::lock_guard lock(mu_);
+  chunks_.clear();
+  last_ = nullptr;
+  events_ = 0;
+  dropped_ = 0;
+  trace_ = trace;
+}
+
+bool ThreadBuffer::Grow() {
+  constexpr auto kBytes = static_cast<int64_t>(sizeof(Chunk::words));
+  Registry& registry = TheRegistry();
+  if (registry.bytes_left.load(std::memory_order_relaxed) < kBytes) return false;
+  if (registry.bytes_left.fetch_sub(kBytes) < kBytes) {
+    registry.bytes_left += kBytes;
+    return false;
+  }
+  auto chunk = std::make_unique_for_overwrite<Chunk>();
+  std::lock_guard lock(mu_);
+  chunks_.push_back(std::move(chunk));
+  last_ = chunks_.back().get();
+  return true;
+}
+
+void ThreadBuffer::SetName(std::string_view name) {
+  std::lock_guard lock(mu_);
+  name_ = name;
+}
+
+void ThreadBuffer::ForEach(const TickLine& line, size_t newest,
+                           const std::function<void(const Event&)>& visit) const {
+  std::lock_guard lock(mu_);
+  if (trace_ != TheRegistry().trace) return;
+  constexpr size_t kEventsPerChunk = kChunkWords / (kHeaderWords + 4);  // with two arguments
+  const size_t wanted = newest / kEventsPerChunk + 1;
+  const size_t first = chunks_.size() > wanted ? chunks_.size() - wanted : 0;
+  for (size_t c = first; c < chunks_.size(); ++c) {
+    const auto& chunk = chunks_[c];
+    const uint64_t* words = chunk->words.data();
+    const uint64_t* end = words + chunk->used.load(std::memory_order_acquire);
+    while (words != end) {
+      std::array<Arg, kMaxArgs> args;
+      Event event;
+      event.name = std::bit_cast<const char*>(words[0]);
+      event.kind = static_cast<Kind>(words[1] & 0xff);
+      event.cat = static_cast<Cat>(words[1] >> 8 & 0xff);
+      event.num_args = static_cast<uint32_t>(words[1] >> 16);
+      event.begin = static_cast<int64_t>(words[2]);
+      event.end = static_cast<int64_t>(words[3]);
+      if (event.kind != Kind::kSpanInNs) event.begin = line.ToNs(event.begin);
+      if (event.kind == Kind::kSpan) event.end = line.ToNs(event.end);
+      words += kHeaderWords;
+      for (uint32_t i = 0; i < event.num_args; ++i, words += 2) {
+        args[i] = {std::bit_cast<const char*>(words[0]), static_cast<int64_t>(words[1])};
+      }
+      event.args = args.data();
+      visit(event);
+    }
+  }
+}
+
+uint64_t ThreadBuffer::dropped() const {
+  return trace_ == TheRegistry().trace ? dropped_.load() : 0;
+}
+
+std::string ThreadBuffer::name() const {
+  std::lock_guard lock(mu_);
+  return name_;
+}
+
+Registry& TheRegistry() {
+  static Registry registry;
+  return registry;
+}
+
+ThreadBuffer& MyBuffer() {
+  thread_local const std::shared_ptr<ThreadBuffer> mine = [] {
+    Registry& registry = TheRegistry();
+    std::lock_guard lock(registry.mu);
+    auto buffer = std::make_shared<ThreadBuffer>(static_cast<int>(registry.buffers.size()) + 1);
+    registry.buffers.push_back(buffer);
+    return buffer;
+  }();
+  return *mine;
+}
+
+}  // namespace millrace::profiler::internal

@@ -1,0 +1,94 @@
+// What threads record: events of some 64-bit words each, in chunks that only their thread appends
+// to and that a writer of the trace may read meanwhile.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "profiler/trace.h"
+
+namespace millrace::profiler::internal {
+
+inline constexpr size_t kChunkWords = 8192;
+inline constexpr char kFlowOut[] = "flow out";  // an argument that becomes an arrow; by address
+inline constexpr char kFlowIn[] = "flow in";
+
+// An event is kHeaderWords words and two for each argument:
+//   name, kind | cat << 8 | args << 16, begin (or time), end (or the counter's value), name,
+//   value...
+inline constexpr size_t kHeaderWords = 4;
+enum class Kind : uint8_t { kSpan, kSpanInNs, kCounter };
+
+struct Event {
+  const char* name;
+  Kind kind;
+  Cat cat;
+  int64_t begin;  // in ticks when it is recorded, in nanoseconds when it is visited
+  int64_t end;    // likewise, or the counter's value
+  const Arg* args;
+  uint32_t num_args;
+};
+
+struct Chunk {
+  std::array<uint64_t, kChunkWords> words;
+  std::atomic<size_t> used = 0;  // words before it are complete
+};
+
+// One per thread that ever traced; outlives its thread so that its events can still be written.
+class ThreadBuffer {
+ public:
+  explicit ThreadBuffer(int id) : id_(id) {}
+
+  // For the owning thread alone.
+  void Append(const Event& event);
+  void SetName(std::string_view name);
+
+  // For any thread. Events of the trace that goes on or ended last, their times in nanoseconds.
+  // `newest`: about so many of the last ones.
+  void ForEach(const TickLine& line, size_t newest,
+               const std::function<void(const Event&)>& visit) const;
+  uint64_t dropped() const;
+  std::string name() const;
+  int id() const { return id_; }
+
+ private:
+  uint64_t* Room(size_t words);
+  void StartAfresh(uint64_t trace);
+  bool Grow();
+
+  const int id_;
+  std::atomic<uint64_t> trace_ = 0;  // that the content belongs to
+  size_t events_ = 0;                // the owner's own
+  Chunk* last_ = nullptr;            // the owner's own
+  std::atomic<uint64_t> dropped_ = 0;
+  mutable std::mutex mu_;  // of the following; taken once a chunk, never per event
+  std::vector<std::unique_ptr<Chunk>> chunks_;
+  std::string name_;
+};
+
+// All buffers of the process, and what they have to agree on.
+struct Registry {
+  std::mutex mu;
+  std::vector<std::shared_ptr<ThreadBuffer>> buffers;  // shared with threads that may end first
+  std::string process;
+  ClockPair start;
+  // Read without the mutex.
+  std::atomic<uint64_t> trace = 0;  // counts StartTracing
+  std::atomic<size_t> max_events = 0;
+  std::atomic<int64_t> bytes_left = 0;
+  std::atomic<uint64_t> first_step = 0;
+  std::atomic<uint64_t> last_step = 0;
+  std::atomic<int64_t> wall_start_ns = 0;
+  std::atomic<int64_t> clock_offset_ns = 0;
+};
+
+Registry& TheRegistry();
+ThreadBuffer& MyBuffer();
+
+}  // namespace millrace::profiler::internal

@@ -1,0 +1,36 @@
+// The report page of a run that goes on, on the loopback, and its numbers for Prometheus.
+//
+//   /           the page, which asks for data.json every second
+//   /data.json  what PageDataJson makes of the run folder and of this process's newest spans
+//   /metrics    Prometheus' text form
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "io/base/status.h"
+#include "tools/dashboard/http_server.h"
+
+namespace millrace::tools {
+
+struct DashboardOptions {
+  uint16_t port = 0;  // 0: any free one
+  std::string run_dir;
+  // Spans of each of this process's threads in the timeline; traces of other processes are not
+  // there before they end.
+  size_t newest_spans = 4000;
+};
+
+class Dashboard {
+ public:
+  static io::Result<std::unique_ptr<Dashboard>> Start(const DashboardOptions& options);
+  explicit Dashboard(std::unique_ptr<HttpServer> server) : server_(std::move(server)) {}
+
+  // "http://127.0.0.1:8080/"
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()) + "/"; }
+
+ private:
+  std::unique_ptr<HttpServer> server_;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,75 @@
+// Reads JSON text from front to back, value after value, without building a tree.
+//
+//   JsonCursor json(text);
+//   json.Object([&](std::string_view key) {
+//     if (key == "rows") rows = json.Int(); else json.Skip();
+//   });
+//   RETURN_IF_ERROR(json.status());
+//
+// After the first error every call returns at once and gives nothing; status() says where it was.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+
+namespace millrace::tools {
+
+class JsonCursor {
+ public:
+  // `name` stands for the text in messages. The text must outlive the cursor.
+  explicit JsonCursor(std::string_view text, std::string name = "JSON")
+      : text_(text), name_(std::move(name)) {}
+
+  // Calls `member` with each key; it must read or skip the value. The key is valid until then.
+  template <typename Member>
+  void Object(Member&& member) {
+    if (!Open('{')) return;
+    for (bool more = !Close('}'); more; more = Next('}')) {
+      std::string buffer;
+      const std::string_view key = Text(buffer);
+      if (!Take(':')) return;
+      member(key);
+    }
+    --depth_;
+  }
+  template <typename Element>
+  void Array(Element&& element) {
+    if (!Open('[')) return;
+    for (bool more = !Close(']'); more; more = Next(']')) element();
+    --depth_;
+  }
+
+  // A view of the text itself where nothing is escaped, else of `buffer`.
+  std::string_view Text(std::string& buffer);
+  std::string String();
+  double Double();
+  int64_t Int();  // a number, or a string that holds one
+  void Skip();    // any value
+
+  // The kind of the next value by its first character: { [ " t f n, or a digit or '-'.
+  char Peek();
+  size_t offset() const { return at_; }
+  const io::Status& status() const { return status_; }
+  void Fail(const std::string& expected);
+
+ private:
+  bool Open(char bracket);
+  bool Close(char bracket);
+  bool Next(char bracket);
+  bool Take(char c);
+  void SkipSpace();
+  std::string_view Number();
+  void Unescape(std::string& out);
+  uint32_t Hex4();
+
+  std::string_view text_;
+  std::string name_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  io::Status status_;
+};
+
+}  // namespace millrace::tools

@@ -1,0 +1,167 @@
+#include "tools/report/op_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <map>
+#include <tuple>
+
+#include "tools/common/progress.h"
+#include "tools/report/text_table.h"
+
+namespace millrace::tools {
+namespace {
+
+using profiler::Cat;
+
+constexpr std::array<std::pair<const char*, const char*>, 16> kMeanings = {{
+    {"margins", "X·w"},
+    {"loss_slopes", "sigmoid, error"},
+    {"gradient", "Xᵀ·e"},
+    {"update", "Xᵀ·e into the weights"},
+    {"pull", "weights of the keys"},
+    {"push", "update of the keys"},
+    {"step", "a whole step"},
+    {"input_wait", "waiting for a batch"},
+    {"read_block", "bytes of files"},
+    {"frame_crc", "records and checksums"},
+    {"decode", "Examples to CSR"},
+    {"compact", "sorted unique keys"},
+    {"exchange_send", "gradient and keys out"},
+    {"exchange_wait", "waiting for the reply"},
+    {"barrier_wait", "waiting for the last worker"},
+    {"serve_exchange", "one request, whole"},
+}};
+
+std::string MeaningOf(const std::string& op) {
+  for (const auto& [name, meaning] : kMeanings) {
+    if (op == name) return meaning;
+  }
+  return "";
+}
+
+struct Sum {
+  Cat cat = Cat::kOp;
+  std::vector<float> durations_us;
+  double total_ns = 0;
+  double bytes = 0;
+  std::map<uint32_t, double> args;
+};
+
+// (op, inside a test, where)
+using Key = std::tuple<uint32_t, bool, std::string>;
+
+std::string WhereOf(const ProcessData& process, const TracedThread& thread, uint32_t step) {
+  const std::string kind = process.is_server() ? "ps" : "worker";
+  const bool trains = std::any_of(thread.spans.begin(), thread.spans.end(),
+                                  [&](const Span& span) { return span.name == step; });
+  return kind + (process.is_server() || trains ? "" : " input");
+}
+
+void AddThread(const RunData& run, const ProcessData& process, const TracedThread& thread,
+               std::map<Key, Sum>& sums) {
+  const std::string where = WhereOf(process, thread, run.names.Find("step"));
+  const uint32_t bytes = run.names.Find("bytes");
+  int64_t test_ends = INT64_MIN;
+  for (const Span& span : thread.spans) {
+    const bool testing = span.begin_ns < test_ends;
+    if (span.cat == Cat::kEvaluation) test_ends = std::max(test_ends, span.end_ns);
+    Sum& sum = sums[{span.name, testing, where}];
+    sum.cat = span.cat;
+    sum.durations_us.push_back(static_cast<float>(span.duration_ns()) * 1e-3f);
+    sum.total_ns += static_cast<double>(span.duration_ns());
+    for (uint32_t i = 0; i < span.num_args; ++i) {
+      const SpanArg& arg = process.args[span.first_arg + i];
+      const auto value = static_cast<double>(arg.value);
+      (arg.name == bytes ? sum.bytes : sum.args[arg.name]) += value;
+    }
+  }
+}
+
+double Quantile(std::vector<float>& values, double q) {
+  if (values.empty()) return 0;
+  const auto rank = static_cast<size_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(rank), values.end());
+  return static_cast<double>(values[rank]);
+}
+
+std::string OutputOf(const RunData& run, const Sum& sum, double calls) {
+  std::string text;
+  for (const char* name : {"rows", "nnz", "keys"}) {
+    const auto found = sum.args.find(run.names.Find(name));
+    if (found == sum.args.end()) continue;
+    text += (text.empty() ? "" : ", ") +
+            WithCommas(static_cast<uint64_t>(found->second / calls + 0.5)) + " " + name;
+  }
+  return text;
+}
+
+OpRow RowOf(const RunData& run, const Key& key, Sum& sum, double steps_ns) {
+  const auto& [name, testing, where] = key;
+  OpRow row;
+  row.op = run.names[name] + (testing ? " (test)" : "");
+  row.meaning = MeaningOf(run.names[name]);
+  row.where = where;
+  row.cat = sum.cat;
+  row.calls = sum.durations_us.size();
+  const auto calls = static_cast<double>(row.calls);
+  row.output = OutputOf(run, sum, calls);
+  row.total_s = sum.total_ns * 1e-9;
+  row.mean_us = sum.total_ns * 1e-3 / calls;
+  row.p50_us = Quantile(sum.durations_us, 0.5);
+  row.p99_us = Quantile(sum.durations_us, 0.99);
+  row.share_of_step = steps_ns > 0 ? sum.total_ns / steps_ns : 0;
+  row.bytes = sum.bytes;
+  row.gb_per_s = sum.total_ns > 0 ? sum.bytes / sum.total_ns : 0;
+  return row;
+}
+
+std::string Number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+}  // namespace
+
+std::vector<OpRow> MakeOpTable(const RunData& run) {
+  std::map<Key, Sum> sums;
+  for (const ProcessData& process : run.processes) {
+    for (const TracedThread& thread : process.threads) AddThread(run, process, thread, sums);
+  }
+  double steps_ns = 0;
+  for (const auto& [key, sum] : sums) {
+    if (std::get<0>(key) == run.names.Find("step")) steps_ns += sum.total_ns;
+  }
+  std::vector<OpRow> rows;
+  for (auto& [key, sum] : sums) rows.push_back(RowOf(run, key, sum, steps_ns));
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const OpRow& a, const OpRow& b) { return a.total_s > b.total_s; });
+  return rows;
+}
+
+std::string OpTableText(const std::vector<OpRow>& rows) {
+  TextTable table({{"op"},
+                   {"what"},
+                   {"where"},
+                   {"output (mean)"},
+                   {"calls", true},
+                   {"total ms", true},
+                   {"mean us", true},
+                   {"p50 us", true},
+                   {"p99 us", true},
+                   {"of step", true},
+                   {"bytes", true},
+                   {"GB/s", true}});
+  for (const OpRow& row : rows) {
+    table.Add({row.op, row.meaning, row.where, row.output, WithCommas(row.calls),
+               Number("%.2f", row.total_s * 1e3), Number("%.2f", row.mean_us),
+               Number("%.2f", row.p50_us), Number("%.2f", row.p99_us),
+               Number("%.1f %%", row.share_of_step * 100),
+               row.bytes > 0 ? BytesText(static_cast<uint64_t>(row.bytes)) : "",
+               row.bytes > 0 ? Number("%.3f", row.gb_per_s) : ""});
+  }
+  return table.Text();
+}
+
+}  // namespace millrace::tools

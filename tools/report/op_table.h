@@ -1,0 +1,33 @@
+// The table of ops: how often, how long, how much.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report/run_data.h"
+
+namespace millrace::tools {
+
+struct OpRow {
+  std::string op;       // the span's name; " (test)" behind it for those inside a test
+  std::string meaning;  // "X·w"; empty: the name says it
+  std::string where;    // "worker", "worker input", "ps"
+  std::string output;   // mean shape: "100 rows, 3,900 nnz"
+  profiler::Cat cat = profiler::Cat::kOp;
+  uint64_t calls = 0;
+  double total_s = 0;
+  double mean_us = 0;
+  double p50_us = 0;
+  double p99_us = 0;
+  double share_of_step = 0;  // of the time of all steps; input threads work beside them
+  double bytes = 0;          // 0: not told
+  double gb_per_s = 0;
+};
+
+// Longest total first.
+std::vector<OpRow> MakeOpTable(const RunData& run);
+
+// As lines of text with a header.
+std::string OpTableText(const std::vector<OpRow>& rows);
+
+}  // namespace millrace::tools

@@ -1,0 +1,57 @@
+#include "tools/report/page.h"
+
+#include <cstdlib>
+
+// The files of the folder page, put into the program by the assembler.
+#define EMBED(symbol, path)                                       \
+  __asm__(".section .rodata\n.global " #symbol                    \
+          "_begin\n"                                              \
+          ".global " #symbol "_end\n" #symbol                     \
+          "_begin:\n"                                             \
+          ".incbin \"" path "\"\n" #symbol "_end:\n.previous\n"); \
+  extern "C" const char symbol##_begin[], symbol##_end[]
+
+EMBED(millrace_page_html, MILLRACE_PAGE_DIR "/page.html");
+EMBED(millrace_page_css, MILLRACE_PAGE_DIR "/page.css");
+EMBED(millrace_page_charts, MILLRACE_PAGE_DIR "/charts.js");
+EMBED(millrace_page_timeline, MILLRACE_PAGE_DIR "/timeline.js");
+EMBED(millrace_page_script, MILLRACE_PAGE_DIR "/page.js");
+
+namespace millrace::tools {
+namespace {
+
+#define EMBEDDED(symbol) \
+  std::string_view(symbol##_begin, static_cast<size_t>(symbol##_end - symbol##_begin))
+
+// Inside a script element, "<" could end it.
+std::string Escaped(std::string_view json) {
+  std::string text;
+  text.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string PageHtml(std::string_view data_json) {
+  std::string page(EMBEDDED(millrace_page_html));
+  const auto put = [&](std::string_view mark, std::string_view text) {
+    const size_t at = page.find(mark);
+    if (at != std::string::npos) page.replace(at, mark.size(), text);
+  };
+  std::string script(EMBEDDED(millrace_page_charts));
+  script += EMBEDDED(millrace_page_timeline);
+  script += EMBEDDED(millrace_page_script);
+  put("@STYLE@", EMBEDDED(millrace_page_css));
+  put("@SCRIPT@", script);
+  put("@DATA@", data_json.empty() ? "null" : Escaped(data_json));
+  return page;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,281 @@
+#include "tools/report/page_data.h"
+
+#include <cmath>
+
+#include "io/base/json.h"
+#include "io/record/compressor.h"
+
+namespace millrace::tools {
+namespace {
+
+using io::JsonWriter;
+
+void PutVarint(uint64_t value, std::string& out) {
+  while (value >= 0x80) {
+    out += static_cast<char>(value | 0x80);
+    value >>= 7;
+  }
+  out += static_cast<char>(value);
+}
+
+uint64_t ZigZag(int64_t value) {
+  return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
+}
+
+// The first spans of a thread, so many of them as its part of max_spans allows.
+size_t SpansShown(const TracedThread& thread, size_t all, size_t max_spans) {
+  if (all <= max_spans) return thread.spans.size();
+  return static_cast<size_t>(static_cast<double>(thread.spans.size()) *
+                             static_cast<double>(max_spans) / static_cast<double>(all));
+}
+
+void PutSpans(const ProcessData& process, const TracedThread& thread, size_t count,
+              std::string& out) {
+  int64_t previous_ns = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Span& span = thread.spans[i];
+    PutVarint(static_cast<uint64_t>(span.begin_ns - previous_ns), out);
+    PutVarint(static_cast<uint64_t>(span.duration_ns()), out);
+    PutVarint(span.name, out);
+    PutVarint(static_cast<uint64_t>(span.cat), out);
+    PutVarint(span.depth, out);
+    PutVarint(span.num_args, out);
+    for (uint32_t a = 0; a < span.num_args; ++a) {
+      PutVarint(process.args[span.first_arg + a].name, out);
+      PutVarint(ZigZag(process.args[span.first_arg + a].value), out);
+    }
+    previous_ns = span.begin_ns;
+  }
+}
+
+io::Result<std::string> PackedSpans(const RunData& run, size_t max_spans) {
+  std::string bytes;
+  const size_t all = run.num_spans();
+  for (const ProcessData& process : run.processes) {
+    for (const TracedThread& thread : process.threads) {
+      PutSpans(process, thread, SpansShown(thread, all, max_spans), bytes);
+    }
+  }
+  ASSIGN_OR_RETURN(const auto gzip, io::MakeCompressor(io::Compression::kGzip, 6));
+  io::RawBuffer packed;
+  RETURN_IF_ERROR(gzip->Add(bytes, packed));
+  RETURN_IF_ERROR(gzip->Finish(packed));
+  return io::Base64({packed.data(), packed.size()});
+}
+
+void Number(double value, JsonWriter& json) {
+  std::isfinite(value) ? json.Double(value) : json.Null();
+}
+
+void Numbers(const std::vector<double>& values, JsonWriter& json) {
+  json.BeginArray();
+  for (const double value : values) Number(value, json);
+  json.EndArray();
+}
+
+void Text(const char* key, const std::string& value, JsonWriter& json) {
+  json.Key(key);
+  json.String(value);
+}
+
+void Value(const char* key, double value, JsonWriter& json) {
+  json.Key(key);
+  Number(value, json);
+}
+
+void WriteRun(const RunData& run, JsonWriter& json) {
+  json.Key("run");
+  json.BeginObject();
+  for (const auto& [name, value] : run.run) Text(name.c_str(), value, json);
+  json.EndObject();
+  Text("path", run.path, json);
+  json.Key("names");
+  json.BeginArray();
+  for (uint32_t id = 0; id < run.names.size(); ++id) json.String(run.names[id]);
+  json.EndArray();
+  json.Key("cats");
+  json.BeginArray();
+  for (int c = 0; c <= static_cast<int>(profiler::Cat::kCheckpoint); ++c) {
+    json.String(profiler::CatName(static_cast<profiler::Cat>(c)));
+  }
+  json.EndArray();
+}
+
+void WriteMetrics(const RunData& run, JsonWriter& json) {
+  json.Key("metrics");
+  json.BeginObject();
+  for (size_t c = 0; c < run.metric_names.size(); ++c) {
+    json.Key(run.metric_names[c]);
+    json.BeginArray();
+    for (const auto& row : run.metrics) Number(row[c], json);
+    json.EndArray();
+  }
+  json.EndObject();
+}
+
+void WriteSplit(const StepSplit& split, JsonWriter& json) {
+  json.BeginObject();
+  Text("process", split.process, json);
+  Value("total_s", split.total_s, json);
+  Value("steps", static_cast<double>(split.steps), json);
+  json.Key("parts");
+  json.BeginObject();
+  for (size_t p = 0; p < kParts; ++p) Value(PartName(static_cast<Part>(p)), split.seconds[p], json);
+  json.EndObject();
+  json.EndObject();
+}
+
+void WriteVerdict(const Verdict& verdict, JsonWriter& json) {
+  json.Key("verdict");
+  json.BeginObject();
+  Text("bottleneck", verdict.bottleneck, json);
+  Text("straggler", verdict.straggler, json);
+  Text("sentence", verdict.sentence, json);
+  Value("share", verdict.share, json);
+  Value("speedup_without", verdict.speedup_without, json);
+  json.Key("evidence");
+  json.BeginArray();
+  for (const std::string& line : verdict.evidence) json.String(line);
+  json.EndArray();
+  json.Key("workers");
+  json.BeginArray();
+  for (const StepSplit& split : verdict.workers) WriteSplit(split, json);
+  json.EndArray();
+  json.EndObject();
+}
+
+void WriteOps(const std::vector<OpRow>& ops, JsonWriter& json) {
+  json.Key("ops");
+  json.BeginArray();
+  for (const OpRow& op : ops) {
+    json.BeginObject();
+    Text("op", op.op, json);
+    Text("what", op.meaning, json);
+    Text("where", op.where, json);
+    Text("output", op.output, json);
+    Text("cat", profiler::CatName(op.cat), json);
+    Value("calls", static_cast<double>(op.calls), json);
+    Value("total_s", op.total_s, json);
+    Value("mean_us", op.mean_us, json);
+    Value("p50_us", op.p50_us, json);
+    Value("p99_us", op.p99_us, json);
+    Value("share", op.share_of_step, json);
+    Value("bytes", op.bytes, json);
+    Value("gb_per_s", op.gb_per_s, json);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WritePeaks(const std::vector<ProcessPeaks>& peaks, JsonWriter& json) {
+  json.Key("peaks");
+  json.BeginArray();
+  for (const ProcessPeaks& process : peaks) {
+    for (const PeakRow& row : process.rows) {
+      json.BeginObject();
+      Text("process", process.process, json);
+      Text("what", row.what, json);
+      Text("unit", row.unit, json);
+      Value("mean", row.mean, json);
+      Value("peak", row.peak, json);
+      json.EndObject();
+    }
+  }
+  json.EndArray();
+}
+
+void WriteSamples(const ProcessData& process, JsonWriter& json) {
+  json.Key("samples");
+  json.BeginObject();
+  for (const auto& [column, values] : process.samples) {
+    json.Key(column);
+    Numbers(values, json);
+  }
+  json.EndObject();
+  json.Key("thread_cpu");
+  json.BeginArray();
+  for (const auto& [tid, times] : process.thread_samples) {
+    json.BeginObject();
+    Text("name", times.name, json);
+    Value("tid", static_cast<double>(tid), json);
+    json.Key("cpu_s");
+    Numbers(times.cpu_s, json);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+void WriteCounters(const ProcessData& process, JsonWriter& json) {
+  json.Key("counters");
+  json.BeginArray();
+  for (const CounterSample& sample : process.counters) {
+    json.BeginArray();
+    json.Uint(sample.name);
+    json.Int(sample.time_ns);
+    json.Int(sample.value);
+    json.EndArray();
+  }
+  json.EndArray();
+  json.Key("flows");
+  json.BeginArray();
+  for (const Flow& flow : process.flows) {
+    json.BeginArray();
+    json.String(std::to_string(flow.id));
+    json.Int(flow.out);
+    json.Int(flow.tid);
+    json.Int(flow.time_ns);
+    json.EndArray();
+  }
+  json.EndArray();
+}
+
+void WriteProcesses(const RunData& run, size_t max_spans, JsonWriter& json) {
+  const size_t all = run.num_spans();
+  json.Key("processes");
+  json.BeginArray();
+  for (const ProcessData& process : run.processes) {
+    json.BeginObject();
+    Text("name", process.name, json);
+    Value("pid", static_cast<double>(process.pid), json);
+    Value("dropped_spans", static_cast<double>(process.dropped_spans), json);
+    Value("trace_bytes", static_cast<double>(process.trace_bytes), json);
+    Value("clock_offset_ns", static_cast<double>(process.clock_offset_ns), json);
+    json.Key("threads");
+    json.BeginArray();
+    for (const TracedThread& thread : process.threads) {
+      json.BeginObject();
+      Value("tid", static_cast<double>(thread.tid), json);
+      Text("name", thread.name, json);
+      Value("spans", static_cast<double>(SpansShown(thread, all, max_spans)), json);
+      json.EndObject();
+    }
+    json.EndArray();
+    WriteCounters(process, json);
+    WriteSamples(process, json);
+    json.EndObject();
+  }
+  json.EndArray();
+}
+
+}  // namespace
+
+io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
+                                     const std::vector<OpRow>& ops,
+                                     const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
+  ASSIGN_OR_RETURN(const std::string spans, PackedSpans(run, max_spans));
+  std::string text;
+  JsonWriter json(text);
+  json.BeginObject();
+  WriteRun(run, json);
+  WriteMetrics(run, json);
+  WriteVerdict(verdict, json);
+  WriteOps(ops, json);
+  WritePeaks(peaks, json);
+  WriteProcesses(run, max_spans, json);
+  Value("all_spans", static_cast<double>(run.num_spans()), json);
+  Text("spans", spans, json);
+  json.EndObject();
+  return text;
+}
+
+}  // namespace millrace::tools

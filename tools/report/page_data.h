@@ -1,0 +1,22 @@
+// What the report page shows, as JSON.
+#pragma once
+
+#include <string>
+
+#include "io/base/status.h"
+#include "tools/report/op_table.h"
+#include "tools/report/peaks.h"
+#include "tools/report/run_data.h"
+#include "tools/report/verdict.h"
+
+namespace millrace::tools {
+
+// Spans go as base64 of gzip of this, for each thread of each process in the order of the JSON:
+// for each span, as LEB128 numbers: begin less the previous span's begin, duration (both in ns),
+// name, category, depth, number of arguments, and for each of those its name and its value
+// (zigzag). At most `max_spans` of a run, each thread's first ones in proportion.
+io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
+                                     const std::vector<OpRow>& ops,
+                                     const std::vector<ProcessPeaks>& peaks, size_t max_spans);
+
+}  // namespace millrace::tools

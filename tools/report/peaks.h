@@ -1,0 +1,32 @@
+// Means and peaks of what processes and their host used, with units.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report/run_data.h"
+
+namespace millrace::tools {
+
+struct PeakRow {
+  std::string what;  // "CPU", "memory", "network sent"
+  std::string unit;  // "cores", "MB", "MB/s", "Mbit/s", "1/s"
+  double mean = 0;
+  double peak = 0;
+};
+
+struct ProcessPeaks {
+  std::string process;  // "worker-0", or "host"
+  std::vector<PeakRow> rows;
+};
+
+// Processes with at least two samples, and the host as the first of them saw it.
+std::vector<ProcessPeaks> MakePeaks(const RunData& run);
+
+std::string PeaksText(const std::vector<ProcessPeaks>& peaks);
+
+// Several runs side by side (a synchronous and an asynchronous one, say): the largest peak of any
+// process for each row.
+std::string ComparePeaksText(const std::vector<const RunData*>& runs);
+
+}  // namespace millrace::tools

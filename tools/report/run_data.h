@@ -1,0 +1,114 @@
+// All that a run folder tells, with every process's times on one axis.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "io/base/status.h"
+#include "profiler/trace.h"
+
+namespace millrace::tools {
+
+// Texts that come again and again, as numbers.
+class NameTable {
+ public:
+  uint32_t Id(std::string_view name);
+  // The number of a name that may be absent: then one that no span has.
+  uint32_t Find(std::string_view name) const;
+  const std::string& operator[](uint32_t id) const { return names_[id]; }
+  size_t size() const { return names_.size(); }
+
+ private:
+  std::vector<std::string> names_;
+  std::map<std::string, uint32_t, std::less<>> ids_;
+};
+
+struct SpanArg {
+  uint32_t name;
+  int64_t value;
+};
+
+struct Span {
+  uint32_t name = 0;
+  profiler::Cat cat = profiler::Cat::kOp;
+  uint16_t depth = 0;
+  uint16_t num_args = 0;
+  uint32_t first_arg = 0;  // in the process's args
+  int64_t begin_ns = 0;    // on the run's axis
+  int64_t end_ns = 0;
+
+  int64_t duration_ns() const { return end_ns - begin_ns; }
+};
+
+struct TracedThread {
+  int64_t tid = 0;
+  std::string name;
+  std::vector<Span> spans;  // by begin; one that contains another comes before it
+};
+
+struct CounterSample {
+  uint32_t name;
+  int64_t time_ns;
+  int64_t value;
+};
+
+struct Flow {
+  uint64_t id = 0;
+  bool out = false;
+  int64_t tid = 0;
+  int64_t time_ns = 0;
+};
+
+// One process: its trace and its samples, whichever there are.
+struct ProcessData {
+  std::string name;  // "worker-0"
+  int64_t pid = 0;
+  uint64_t dropped_spans = 0;
+  int64_t clock_offset_ns = 0;
+  uint64_t trace_bytes = 0;  // of the file; 0: no trace
+  std::vector<TracedThread> threads;
+  std::vector<SpanArg> args;
+  std::vector<CounterSample> counters;
+  std::vector<Flow> flows;
+  // Samples: column name to values, all of one length; "time_ns" is on the run's axis.
+  std::map<std::string, std::vector<double>, std::less<>> samples;
+  struct ThreadTimes {
+    std::string name;
+    std::vector<double> cpu_s;  // user and system; NaN where the thread did not exist
+  };
+  std::map<int64_t, ThreadTimes> thread_samples;  // by thread id
+
+  bool is_server() const { return name.starts_with("ps-"); }
+  size_t num_samples() const;
+  int64_t Arg(const Span& span, uint32_t name, int64_t otherwise) const;
+};
+
+struct RunData {
+  std::string path;
+  std::string run_json;                    // as it is in the folder; empty: none
+  std::map<std::string, std::string> run;  // run.json's top-level texts and numbers, and "flags.*",
+                                           // "host.*", "metrics.*", "predicted.*"
+  std::vector<std::string> metric_names;
+  std::vector<std::vector<double>> metrics;  // a row for each test; NaN: undefined
+  NameTable names;
+  std::vector<ProcessData> processes;  // workers, then servers, by number
+  int64_t origin_ns = 0;               // of the axis, on the common clock
+
+  size_t num_spans() const;
+};
+
+// Reads whatever of run.json, metrics.csv, trace-*.json[.gz] and resources-*.csv is there; a folder
+// without any of them is an error.
+// `with_traces` false: traces are left alone.
+io::Result<RunData> LoadRun(const std::string& path, bool with_traces = true);
+
+// To be called when times were added by hand: moves the axis so that the earliest is 0.
+void SetOrigin(RunData& run);
+
+ProcessData& ProcessOf(RunData& run, const std::string& name);
+
+}  // namespace millrace::tools

@@ -1,0 +1,298 @@
+#include "tools/report/step_split.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace::tools {
+namespace {
+
+using profiler::Cat;
+
+struct Interval {
+  int64_t begin_ns, end_ns;
+};
+
+// The thread with most steps.
+const TracedThread* TrainingThread(const RunData& run, const ProcessData& process) {
+  const uint32_t step = run.names.Find("step");
+  const TracedThread* best = nullptr;
+  ptrdiff_t best_steps = 0;
+  for (const TracedThread& thread : process.threads) {
+    const ptrdiff_t steps = std::count_if(thread.spans.begin(), thread.spans.end(),
+                                          [&](const Span& span) { return span.name == step; });
+    if (steps > best_steps) best = &thread, best_steps = steps;
+  }
+  return best;
+}
+
+Part PartOf(Cat cat) {
+  switch (cat) {
+    case Cat::kInput:
+      return Part::kInput;
+    case Cat::kDisk:
+      return Part::kDisk;
+    case Cat::kStep:
+    case Cat::kCompute:
+      return Part::kCompute;
+    case Cat::kNetwork:
+      return Part::kNetwork;
+    case Cat::kServer:
+      return Part::kServer;
+    case Cat::kBarrier:
+      return Part::kBarrier;
+    case Cat::kEvaluation:
+      return Part::kEvaluation;
+    case Cat::kCheckpoint:
+      return Part::kCheckpoint;
+    case Cat::kOp:
+      break;
+  }
+  return Part::kOther;
+}
+
+double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
+
+// Goes through a thread's spans with the stack of those that are open, and gives each span's own
+// time (that of spans inside taken off) to a part.
+class Splitter {
+ public:
+  Splitter(const RunData& run, const ProcessData& process, StepSplit& split)
+      : process_(process),
+        split_(split),
+        step_(run.names.Find("step")),
+        send_(run.names.Find("exchange_send")),
+        wait_(run.names.Find("exchange_wait")),
+        rows_(run.names.Find("rows")),
+        keys_(run.names.Find("keys")),
+        bytes_(run.names.Find("bytes")),
+        server_ns_(run.names.Find("server_ns")),
+        barrier_ns_(run.names.Find("barrier_ns")),
+        straggler_(run.names.Find("straggler")) {}
+
+  void Go(const TracedThread& thread) {
+    const auto first = std::find_if(thread.spans.begin(), thread.spans.end(),
+                                    [&](const Span& span) { return span.name == step_; });
+    int64_t end_ns = first->begin_ns, covered_ns = 0;
+    for (auto span = first; span != thread.spans.end(); ++span) {
+      CloseUntil(span->begin_ns);
+      if (stack_.empty()) covered_ns += span->duration_ns();
+      stack_.push_back({&*span, span->duration_ns(), PartWithin(*span)});
+      if (stack_.size() > 1) stack_[stack_.size() - 2].own_ns -= span->duration_ns();
+      end_ns = std::max(end_ns, span->end_ns);
+    }
+    CloseUntil(INT64_MAX);
+    split_.total_s = Seconds(end_ns - first->begin_ns);
+    split_[Part::kOther] += std::max(0.0, split_.total_s - Seconds(covered_ns));
+    begin_ns_ = first->begin_ns;
+    end_ns_ = end_ns;
+  }
+
+  const std::vector<Interval>& input_waits() const { return input_waits_; }
+  Interval whole() const { return {begin_ns_, end_ns_}; }
+
+ private:
+  struct Open {
+    const Span* span;
+    int64_t own_ns;
+    Part part;
+  };
+
+  // Whatever happens inside a test or a checkpoint belongs to it.
+  Part PartWithin(const Span& span) const {
+    const Part outer = stack_.empty() ? Part::kOther : stack_.back().part;
+    if (outer == Part::kEvaluation || outer == Part::kCheckpoint) return outer;
+    return span.cat == Cat::kOp ? outer : PartOf(span.cat);
+  }
+
+  void CloseUntil(int64_t time_ns) {
+    while (!stack_.empty() && stack_.back().span->end_ns <= time_ns) {
+      Count(stack_.back());
+      stack_.pop_back();
+    }
+  }
+
+  void Count(const Open& open) {
+    const Span& span = *open.span;
+    const double own_s = Seconds(std::max<int64_t>(0, open.own_ns));
+    if (span.name == step_) CountStep(span);
+    if (span.name == send_ && open.part == Part::kNetwork) {
+      ++split_.exchanges;
+      split_.sent_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
+      split_.exchanged_keys += static_cast<double>(process_.Arg(span, keys_, 0));
+    }
+    if (span.name == wait_ && open.part == Part::kNetwork) return CountWait(span, own_s);
+    if (open.part == Part::kInput) input_waits_.push_back({span.begin_ns, span.end_ns});
+    split_[open.part] += own_s;
+  }
+
+  void CountStep(const Span& span) {
+    const int64_t rows = process_.Arg(span, rows_, -1);
+    if (rows < 0) return;  // the end of the data
+    ++split_.steps;
+    split_.rows += static_cast<uint64_t>(rows);
+  }
+
+  // The reply says how long the server worked and how long it waited for others. What the worker
+  // did meanwhile hides the beginning of that, never its end.
+  void CountWait(const Span& span, double wait_s) {
+    split_.received_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
+    const double barrier_s =
+        std::min(wait_s, Seconds(std::max<int64_t>(0, process_.Arg(span, barrier_ns_, 0))));
+    const double server_s = std::min(
+        wait_s - barrier_s, Seconds(std::max<int64_t>(0, process_.Arg(span, server_ns_, 0))));
+    split_[Part::kBarrier] += barrier_s;
+    split_[Part::kServer] += server_s;
+    split_[Part::kNetwork] += wait_s - barrier_s - server_s;
+    if (barrier_s > 0) split_.barrier_s_by_worker[process_.Arg(span, straggler_, -1)] += barrier_s;
+  }
+
+  const ProcessData& process_;
+  StepSplit& split_;
+  const uint32_t step_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_, straggler_;
+  std::vector<Open> stack_;
+  std::vector<Interval> input_waits_;
+  int64_t begin_ns_ = 0, end_ns_ = 0;
+};
+
+int64_t Overlap(const Interval& a, const Interval& b) {
+  return std::max<int64_t>(0, std::min(a.end_ns, b.end_ns) - std::max(a.begin_ns, b.begin_ns));
+}
+
+struct InputWork {
+  double disk_s = 0, decode_s = 0;  // while the training thread waited
+};
+
+// What the other threads did, in all and during the waits (ordered and apart from each other).
+InputWork CountInputThread(const ProcessData& process, const TracedThread& thread,
+                           const Interval& whole, const std::vector<Interval>& waits,
+                           uint32_t bytes, StepSplit& split) {
+  InputWork work;
+  bool any = false;
+  size_t wait = 0;
+  for (const Span& span : thread.spans) {
+    if (span.cat != Cat::kInput && span.cat != Cat::kDisk) continue;
+    const Interval interval{span.begin_ns, span.end_ns};
+    if (Overlap(interval, whole) == 0) continue;
+    any = true;
+    const bool disk = span.cat == Cat::kDisk;
+    (disk ? split.read_busy_s : split.decode_busy_s) += Seconds(Overlap(interval, whole));
+    if (disk) split.read_bytes += static_cast<double>(process.Arg(span, bytes, 0));
+    while (wait < waits.size() && waits[wait].end_ns <= interval.begin_ns) ++wait;
+    for (size_t w = wait; w < waits.size() && waits[w].begin_ns < interval.end_ns; ++w) {
+      (disk ? work.disk_s : work.decode_s) += Seconds(Overlap(interval, waits[w]));
+    }
+  }
+  split.input_threads += any;
+  return work;
+}
+
+void SplitInput(const RunData& run, const ProcessData& process, const TracedThread& training,
+                const Interval& whole, const std::vector<Interval>& waits, StepSplit& split) {
+  InputWork sum;
+  for (const TracedThread& thread : process.threads) {
+    if (&thread == &training) continue;
+    const InputWork work =
+        CountInputThread(process, thread, whole, waits, run.names.Find("bytes"), split);
+    sum.disk_s += work.disk_s;
+    sum.decode_s += work.decode_s;
+  }
+  if (sum.disk_s == 0) return;
+  const double disk = split[Part::kInput] * sum.disk_s / (sum.disk_s + sum.decode_s);
+  split[Part::kDisk] += disk;
+  split[Part::kInput] -= disk;
+}
+
+// CPU seconds between two moments, by the samples around them.
+double CpuBetween(const ProcessData& process, const Interval& whole) {
+  const size_t n = process.num_samples();
+  if (n < 2) return 0;
+  const auto& times = process.samples.at("time_ns");
+  const auto& user = process.samples.at("user_s_total");
+  const auto& system = process.samples.at("system_s_total");
+  const auto at = [&](int64_t ns) {
+    const auto time = static_cast<double>(ns);
+    const auto later =
+        std::clamp<ptrdiff_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin(), 1,
+                              static_cast<ptrdiff_t>(n) - 1);
+    const auto i = static_cast<size_t>(later);
+    const double gap = times[i] - times[i - 1];
+    const double share = gap > 0 ? std::clamp((time - times[i - 1]) / gap, 0.0, 1.0) : 0;
+    const double before = user[i - 1] + system[i - 1];
+    return before + share * (user[i] + system[i] - before);
+  };
+  return at(whole.end_ns) - at(whole.begin_ns);
+}
+
+}  // namespace
+
+const char* PartName(Part part) {
+  constexpr const char* kNames[kParts] = {"input wait", "disk",       "compute",
+                                          "network",    "server",     "barrier wait",
+                                          "evaluation", "checkpoint", "other"};
+  return kNames[static_cast<size_t>(part)];
+}
+
+std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process) {
+  const TracedThread* thread = TrainingThread(run, process);
+  if (!thread) return std::nullopt;
+  StepSplit split;
+  split.process = process.name;
+  Splitter splitter(run, process, split);
+  splitter.Go(*thread);
+  SplitInput(run, process, *thread, splitter.whole(), splitter.input_waits(), split);
+  split.cpu_s = CpuBetween(process, splitter.whole());
+  return split;
+}
+
+StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
+  StepSplit mean;
+  if (splits.empty()) return mean;
+  if (splits.size() == 1) return splits.front();
+  const auto n = static_cast<double>(splits.size());
+  mean.process = std::to_string(splits.size()) + " workers";
+  for (const StepSplit& split : splits) {
+    mean.total_s += split.total_s / n;
+    for (size_t p = 0; p < kParts; ++p) mean.seconds[p] += split.seconds[p] / n;
+    for (const auto& [worker, seconds] : split.barrier_s_by_worker) {
+      mean.barrier_s_by_worker[worker] += seconds / n;
+    }
+    mean.steps += split.steps;
+    mean.rows += split.rows;
+    mean.input_threads += split.input_threads;
+    mean.decode_busy_s += split.decode_busy_s;
+    mean.read_busy_s += split.read_busy_s;
+    mean.read_bytes += split.read_bytes;
+    mean.exchanges += split.exchanges;
+    mean.exchanged_keys += split.exchanged_keys;
+    mean.sent_bytes += split.sent_bytes;
+    mean.received_bytes += split.received_bytes;
+    mean.cpu_s += split.cpu_s;
+  }
+  return mean;
+}
+
+std::vector<ServerLoad> ServerLoads(const RunData& run) {
+  const uint32_t serve = run.names.Find("serve_exchange");
+  const uint32_t barrier = run.names.Find("barrier_wait");
+  std::vector<ServerLoad> loads;
+  for (const ProcessData& process : run.processes) {
+    ServerLoad load{.process = process.name};
+    int64_t begin = INT64_MAX, end = INT64_MIN;
+    for (const TracedThread& thread : process.threads) {
+      for (const Span& span : thread.spans) {
+        if (span.name == barrier) load.busy_s -= Seconds(span.duration_ns());
+        if (span.name != serve) continue;
+        ++load.requests;
+        load.busy_s += Seconds(span.duration_ns());
+        begin = std::min(begin, span.begin_ns);
+        end = std::max(end, span.end_ns);
+      }
+    }
+    if (load.requests == 0) continue;
+    load.total_s = Seconds(end - begin);
+    loads.push_back(load);
+  }
+  return loads;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,69 @@
+// Where the time of a worker's training thread goes.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/report/run_data.h"
+
+namespace millrace::tools {
+
+enum class Part {
+  kInput,  // waiting for a batch, while input threads decode or do nothing
+  kDisk,   // waiting for a batch, while input threads read
+  kCompute,
+  kNetwork,  // sending, and waiting for a reply that is on its way
+  kServer,   // waiting while a server works on the request
+  kBarrier,  // waiting while a server waits for another worker
+  kEvaluation,
+  kCheckpoint,
+  kOther,  // between spans
+};
+inline constexpr size_t kParts = 9;
+const char* PartName(Part part);
+
+struct StepSplit {
+  std::string process;
+  double total_s = 0;  // from the first step to the end of the last span of the thread
+  std::array<double, kParts> seconds = {};
+  uint64_t steps = 0;
+  uint64_t rows = 0;
+  std::map<int64_t, double> barrier_s_by_worker;  // who was waited for; -1: not told
+  // The input threads beside it.
+  size_t input_threads = 0;
+  double decode_busy_s = 0;
+  double read_busy_s = 0;
+  double read_bytes = 0;
+  // Exchanges with servers.
+  double exchanges = 0;
+  double exchanged_keys = 0;
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  // From the samples, between the same two moments; 0 without samples.
+  double cpu_s = 0;
+
+  double operator[](Part part) const { return seconds[static_cast<size_t>(part)]; }
+  double& operator[](Part part) { return seconds[static_cast<size_t>(part)]; }
+  double input_s() const { return (*this)[Part::kInput] + (*this)[Part::kDisk]; }
+};
+
+// Nothing for a process whose trace has no steps.
+std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process);
+
+// The mean of several workers' splits; counts and traffic are summed.
+StepSplit MeanSplit(const std::vector<StepSplit>& splits);
+
+// Seconds that a server's threads worked on requests (waiting at the barrier left out), and the
+// time between its first and its last request.
+struct ServerLoad {
+  std::string process;
+  double busy_s = 0;
+  double total_s = 0;
+  uint64_t requests = 0;
+};
+std::vector<ServerLoad> ServerLoads(const RunData& run);
+
+}  // namespace millrace::tools

@@ -1,0 +1,25 @@
+// Traces as files: reading one process's, writing all of a run as one.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "tools/report/run_data.h"
+
+namespace millrace::tools {
+
+// What stands for a process in the name of the trace of all of them: trace-all.json.gz.
+inline constexpr std::string_view kMergedTrace = "all";
+
+// Reads a Chrome trace (plain or compressed) into `process`. Times are those of the common clock.
+io::Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& process);
+
+// The same from text that is in memory already.
+io::Status ReadTraceText(std::string_view text, const std::string& path, NameTable& names,
+                         ProcessData& process);
+
+// All processes on one axis, as Chrome trace JSON in gzip.
+io::Status WriteMergedTrace(const RunData& run, const std::string& path);
+
+}  // namespace millrace::tools

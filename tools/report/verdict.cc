@@ -1,0 +1,318 @@
+#include "tools/report/verdict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/common/progress.h"
+#include "tools/report/op_table.h"
+#include "tools/report/resource_file.h"
+#include "tools/report/text_table.h"
+
+namespace millrace::tools {
+namespace {
+
+// One worker is the straggler when it is waited for in so much of all waiting.
+constexpr double kStragglerShare = 0.6;
+
+[[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {
+  char text[600];
+  va_list list;
+  va_start(list, format);
+  std::vsnprintf(text, sizeof text, format, list);
+  va_end(list);
+  return text;
+}
+
+std::string RateText(double bytes_per_s) {
+  return BytesText(static_cast<uint64_t>(bytes_per_s)) + "/s";
+}
+
+double Cores(const RunData& run) {
+  const auto cores = run.run.find("host.cores");
+  return cores == run.run.end() ? 0 : std::atof(cores->second.c_str());
+}
+
+struct Candidate {
+  const char* name;
+  double seconds;
+};
+
+std::vector<Candidate> Candidates(const StepSplit& split) {
+  return {{"input", split.input_s()},
+          {"compute", split[Part::kCompute]},
+          {"network", split[Part::kNetwork]},
+          {"server", split[Part::kServer]},
+          {"barrier", split[Part::kBarrier]},
+          {"evaluation", split[Part::kEvaluation]},
+          {"checkpoint", split[Part::kCheckpoint]}};
+}
+
+Candidate Largest(const StepSplit& split) {
+  const std::vector<Candidate> all = Candidates(split);
+  return *std::max_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.seconds < b.seconds;
+  });
+}
+
+// The worker that most barrier waiting is for, if there is one such.
+std::string FindStraggler(const StepSplit& mean) {
+  double sum = 0, most = 0;
+  int64_t worker = -1;
+  for (const auto& [who, seconds] : mean.barrier_s_by_worker) {
+    sum += seconds;
+    if (seconds > most) most = seconds, worker = who;
+  }
+  if (worker < 0 || most < kStragglerShare * sum) return "";
+  return "worker-" + std::to_string(worker);
+}
+
+std::vector<StepSplit> Others(const std::vector<StepSplit>& workers, const std::string& straggler) {
+  std::vector<StepSplit> others;
+  for (const StepSplit& split : workers) {
+    if (split.process != straggler) others.push_back(split);
+  }
+  return others;
+}
+
+// What is left when `name` takes no time, but not less than what goes on beside the training
+// thread needs.
+double SecondsWithout(const std::string& name, double seconds, const StepSplit& split,
+                      size_t workers, double cores) {
+  double left = split.total_s - seconds;
+  const auto threads = static_cast<double>(std::max<size_t>(1, split.input_threads));
+  if (name == "compute") left = std::max(left, (split.decode_busy_s + split.read_busy_s) / threads);
+  if (name == "input") {
+    // The reading is taken away, the decoding stays; both share the cores with the training.
+    left = std::max(left, split.decode_busy_s / threads);
+    if (cores > 0 && workers == 1) left = std::max(left, split.cpu_s / cores);
+  }
+  return std::max(left, 1e-9);
+}
+
+std::string TopComputeOps(const RunData& run, const StepSplit& split) {
+  std::string text;
+  int named = 0;
+  for (const OpRow& row : MakeOpTable(run)) {
+    if (row.cat != profiler::Cat::kCompute || row.where != "worker" || row.op.ends_with("(test)"))
+      continue;
+    text += Format("%s%s %.0f %%", text.empty() ? "" : ", ", row.op.c_str(),
+                   100 * row.total_s / std::max(1e-9, split.total_s));
+    if (++named == 3) break;
+  }
+  return text;
+}
+
+std::string InputWhy(const StepSplit& split) {
+  const double waiting = std::max(1e-9, split.input_s());
+  const double disk = split[Part::kDisk] / waiting;
+  if (disk >= 0.5) {
+    return Format("in %.0f %% of it the input threads read, at %s", 100 * disk,
+                  RateText(split.read_bytes / std::max(1e-9, split.total_s)).c_str());
+  }
+  return Format("the input threads decode for %s (%zu of them), reading takes %s",
+                DurationText(split.decode_busy_s).c_str(), split.input_threads,
+                DurationText(split.read_busy_s).c_str());
+}
+
+std::string Why(const RunData& run, const Verdict& verdict,
+                const std::vector<ServerLoad>& servers) {
+  const StepSplit& split = verdict.split;
+  if (verdict.bottleneck == "input") return InputWhy(split);
+  if (verdict.bottleneck == "compute") return TopComputeOps(run, split);
+  if (verdict.bottleneck == "network") {
+    const double exchanges = std::max(1.0, split.exchanges);
+    return Format("%s sent and %s received an exchange, %s in all",
+                  BytesText(static_cast<uint64_t>(split.sent_bytes / exchanges)).c_str(),
+                  BytesText(static_cast<uint64_t>(split.received_bytes / exchanges)).c_str(),
+                  RateText((split.sent_bytes + split.received_bytes) / split.total_s).c_str());
+  }
+  if (verdict.bottleneck == "server") {
+    std::string text;
+    for (const ServerLoad& load : servers) {
+      text += Format("%s%s busy %.0f %% of the time", text.empty() ? "" : ", ",
+                     load.process.c_str(), 100 * load.busy_s / std::max(1e-9, load.total_s));
+    }
+    return text.empty() ? "requests wait for the servers' work" : text;
+  }
+  if (verdict.bottleneck == "barrier") {
+    return verdict.straggler.empty() ? "no worker is always the last"
+                                     : "the others wait for " + verdict.straggler;
+  }
+  return Format("%llu steps were trained meanwhile", static_cast<unsigned long long>(split.steps));
+}
+
+const char* Phrase(const std::string& bottleneck) {
+  if (bottleneck == "input") return "waiting for input";
+  if (bottleneck == "compute") return "computing";
+  if (bottleneck == "network") return "on the network";
+  if (bottleneck == "server") return "waiting for the servers' work";
+  if (bottleneck == "barrier") return "waiting at the barrier";
+  if (bottleneck == "evaluation") return "testing the model";
+  return "writing checkpoints";
+}
+
+std::string Sentence(const RunData& run, const Verdict& v, const std::vector<ServerLoad>& servers) {
+  std::string name = v.bottleneck;
+  name[0] = static_cast<char>(name[0] - 'a' + 'A');
+  if (!v.straggler.empty()) name = "Straggler";
+  return Format("%s-bound: %.1f %% of the time (%s of %s) goes into %s; %s. ", name.c_str(),
+                100 * v.share, DurationText(v.share * v.split.total_s).c_str(),
+                DurationText(v.split.total_s).c_str(), Phrase(v.bottleneck),
+                Why(run, v, servers).c_str()) +
+         Format("Without it the run would be at most %.2f times as fast.", v.speedup_without);
+}
+
+void AddStepTime(const StepSplit& split, std::vector<std::string>& lines) {
+  if (split.steps == 0) return;
+  const auto threads = static_cast<double>(std::max<size_t>(1, split.input_threads));
+  const double input_s = (split.decode_busy_s + split.read_busy_s) / threads;
+  const double steps_s = split.total_s - split[Part::kEvaluation] - split[Part::kCheckpoint];
+  const double own_s = steps_s - split.input_s();
+  const char* who = own_s >= input_s ? "the training thread" : "the input threads";
+  const auto per_step = [&](double seconds) {
+    return seconds * 1e6 / static_cast<double>(split.steps);
+  };
+  lines.push_back(
+      Format("step time: predicted %.1f us from its parts (the training thread needs %.1f, the "
+             "input threads %.1f beside it: %s set%s the pace), measured %.1f us",
+             per_step(std::max(own_s, input_s)), per_step(own_s), per_step(input_s), who,
+             own_s >= input_s ? "s" : "", per_step(steps_s)));
+}
+
+double Stated(const RunData& run, const std::string& name) {
+  const auto found = run.run.find(name);
+  return found == run.run.end() ? 0 : std::atof(found->second.c_str());
+}
+
+double LastOf(const ProcessData& process, std::string_view column) {
+  const auto values = process.samples.find(column);
+  if (values == process.samples.end() || values->second.empty()) return 0;
+  return values->second.back() - values->second.front();
+}
+
+void AddTraffic(const RunData& run, const StepSplit& split, std::vector<std::string>& lines) {
+  if (split.exchanges == 0) return;
+  const double exchanges = split.exchanges, keys = split.exchanged_keys / exchanges;
+  constexpr double kUp = 12, kDown = 4;  // key and gradient; weight
+  double predicted = keys * (kUp + kDown);
+  const char* how = "12 bytes a key up, 4 down, as they are";
+  if (const double stated = Stated(run, "predicted.bytes_per_exchange"); stated > 0) {
+    predicted = stated;
+    how = "as the run states";
+  }
+  const double measured = (split.sent_bytes + split.received_bytes) / exchanges;
+  lines.push_back(
+      Format("bytes an exchange: predicted %s (%.0f keys; %s), measured %s sent + %s "
+             "received = %.2f of it",
+             BytesText(static_cast<uint64_t>(predicted)).c_str(), keys, how,
+             BytesText(static_cast<uint64_t>(split.sent_bytes / exchanges)).c_str(),
+             BytesText(static_cast<uint64_t>(split.received_bytes / exchanges)).c_str(),
+             measured / std::max(1.0, predicted)));
+  double kernel = 0;
+  for (const ProcessData& process : run.processes) {
+    if (process.is_server()) continue;
+    kernel += LastOf(process, "tcp_sent_bytes_total") + LastOf(process, "tcp_received_bytes_total");
+  }
+  if (kernel <= 0) return;
+  lines.push_back(
+      Format("bytes on the workers' sockets, as the kernel counts: %s; in the traced "
+             "exchanges: %s",
+             BytesText(static_cast<uint64_t>(kernel)).c_str(),
+             BytesText(static_cast<uint64_t>(split.sent_bytes + split.received_bytes)).c_str()));
+}
+
+double PeakOf(const std::vector<double>& rates) {
+  return rates.empty() ? 0 : *std::max_element(rates.begin(), rates.end());
+}
+
+void AddLimits(const RunData& run, const Limits& limits, const Verdict& verdict,
+               std::vector<std::string>& lines) {
+  const double cores = Cores(run);
+  if (cores > 0 && verdict.split.cpu_s > 0) {
+    const double used = verdict.split.cpu_s / verdict.split.total_s;
+    lines.push_back(Format("CPU: %.2f of %.0f cores busy with the training process%s on average",
+                           used, cores, verdict.workers.size() > 1 ? "es" : ""));
+  }
+  for (const ProcessData& process : run.processes) {
+    if (limits.network_bytes_per_s > 0) {
+      const double peak = PeakOf(Rates(process, "tcp_sent_bytes_total"));
+      lines.push_back(Format("network: %s sent at most %s of %s stated", process.name.c_str(),
+                             RateText(peak).c_str(), RateText(limits.network_bytes_per_s).c_str()));
+    }
+    if (limits.disk_bytes_per_s > 0) {
+      const double peak = PeakOf(Rates(process, "read_bytes_total"));
+      lines.push_back(Format("disk: %s read at most %s of %s stated", process.name.c_str(),
+                             RateText(peak).c_str(), RateText(limits.disk_bytes_per_s).c_str()));
+    }
+  }
+}
+
+void AddTraceBounds(const RunData& run, std::vector<std::string>& lines) {
+  for (const ProcessData& process : run.processes) {
+    if (process.dropped_spans == 0) continue;
+    lines.push_back(
+        Format("%s: %s spans did not fit into its buffers; what is said here is about "
+               "the part before (use --profile_steps for a later one)",
+               process.name.c_str(), WithCommas(process.dropped_spans).c_str()));
+  }
+}
+
+}  // namespace
+
+Verdict JudgeRun(const RunData& run, const Limits& limits) {
+  Verdict verdict;
+  for (const ProcessData& process : run.processes) {
+    if (auto split = SplitSteps(run, process)) verdict.workers.push_back(std::move(*split));
+  }
+  AddTraceBounds(run, verdict.evidence);
+  if (verdict.workers.empty()) {
+    verdict.sentence = "No trace with steps in this run: start it with --profile to get a verdict.";
+    return verdict;
+  }
+  verdict.split = MeanSplit(verdict.workers);
+  const std::string straggler = FindStraggler(verdict.split);
+  // A straggler does not wait for itself: the waiting is in the others' splits.
+  const std::vector<StepSplit> others = Others(verdict.workers, straggler);
+  if (!straggler.empty() && !others.empty() &&
+      Largest(MeanSplit(others)).name == std::string_view("barrier")) {
+    verdict.split = MeanSplit(others);
+    verdict.straggler = straggler;
+  }
+  const Candidate worst = Largest(verdict.split);
+  verdict.bottleneck = worst.name;
+  verdict.share = worst.seconds / std::max(1e-9, verdict.split.total_s);
+  verdict.speedup_without =
+      verdict.split.total_s /
+      SecondsWithout(worst.name, worst.seconds, verdict.split, verdict.workers.size(), Cores(run));
+  verdict.sentence = Sentence(run, verdict, ServerLoads(run));
+  AddStepTime(verdict.split, verdict.evidence);
+  AddTraffic(run, verdict.split, verdict.evidence);
+  AddLimits(run, limits, verdict, verdict.evidence);
+  return verdict;
+}
+
+std::string SplitText(const Verdict& verdict) {
+  std::vector<TextColumn> columns = {{"part"}};
+  for (const StepSplit& split : verdict.workers) {
+    columns.push_back({split.process + " s", true});
+    columns.push_back({"%", true});
+    columns.push_back({"us a step", true});
+  }
+  TextTable table(columns);
+  for (size_t p = 0; p < kParts; ++p) {
+    std::vector<std::string> cells = {PartName(static_cast<Part>(p))};
+    for (const StepSplit& split : verdict.workers) {
+      cells.push_back(Format("%.3f", split.seconds[p]));
+      cells.push_back(Format("%.1f", 100 * split.seconds[p] / std::max(1e-9, split.total_s)));
+      cells.push_back(Format("%.1f", split.seconds[p] * 1e6 /
+                                         static_cast<double>(std::max<uint64_t>(1, split.steps))));
+    }
+    table.Add(std::move(cells));
+  }
+  return table.Text();
+}
+
+}  // namespace millrace::tools

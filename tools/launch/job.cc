@@ -18,7 +18,7 @@ constexpr int64_t kSettleMs = 250;
 // A job that has failed is over in less than 5 s: so long for its workers, and then for its
 // servers.
 constexpr int64_t kFailedWorkersMs = 2000;
-constexpr int64_t kFailedServersMs = 1500;
+constexpr int64_t kFailedServersMs = 1000;
 
 std::string Seconds(int64_t ms) { return DurationText(static_cast<double>(ms) / 1000); }
 
@@ -108,7 +108,7 @@ void Job::OnExit(Member& member, int status) {
   const bool is_early = phase_ == Phase::kStarting && member.id.role == Role::kServer;
   if (status == 0 && !is_early) return;
   deaths_.push_back({member.id, std::max(status, 1)});
-  if (!settle_at_) settle_at_ = NowMs() + kSettleMs;
+  if (!settle_at_) settle_at_ = NowMs() + (crew_.IsAnyAlive() ? kSettleMs : 0);
 }
 
 void Job::OnSignal(int signal_number) {

@@ -1,10 +1,10 @@
 #include "tools/launch/rank_job.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 #include <utility>
 
 #include "tools/common/progress.h"
@@ -45,14 +45,22 @@ class RankJob {
     RETURN_IF_ERROR(PostOwnNotes());
     const io::Status met = Meet();
     if (stop_signal_ != 0) return 128 + stop_signal_;
+    if (failure_) return failure_->status;
     RETURN_IF_ERROR(Reported(met));
     RETURN_IF_ERROR(Reported(StartProcess()));
     const int status = Watch();
-    if (status != 0 && !is_stopping_) TellFailure(StatusText(status));
+    if (failure_) return failure_->status;
+    if (status != 0 && !is_stopping_) TellFailure(status, StatusText(status));
     return status;
   }
 
  private:
+  // A process that the job cannot do without has failed.
+  struct Failure {
+    int status = 1;
+    std::string text;  // "worker 1 on node2 exited with status 1"
+  };
+
   bool is_server() const { return id_.role == Role::kServer; }
 
   io::Status PostOwnNotes() {
@@ -84,8 +92,10 @@ class RankJob {
     const int64_t deadline_ms = NowMs() + options_.start_timeout_ms;
     std::string missing;
     while (!(missing = MissingNotes()).empty()) {
-      if (const std::string failure = FailureOfOthers(); !failure.empty())
-        return io::Cancelled(failure + ": " + NameOf(id_) + " is not started");
+      if (LookForFailure()) {
+        console_.Say(failure_->text + ": " + NameOf(id_) + " is not started");
+        return {};
+      }
       if (NowMs() >= deadline_ms) {
         return io::NotFound("waited " +
                             DurationText(static_cast<double>(options_.start_timeout_ms) / 1000) +
@@ -105,29 +115,32 @@ class RankJob {
     return events;
   }
 
-  // "worker 1 exited with status 1", of a process that this job cannot do without; "" if there is
-  // none.
-  std::string FailureOfOthers() const {
+  // Whether another rank has told of a failure that ends the job.
+  bool LookForFailure() {
     for (const std::string& note : rendezvous_.Names("failed-")) {
       const std::string name = note.substr(note.find('-') + 1);
       const bool is_needed = !name.starts_with("worker") || name == NameOf({Role::kWorker, 0}) ||
                              !SurvivesWorkers(options_);
-      if (is_needed && name != NameOf(id_)) return rendezvous_.Read(note).value_or(name);
+      if (!is_needed || name == NameOf(id_)) continue;
+      std::istringstream text(rendezvous_.Read(note).value_or("1 " + name + " failed"));
+      failure_.emplace();
+      text >> failure_->status >> std::ws;
+      std::getline(text, failure_->text);
+      return true;
     }
-    return "";
+    return false;
   }
 
-  void TellFailure(const std::string& what) {
+  void TellFailure(int status, const std::string& what) {
     const std::string text = NameOf(id_) + " on " + own_.info.name + " " + what;
     console_.Say(text);
     // If it cannot be told, the others notice by their connections.
-    if (const io::Status told = rendezvous_.Post(FailureNote(id_), text); !told.ok())
-      console_.Say(told.message());
+    const io::Status told = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
+    if (!told.ok()) console_.Say(told.message());
   }
 
   io::Status Reported(const io::Status& status) {
-    if (!status.ok() && status.code() != io::Code::kCancelled)
-      TellFailure("was not started: " + status.message());
+    if (!status.ok()) TellFailure(1, "was not started: " + status.message());
     return status;
   }
 
@@ -194,14 +207,12 @@ class RankJob {
         if (event.kind == Event::Kind::kLine && !listens) listens = PostAddress(event.line);
       }
       if (!listens && !is_stopping_ && NowMs() >= listen_deadline_ms) {
-        TellFailure("has not said in time where it listens (--start_timeout)");
+        TellFailure(1, "has not said in time where it listens (--start_timeout)");
         Stop(SIGTERM, kFailedMs);
       }
-      if (!is_stopping_) {
-        if (const std::string failure = FailureOfOthers(); !failure.empty()) {
-          console_.Say(failure + ": " + NameOf(id_) + " is stopped");
-          Stop(SIGTERM, kFailedMs);
-        }
+      if (!is_stopping_ && LookForFailure()) {
+        console_.Say(failure_->text + ": " + NameOf(id_) + " is stopped");
+        Stop(SIGTERM, kFailedMs);
       }
       if (kill_at_ && NowMs() >= *kill_at_) {
         kill_at_.reset();
@@ -246,6 +257,7 @@ class RankJob {
   HostReport own_;
   size_t child_ = 0;
   int stop_signal_ = 0;
+  std::optional<Failure> failure_;
   bool is_stopping_ = false;
   std::optional<int64_t> kill_at_;
 };
@@ -260,9 +272,12 @@ ProcessId ProcessOfRank(size_t rank, const JobShape& shape) {
 io::Result<int> RunRank(const LaunchOptions& options, const Rank& rank,
                         const std::string& directory) {
   const ProcessId id = ProcessOfRank(rank.rank, options.shape);
-  const ConsoleOptions console_options = {.color_out = ::isatty(STDOUT_FILENO) != 0,
-                                          .color_err = ::isatty(STDERR_FILENO) != 0,
-                                          .log_dir = options.log_dir};
+  // No colours: a rank cannot know where its starter sends its lines.
+  ConsoleOptions console_options = {.log_dir = options.log_dir};
+  for (size_t i = 0; i < rank.size; ++i) {
+    console_options.name_width =
+        std::max(console_options.name_width, NameOf(ProcessOfRank(i, options.shape)).size());
+  }
   ASSIGN_OR_RETURN(Console console, Console::Create(console_options, {NameOf(id)}));
   ASSIGN_OR_RETURN(
       Rendezvous rendezvous,

@@ -22,7 +22,7 @@ constexpr char kNoColor[] = "\033[0m";
 io::Result<Console> Console::Create(const ConsoleOptions& options,
                                     const std::vector<std::string>& names) {
   Console console(options);
-  size_t width = 0;
+  size_t width = options.name_width;
   for (const std::string& name : names) width = std::max(width, name.size());
   if (!options.log_dir.empty()) {
     std::error_code error;

@@ -22,7 +22,8 @@ struct ConsoleOptions {
   int err = 2;
   bool color_out = false;
   bool color_err = false;
-  std::string log_dir;  // empty: no log files
+  std::string log_dir;    // empty: no log files
+  size_t name_width = 0;  // at least so wide are prefixes
 };
 
 class Console {

@@ -194,7 +194,7 @@ TEST_F(LaunchTest, CtrlCWhileServersStartEndsThem) {
   const std::string server = Script("ps", "echo slow; exec sleep 100\n");
   Launched job =
       Launch({"--deploy_mode=cluster", "--ps_program=" + server}, {"/bin/true", "--mode=sync"});
-  ASSERT_TRUE(IsLeft(3)) << "launcher, keeper, server";
+  ASSERT_TRUE(IsLeft(5)) << "launcher, keepers, server";
   job.Signal(SIGINT);
   EXPECT_EQ(job.Wait(), 130) << job.output();
 }

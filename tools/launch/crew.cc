@@ -35,20 +35,27 @@ Crew::Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, s
     members_.push_back({.id = placed.id, .host = placed.host});
 }
 
-void Crew::Reset() {
-  for (Member& member : members_) member = {.id = member.id, .host = member.host};
+io::Status Crew::StartKeepers() {
+  for (Member& member : members_) RETURN_IF_ERROR(StartKeeper(member));
+  return {};
 }
 
-io::Status Crew::StartMember(Member& member, const Words& command, Watch watch) {
-  const std::string destination = options_.hosts.empty() ? "" : options_.hosts[member.host];
-  KeeperTask task = {.directory = directory_, .command = command, .token = ""};
-  if (options_.shape.num_ps > 0) task.token = token_;
-  const auto channel = static_cast<size_t>(&member - members_.data());
+io::Status Crew::StartKeeper(Member& member) {
   member = {.id = member.id, .host = member.host};
-  ASSIGN_OR_RETURN(member.child, supervisor_.Start(KeeperCommand(options_, destination),
-                                                   EncodeTask(task), channel, watch));
-  member.was_started = true;
+  const std::string destination = options_.hosts.empty() ? "" : options_.hosts[member.host];
+  const auto channel = static_cast<size_t>(&member - members_.data());
+  const Watch watch = member.id.role == Role::kServer ? Watch::kLines : Watch::kNothing;
+  ASSIGN_OR_RETURN(member.child,
+                   supervisor_.Start(KeeperCommand(options_, destination), channel, watch));
   return {};
+}
+
+void Crew::Give(const Member& member, const Words& command) {
+  // One that has ended already is judged by its exit status.
+  if (!member.is_alive()) return;
+  supervisor_.Give(*member.child, {.directory = directory_,
+                                   .command = command,
+                                   .token = options_.shape.num_ps > 0 ? token_ : ""});
 }
 
 JobFlags Crew::Flags() const {
@@ -66,25 +73,19 @@ JobFlags Crew::Flags() const {
   return flags;
 }
 
-io::Status Crew::StartServers() {
+void Crew::StartServers() {
   for (size_t i = 0; i < options_.shape.num_ps; ++i) {
-    Member& member = members_[i];
-    const std::string listen = JoinHostPort(hosts_[member.host].address, 0);
-    RETURN_IF_ERROR(StartMember(member,
-                                ServerCommand(options_.server, options_.worker, Flags(), i, listen),
-                                Watch::kLines));
+    const std::string listen = JoinHostPort(hosts_[members_[i].host].address, 0);
+    Give(members_[i], ServerCommand(options_.server, options_.worker, Flags(), i, listen));
   }
-  return {};
 }
 
-io::Status Crew::StartWorkers(Start start) {
-  for (size_t i = 0; i < options_.shape.num_workers; ++i) RETURN_IF_ERROR(StartWorker(i, start));
-  return {};
+void Crew::StartWorkers(Start start) {
+  for (size_t i = 0; i < options_.shape.num_workers; ++i) StartWorker(i, start);
 }
 
-io::Status Crew::StartWorker(size_t index, Start start) {
-  return StartMember(worker(index), WorkerCommand(options_.worker, Flags(), index, start),
-                     Watch::kNothing);
+void Crew::StartWorker(size_t index, Start start) {
+  Give(worker(index), WorkerCommand(options_.worker, Flags(), index, start));
 }
 
 Member& Crew::OfChild(size_t child) {

@@ -25,7 +25,6 @@ struct Member {
   std::optional<size_t> child = {};  // while it runs: the supervisor's number
   pid_t pid = 0;                     // 0: not known yet
   uint16_t port = 0;                 // of a server that listens
-  bool was_started = false;          // since the job was started, or started again
   bool was_told = false;             // to end, by us
   std::optional<int64_t> killed_ms = {};
 
@@ -39,11 +38,14 @@ class Crew {
   Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, std::string token,
        std::string directory, Supervisor& supervisor);
 
-  // Forgets what was known of processes that have ended.
-  void Reset();
-  io::Status StartServers();
-  io::Status StartWorkers(Start start);
-  io::Status StartWorker(size_t index, Start start);
+  // Starts a keeper for every member, and forgets what was known of earlier ones. Workers' keepers
+  // have to wait for the servers, but the connections to their hosts need not.
+  io::Status StartKeepers();
+  io::Status StartKeeper(Member& member);
+  // These tell the keepers what to run.
+  void StartServers();
+  void StartWorkers(Start start);
+  void StartWorker(size_t index, Start start);
 
   std::vector<Member>& members() { return members_; }
   Member& worker(size_t index) { return members_[options_.shape.num_ps + index]; }
@@ -69,7 +71,7 @@ class Crew {
   std::string Describe(ProcessId id) const;
 
  private:
-  io::Status StartMember(Member& member, const Words& command, Watch watch);
+  void Give(const Member& member, const Words& command);
   JobFlags Flags() const;
 
   const LaunchOptions& options_;

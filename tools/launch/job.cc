@@ -37,7 +37,7 @@ io::Result<int> Job::Run() {
   begin_ms_ = NowMs();
   RETURN_IF_ERROR(Begin(Start::kFirst));
   while (true) {
-    for (const Event& event : supervisor_.Wait(NextDeadline())) RETURN_IF_ERROR(Handle(event));
+    for (const Event& event : supervisor_.Wait(NextDeadline())) Handle(event);
     RETURN_IF_ERROR(Tick());
     if (phase_ != Phase::kStopping || crew_.IsAnyAlive()) continue;
     if (reason_ != StopReason::kRestart) return Finish();
@@ -50,30 +50,28 @@ io::Status Job::Begin(Start start) {
   start_ = start;
   start_ms_ = NowMs();
   is_placement_shown_ = false;
-  are_servers_told_ = false;
+  are_servers_told_ = is_everything_killed_ = false;
   kill_workers_at_ = end_servers_at_ = kill_servers_at_ = settle_at_ = std::nullopt;
   deaths_.clear();
   is_chief_done_ = false;
   lost_.clear();
-  crew_.Reset();
   console_.Hold();
   start_deadline_ = start_ms_ + options_.start_timeout_ms;
-  RETURN_IF_ERROR(crew_.StartServers());
-  return StartWorkersWhenReady();
+  RETURN_IF_ERROR(crew_.StartKeepers());
+  crew_.StartServers();
+  StartWorkersWhenReady();
+  return {};
 }
 
-io::Status Job::StartWorkersWhenReady() {
-  if (phase_ != Phase::kStarting || !crew_.AllServersListen()) return {};
+void Job::StartWorkersWhenReady() {
+  if (phase_ != Phase::kStarting || !crew_.AllServersListen()) return;
   start_deadline_.reset();
   phase_ = Phase::kRunning;
-  return crew_.StartWorkers(start_);
+  crew_.StartWorkers(start_);
 }
 
-io::Status Job::Handle(const Event& event) {
-  if (event.kind == Event::Kind::kSignal) {
-    OnSignal(event.signal_number);
-    return {};
-  }
+void Job::Handle(const Event& event) {
+  if (event.kind == Event::Kind::kSignal) return OnSignal(event.signal_number);
   Member& member = crew_.OfChild(event.child);
   if (event.kind == Event::Kind::kStarted) {
     member.pid = event.pid;
@@ -82,13 +80,12 @@ io::Status Job::Handle(const Event& event) {
   }
   if (event.kind == Event::Kind::kLine && member.port == 0) {
     member.port = AnnouncedPort(event.line, member.id.index, options_.shape.num_ps).value_or(0);
-    return StartWorkersWhenReady();
+    StartWorkersWhenReady();
   }
   if (event.kind == Event::Kind::kExited) {
     member.child.reset();
     OnExit(member, event.status);
   }
-  return {};
 }
 
 void Job::OnExit(Member& member, int status) {
@@ -114,6 +111,8 @@ void Job::OnExit(Member& member, int status) {
 void Job::OnSignal(int signal_number) {
   const std::string name = SignalName(signal_number);
   if (phase_ == Phase::kStopping) {
+    // Should a reader that has stopped reading hold the end up.
+    if (is_everything_killed_) return console_.GiveUp();
     console_.Say(name + " while the job is ending: everything is killed");
     if (reason_ != StopReason::kFailure) reason_ = StopReason::kInterrupt;
     if (interrupt_signal_ == 0) interrupt_signal_ = signal_number;
@@ -194,7 +193,10 @@ io::Status Job::RestartWorker(const Death& death) {
   console_.Say(crew_.Describe(death.id) + " " + StatusText(death.status) +
                ": it is started again to rejoin (restart " + std::to_string(restarts_used_) +
                " of " + std::to_string(options_.restarts) + ")");
-  return crew_.StartWorker(death.id.index, Start::kRejoin);
+  RETURN_IF_ERROR(crew_.StartKeeper(crew_.worker(death.id.index)));
+  // One that has never run starts with the others.
+  if (phase_ == Phase::kRunning) crew_.StartWorker(death.id.index, Start::kRejoin);
+  return {};
 }
 
 // Ends or restarts the whole job if one of the deaths asks for it.
@@ -250,17 +252,16 @@ void Job::BeginStop(StopReason reason, int signal_number) {
     failure_text_ = DeathsText(deaths_);
   }
   const bool failed = reason == StopReason::kFailure;
+  const bool had_workers = phase_ == Phase::kRunning && crew_.IsAnyAlive(Role::kWorker);
   phase_ = Phase::kStopping;
   reason_ = reason;
   start_deadline_ = settle_at_ = std::nullopt;
   ShowPlacement();
   if (reason == StopReason::kRestart) return KillAll();
   if (reason == StopReason::kDone) return;
-  if (crew_.IsAnyAlive(Role::kWorker)) {
-    crew_.Signal(Role::kWorker, signal_number);
-    kill_workers_at_ = NowMs() + (failed ? kFailedWorkersMs : options_.stop_timeout_ms);
-    return;
-  }
+  crew_.Signal(Role::kWorker, signal_number);
+  kill_workers_at_ = NowMs() + (failed ? kFailedWorkersMs : options_.stop_timeout_ms);
+  if (had_workers) return;
   // Without workers, servers have nothing to wait for.
   are_servers_told_ = true;
   crew_.Signal(Role::kServer, signal_number);
@@ -275,6 +276,7 @@ void Job::StopServersAfterWorkers() {
 }
 
 void Job::KillAll() {
+  is_everything_killed_ = true;
   crew_.Kill(Role::kWorker);
   crew_.Kill(Role::kServer);
 }

@@ -35,11 +35,11 @@ class Job {
   };
 
   io::Status Begin(Start start);
-  io::Status Handle(const Event& event);
+  void Handle(const Event& event);
   void OnExit(Member& member, int status);
   void OnSignal(int signal_number);
   io::Status Tick();
-  io::Status StartWorkersWhenReady();
+  void StartWorkersWhenReady();
   void ShowPlacement();
 
   io::Status JudgeDeaths();
@@ -78,6 +78,7 @@ class Job {
   StopReason reason_ = StopReason::kDone;
   int interrupt_signal_ = 0;
   bool are_servers_told_ = false;
+  bool is_everything_killed_ = false;
 
   // Points in time, where something is to be done.
   std::optional<int64_t> start_deadline_, settle_at_, kill_workers_at_, end_servers_at_,

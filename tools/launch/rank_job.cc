@@ -160,8 +160,9 @@ class RankJob {
       task.command = WorkerCommand(options_.worker, flags, id_.index, Start::kFirst);
       if (options_.shape.num_ps == 0) task.token.clear();
     }
-    ASSIGN_OR_RETURN(child_, supervisor_.Start(KeeperCommand(options_, ""), EncodeTask(task), 0,
+    ASSIGN_OR_RETURN(child_, supervisor_.Start(KeeperCommand(options_, ""), 0,
                                                is_server() ? Watch::kLines : Watch::kNothing));
+    supervisor_.Give(child_, task);
     return {};
   }
 

@@ -93,7 +93,7 @@ io::Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& optio
   for (size_t i = 0; i < options.hosts.size(); ++i) {
     const Words command = RemoteCommand(options.ssh, options.hosts[i], question);
     ASSIGN_OR_RETURN([[maybe_unused]] const size_t child,
-                     supervisor.Start(command, "", i, Watch::kLinesOnly));
+                     supervisor.Start(command, i, Watch::kLinesOnly));
   }
   std::vector<Answer> answers(options.hosts.size());
   const io::Status waited = WaitForAnswers(supervisor, NowMs() + options.start_timeout_ms, answers);

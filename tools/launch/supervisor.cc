@@ -49,14 +49,17 @@ Supervisor::~Supervisor() {
   KillDescendants();
 }
 
-io::Result<size_t> Supervisor::Start(const Words& command, std::string_view input, size_t channel,
-                                     Watch watch) {
+io::Result<size_t> Supervisor::Start(const Words& command, size_t channel, Watch watch) {
   ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(command));
-  process.Send(input);
-  process.WriteControl();
   children_.push_back(std::make_unique<Child>(
       Child{.process = std::move(process), .channel = channel, .watch = watch}));
   return children_.size() - 1;
+}
+
+void Supervisor::Give(size_t child, const KeeperTask& task) {
+  ChildProcess& process = children_[child]->process;
+  process.Send(EncodeTask(task));
+  process.WriteControl();
 }
 
 void Supervisor::Signal(size_t child, int signal_number) {

@@ -53,10 +53,12 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Starts `command`, a keeper or an ssh client before one, with `input` on its standard input. Its
-  // lines go to the console's `channel`. Returns the child's number.
-  io::Result<size_t> Start(const Words& command, std::string_view input, size_t channel,
-                           Watch watch);
+  // Starts `command`, a keeper or an ssh client before one. Its lines go to the console's
+  // `channel`. Returns the child's number.
+  io::Result<size_t> Start(const Words& command, size_t channel, Watch watch);
+
+  // Tells a keeper what to run, once.
+  void Give(size_t child, const KeeperTask& task);
 
   // Through the keeper to the process and its group. SIGKILL ends all its descendants as well.
   void Signal(size_t child, int signal_number);

@@ -25,6 +25,7 @@ namespace {
 
 constexpr std::string_view kPidLine = "millrace-launch: pid ";
 constexpr int kKilled = 128 + SIGKILL;
+constexpr int kInterrupted = 128 + SIGINT;
 
 int Complain(const std::string& message, int status) {
   std::fprintf(stderr, "%s\n", message.c_str());
@@ -68,6 +69,7 @@ class Keeper {
     TakeSignals();
     KeeperTask task;
     const io::Status status = ReadTask(task);
+    if (status.code() == io::Code::kCancelled) return kInterrupted;
     if (!status.ok()) return Complain("millrace-launch: " + status.message(), 1);
     return Keep(task);
   }

@@ -96,6 +96,11 @@ void Console::Flush() {
   err_.Flush();
 }
 
+void Console::GiveUp() {
+  out_.Close();
+  err_.Close();
+}
+
 void Console::PassOnComplaint(Outlet& from) {
   const std::string complaint = from.TakeComplaint();
   if (!complaint.empty()) Say(complaint);

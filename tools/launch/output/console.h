@@ -50,6 +50,8 @@ class Console {
   // So much is waiting that no more should be read from the processes.
   bool is_full() const;
   void Flush();
+  // Gives up a terminal or pager that reads no more: nothing waits for it.
+  void GiveUp();
   // Says what log files have lost.
   void Finish();
 

@@ -33,7 +33,7 @@ void Outlet::Flush() {
       Fail(errno, size);
     }
   }
-  if (backlog() == 0) Drop();
+  if (backlog() == 0) Clear();
 }
 
 void Outlet::Fail(int error, size_t bytes) {

@@ -26,7 +26,11 @@ class Outlet {
 
   int fd() const { return fd_; }
   size_t backlog() const { return pending_.size() - written_; }
-  void Drop() { pending_.clear(), written_ = 0; }
+  // Drops what is pending and what will come.
+  void Close() {
+    is_closed_ = true;
+    Clear();
+  }
 
   // What went wrong since the last call; "" if nothing did. Told once for a place, however often it
   // fails.
@@ -35,6 +39,7 @@ class Outlet {
 
  private:
   void Fail(int error, size_t bytes);
+  void Clear() { pending_.clear(), written_ = 0; }
 
   int fd_;
   std::string name_;

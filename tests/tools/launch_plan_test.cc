@@ -94,9 +94,10 @@ TEST(Command, WordsAreSplitAsAShellWould) {
 TEST(Command, ServerGetsItsShardAndTheRunFolderOfTheCommand) {
   const JobFlags job = {
       .num_ps = 2, .num_workers = 3, .ps_hosts = {}, .worker_hosts = {}, .tls = {"--tls_ca=c"}};
-  EXPECT_EQ(ServerCommand({"millrace-ps", "--x"}, {"lr", "--run_dir=r"}, job, 1, "127.0.0.1:0"),
+  EXPECT_EQ(ServerCommand({"millrace-ps", "--x"}, {"lr", "--run_dir=r", "--profile"}, job, 1,
+                          "127.0.0.1:0"),
             (Words{"millrace-ps", "--x", "--listen=127.0.0.1:0", "--num_ps=2", "--num_workers=3",
-                   "--task_index=1", "--run_dir=r", "--tls_ca=c"}));
+                   "--task_index=1", "--run_dir=r", "--profile", "--tls_ca=c"}));
 }
 
 TEST(Command, WorkerGetsItsPlaceInTheJob) {

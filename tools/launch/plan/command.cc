@@ -80,6 +80,8 @@ Words ServerCommand(const Words& server, const Words& worker, const JobFlags& jo
                  "--num_workers=" + std::to_string(job.num_workers),
                  "--task_index=" + std::to_string(index)});
   if (const auto run_dir = FlagIn(worker, "run_dir")) words.push_back("--run_dir=" + *run_dir);
+  if (const auto profile = FlagIn(worker, "profile"); profile && *profile != "false")
+    words.push_back("--profile");
   Append(words, job.tls);
   return words;
 }

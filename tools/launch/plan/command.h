@@ -31,7 +31,8 @@ struct JobFlags {
 
 enum class Start { kFirst, kRejoin, kResume };
 
-// `listen` is HOST:PORT. The server keeps its checkpoints where the worker's command has its run.
+// `listen` is HOST:PORT. The server keeps its checkpoints where the worker's command has its run,
+// and writes a trace if the worker does.
 Words ServerCommand(const Words& server, const Words& worker, const JobFlags& job, size_t index,
                     const std::string& listen);
 

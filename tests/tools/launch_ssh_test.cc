@@ -120,6 +120,21 @@ TEST_F(SshTest, KilledLauncherLeavesNothingOnItsHosts) {
   EXPECT_TRUE(IsLeft(0));
 }
 
+// A stand-in for ssh: the shell of this host, behind a door that is now and then shut.
+TEST_F(LaunchTest, RefusedConnectionsAreTriedAgain) {
+  const std::string ssh =
+      Script("rsh",
+             "mkdir try-1 2>/dev/null || for i in 2 3 4; do mkdir try-$i 2>/dev/null && "
+             "exit 255; done\nexec sh -c \"$2\"\n");
+  Launched job = Launch({"--ssh=" + ssh, "--hosts=127.0.0.1", "--num_ps=1", "--num_workers=2",
+                         "--ps_program=" + Server()},
+                        {Script("w", "echo worked; touch done\n"), "--mode=sync"});
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("| worked"), 2u) << job.output();
+  for (const std::string refused : {"try-2", "try-3", "try-4"})
+    EXPECT_TRUE(fs::exists(folder_ / refused)) << refused;
+}
+
 TEST_F(SshTest, HostThatCannotRunTheJobIsNamedBeforeAnythingStarts) {
   const std::string worker = Script("w", "touch ran\n");
   Launched no_program = Launch(Flags("no-such-server"), {worker, "--mode=sync"});

@@ -36,12 +36,15 @@ Crew::Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, s
 }
 
 io::Status Crew::StartKeepers() {
-  for (Member& member : members_) RETURN_IF_ERROR(StartKeeper(member));
+  for (Member& member : members_) {
+    member.keepers = 0;
+    RETURN_IF_ERROR(StartKeeper(member));
+  }
   return {};
 }
 
 io::Status Crew::StartKeeper(Member& member) {
-  member = {.id = member.id, .host = member.host};
+  member = {.id = member.id, .host = member.host, .keepers = member.keepers + 1};
   const std::string destination = options_.hosts.empty() ? "" : options_.hosts[member.host];
   const auto channel = static_cast<size_t>(&member - members_.data());
   const Watch watch = member.id.role == Role::kServer ? Watch::kLines : Watch::kNothing;
@@ -74,10 +77,13 @@ JobFlags Crew::Flags() const {
 }
 
 void Crew::StartServers() {
-  for (size_t i = 0; i < options_.shape.num_ps; ++i) {
-    const std::string listen = JoinHostPort(hosts_[members_[i].host].address, 0);
-    Give(members_[i], ServerCommand(options_.server, options_.worker, Flags(), i, listen));
-  }
+  for (size_t i = 0; i < options_.shape.num_ps; ++i) StartServer(i);
+}
+
+void Crew::StartServer(size_t index) {
+  const Member& member = members_[index];
+  const std::string listen = JoinHostPort(hosts_[member.host].address, 0);
+  Give(member, ServerCommand(options_.server, options_.worker, Flags(), index, listen));
 }
 
 void Crew::StartWorkers(Start start) {

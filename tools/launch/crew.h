@@ -27,6 +27,7 @@ struct Member {
   uint16_t port = 0;                 // of a server that listens
   bool was_told = false;             // to end, by us
   std::optional<int64_t> killed_ms = {};
+  int keepers = 0;  // started for it, since the job was
 
   bool is_alive() const { return child.has_value(); }
 };
@@ -44,6 +45,7 @@ class Crew {
   io::Status StartKeeper(Member& member);
   // These tell the keepers what to run.
   void StartServers();
+  void StartServer(size_t index);
   void StartWorkers(Start start);
   void StartWorker(size_t index, Start start);
 

@@ -19,6 +19,8 @@ constexpr int64_t kSettleMs = 250;
 // servers.
 constexpr int64_t kFailedWorkersMs = 2000;
 constexpr int64_t kFailedServersMs = 1000;
+constexpr int kSshFailed = 255;
+constexpr int kReconnects = 5;
 
 std::string Seconds(int64_t ms) { return DurationText(static_cast<double>(ms) / 1000); }
 
@@ -101,11 +103,26 @@ void Job::OnExit(Member& member, int status) {
     console_.Say(failure_text_);
     return;
   }
+  if (Reconnect(member, status)) return;
   if (IsChief(member.id) && status == 0) is_chief_done_ = true;
   const bool is_early = phase_ == Phase::kStarting && member.id.role == Role::kServer;
   if (status == 0 && !is_early) return;
   deaths_.push_back({member.id, std::max(status, 1)});
   if (!settle_at_) settle_at_ = NowMs() + (crew_.IsAnyAlive() ? kSettleMs : 0);
+}
+
+// An sshd that is asked for many connections at once refuses some of them.
+bool Job::Reconnect(Member& member, int status) {
+  const bool has_begun = member.pid != 0 || is_placement_shown_;
+  if (options_.hosts.empty() || status != kSshFailed || has_begun || member.keepers > kReconnects)
+    return false;
+  if (!crew_.StartKeeper(member).ok()) return false;
+  if (member.id.role == Role::kServer) {
+    crew_.StartServer(member.id.index);
+  } else if (phase_ == Phase::kRunning) {
+    crew_.StartWorker(member.id.index, start_);
+  }
+  return true;
 }
 
 void Job::OnSignal(int signal_number) {

@@ -37,6 +37,7 @@ class Job {
   io::Status Begin(Start start);
   void Handle(const Event& event);
   void OnExit(Member& member, int status);
+  bool Reconnect(Member& member, int status);
   void OnSignal(int signal_number);
   io::Status Tick();
   void StartWorkersWhenReady();

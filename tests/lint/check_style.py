@@ -59,8 +59,10 @@ def check_memory(root):
 
 
 def check_environment(root):
-    """Settings are flags."""
-    yield from in_code(root, r"\b(secure_)?getenv\s*\(")
+    """Settings are flags. What mpirun, srun and ssh say is read in one file."""
+    for problem in in_code(root, r"\b(secure_)?getenv\s*\("):
+        if not problem.startswith("tools/launch/environment.cc:"):
+            yield problem
 
 
 def check_headers(root):

@@ -140,6 +140,7 @@ class LintTest(unittest.TestCase):
         self.assertEqual(self.style("memory"), [])
 
     def test_environment(self):
+        self.plant("tools/launch/environment.cc", 'auto r = std::getenv("SLURM_PROCID");\n')
         self.expect_style("environment", "tools/bad.cc", 'auto h = std::getenv("HOME");\n')
 
     def test_header_without_guard(self):

@@ -1,0 +1,173 @@
+// Jobs of stand-in programs under a real millrace-launch.
+#pragma once
+
+#include <dirent.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/test_files.h"
+
+namespace millrace::tools {
+
+// What a shell needs to know of a server's flags.
+inline constexpr char kReadServerFlags[] =
+    "for word; do case $word in --task_index=*) i=${word#*=};; --num_ps=*) s=${word#*=};; esac; "
+    "done\n";
+// A server that ends when a file "done" is there.
+inline constexpr char kListen[] =
+    "echo \"millrace-ps: shard $i of $s listening on 127.0.0.1:$((20000 + i))\"\n";
+inline constexpr char kServeUntilDone[] = "while [ ! -e done ]; do sleep 0.01; done\n";
+// $i is the worker's number.
+inline constexpr char kReadWorkerFlags[] =
+    "for word; do case $word in --task_index=*) i=${word#*=};; esac; done\n";
+
+// A launcher that was started, with both outputs in one file.
+class Launched {
+ public:
+  Launched(const std::vector<std::string>& words, const std::string& directory,
+           const std::string& log)
+      : log_(log) {
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    if (::chdir(directory.c_str()) != 0 || !std::freopen(log.c_str(), "w", stdout)) ::_exit(126);
+    ::dup2(STDOUT_FILENO, STDERR_FILENO);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  ~Launched() {
+    if (status_) return;
+    Signal(SIGKILL);
+    Wait();
+  }
+  Launched(const Launched&) = delete;
+  Launched& operator=(const Launched&) = delete;
+
+  // Nothing when it has ended.
+  void Signal(int number) const {
+    if (!status_ && pid_ > 1) ::kill(pid_, number);
+  }
+
+  // Until the output holds `text` so many times; false after a minute.
+  bool Says(const std::string& text, size_t times = 1) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (Count(text) < times) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+
+  size_t Count(const std::string& text) const {
+    const std::string said = output();
+    size_t count = 0;
+    for (size_t at = 0; (at = said.find(text, at)) != std::string::npos; at += text.size()) ++count;
+    return count;
+  }
+
+  std::string output() const { return test::ReadFile(log_); }
+
+  // The exit status; 128 + n for signal n.
+  int Wait() {
+    while (!HasEnded(0)) {
+    }
+    return *status_;
+  }
+  bool HasEnded(int options = WNOHANG) {
+    int status = 0;
+    if (!status_ && ::waitpid(pid_, &status, options) == pid_)
+      status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return status_.has_value();
+  }
+
+ private:
+  std::string log_;
+  pid_t pid_ = -1;
+  std::optional<int> status_;
+};
+
+// Each test has a folder, in which all processes of its jobs work.
+class LaunchTest : public testing::Test {
+ protected:
+  void TearDown() override {
+    // Whatever happened: no process is left.
+    EXPECT_TRUE(IsLeft(0)) << "processes still work in " << folder_.path();
+  }
+
+  static std::string Launcher() { return std::string(MILLRACE_BIN_DIR) + "/millrace-launch"; }
+
+  // An executable script in the folder.
+  std::string Script(const std::string& name, const std::string& body) const {
+    const std::string path = folder_ / name;
+    test::WriteFile(path, "#!/bin/sh\n" + body);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+
+  // A server as it should be.
+  std::string Server() const {
+    return Script("ps", std::string(kReadServerFlags) + kListen + kServeUntilDone);
+  }
+
+  Launched Launch(const std::vector<std::string>& flags, const std::vector<std::string>& command) {
+    std::vector<std::string> words = {Launcher()};
+    words.insert(words.end(), flags.begin(), flags.end());
+    words.push_back("--");
+    words.insert(words.end(), command.begin(), command.end());
+    return Launched(words, folder_.path(), folder_ / ("log" + std::to_string(logs_++)));
+  }
+
+  // Kills the process that the placement table names.
+  static void Kill(const Launched& job, const std::string& process) {
+    const std::string output = job.output();
+    const size_t line = output.find("\n" + process + "  ");
+    ASSERT_NE(line, std::string::npos) << output;
+    const std::string row = output.substr(line + 1, output.find('\n', line + 1) - line - 1);
+    KillPid(row.substr(row.rfind(' ') + 1));
+  }
+  static void KillPid(const std::string& digits) {
+    const long pid = std::strtol(digits.c_str(), nullptr, 10);
+    ASSERT_GT(pid, 1) << digits;
+    ::kill(static_cast<pid_t>(pid), SIGKILL);
+  }
+
+  // Waits until so many processes work in the folder.
+  bool IsLeft(size_t count) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (Working() != count) {
+      if (std::chrono::steady_clock::now() > deadline) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+
+  size_t Working() const {
+    size_t count = 0;
+    DIR* processes = ::opendir("/proc");
+    while (const dirent* entry = ::readdir(processes)) {
+      char target[4096];
+      const std::string link = "/proc/" + std::string(entry->d_name) + "/cwd";
+      const ssize_t size = ::readlink(link.c_str(), target, sizeof target);
+      count += size > 0 && std::string(target, static_cast<size_t>(size)) == folder_.path();
+    }
+    ::closedir(processes);
+    return count;
+  }
+
+  test::TemporaryFolder folder_;
+  int logs_ = 0;
+};
+
+}  // namespace millrace::tools

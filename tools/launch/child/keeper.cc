@@ -1,0 +1,223 @@
+#include "tools/launch/child/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <cstdio>
+#include <string>
+
+#include "tools/launch/child/descendants.h"
+#include "tools/launch/child/keeper_message.h"
+#include "tools/launch/child/program_path.h"
+#include "tools/launch/child/token_file.h"
+#include "tools/launch/child/unique_fd.h"
+#include "tools/launch/environment.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr std::string_view kPidLine = "millrace-launch: pid ";
+constexpr int kKilled = 128 + SIGKILL;
+constexpr int kInterrupted = 128 + SIGINT;
+
+int Complain(const std::string& message, int status) {
+  std::fprintf(stderr, "%s\n", message.c_str());
+  return status;
+}
+
+int StatusForErrno(int error) { return error == ENOENT ? 127 : 126; }
+
+struct Pipe {
+  UniqueFd read, write;
+};
+
+io::Result<Pipe> MakePipe() {
+  int fds[2];
+  if (::pipe2(fds, O_CLOEXEC) != 0) return io::IoError("cannot make a pipe", errno);
+  return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+// In the child, between fork and exec. Returns only if exec failed.
+void BecomeProcess(const std::vector<char*>& argv, pid_t keeper, int gate) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  if (::getppid() != keeper) ::_exit(kKilled);
+  char open_gate;
+  if (::read(gate, &open_gate, 1) != 1) ::_exit(kKilled);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  ::signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execv(argv[0], argv.data());
+}
+
+class Keeper {
+ public:
+  int Run() {
+    ::prctl(PR_SET_NAME, "millrace-keep", 0, 0, 0);
+    AdoptOrphans();
+    ::signal(SIGPIPE, SIG_IGN);
+    TakeSignals();
+    KeeperTask task;
+    const io::Status status = ReadTask(task);
+    if (status.code() == io::Code::kCancelled) return kInterrupted;
+    if (!status.ok()) return Complain("millrace-launch: " + status.message(), 1);
+    return Keep(task);
+  }
+
+ private:
+  void TakeSignals() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
+    ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+    signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  io::Status ReadTask(KeeperTask& task) {
+    while (true) {
+      ASSIGN_OR_RETURN(const auto message, messages_.Next());
+      if (message) {
+        ASSIGN_OR_RETURN(const bool complete, AddToTask(*message, task));
+        if (complete) return {};
+      } else if (!ReadControl()) {
+        return io::Cancelled("the launcher is gone");
+      }
+    }
+  }
+
+  // False at the end of the input.
+  bool ReadControl() {
+    char bytes[4096];
+    const ssize_t size = ::read(STDIN_FILENO, bytes, sizeof bytes);
+    if (size > 0) messages_.Feed({bytes, static_cast<size_t>(size)});
+    return size > 0 || (size < 0 && errno == EINTR);
+  }
+
+  int Keep(KeeperTask& task) {
+    if (::chdir(task.directory.c_str()) != 0) {
+      return Complain(io::IoError(task.directory + ": cannot work in this folder", errno).message(),
+                      126);
+    }
+    const io::Result<std::string> program = FindProgram(task.command[0], SearchPath());
+    if (!program.ok()) {
+      const bool is_there = program.status().code() != io::Code::kNotFound;
+      return Complain(program.status().message(), is_there ? 126 : 127);
+    }
+    std::optional<TokenFile> token_file;
+    if (!task.token.empty()) {
+      io::Result<TokenFile> made = TokenFile::Create(task.token);
+      if (!made.ok()) return Complain(made.status().message(), 126);
+      token_file.emplace(std::move(*made));
+      task.command.push_back("--token_file=" + token_file->path());
+    }
+    task.command[0] = *program;
+    const io::Status started = StartProcess(task.command);
+    if (!started.ok()) {
+      KillDescendants();
+      return Complain(started.message(), start_error_);
+    }
+    const int status = WaitForEnd();
+    KillDescendants();
+    return status;
+  }
+
+  io::Status StartProcess(Words& command) {
+    ASSIGN_OR_RETURN(Pipe gate, MakePipe());
+    ASSIGN_OR_RETURN(Pipe failure, MakePipe());
+    std::vector<char*> argv;
+    for (std::string& word : command) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const pid_t keeper = ::getpid();
+    process_ = ::fork();
+    if (process_ < 0) return io::IoError("cannot start " + command[0], errno);
+    if (process_ == 0) {
+      gate.write.Close();
+      BecomeProcess(argv, keeper, gate.read.get());
+      const int error = errno;
+      if (::write(failure.write.get(), &error, sizeof error) < 0) ::_exit(126);
+      ::_exit(StatusForErrno(error));
+    }
+    ::setpgid(process_, process_);  // whoever is first: a signal must find the group
+    failure.write.Close();
+    const std::string line = std::string(kPidLine) + std::to_string(process_) + "\n";
+    if (::write(STDERR_FILENO, line.data(), line.size()) < 0 ||
+        ::write(gate.write.get(), "", 1) < 0)
+      return io::IoError("cannot start " + command[0], errno);
+    int error = 0;
+    if (::read(failure.read.get(), &error, sizeof error) <= 0) return {};
+    start_error_ = StatusForErrno(error);
+    return io::IoError("cannot start " + command[0], error);
+  }
+
+  int WaitForEnd() {
+    bool has_launcher = true;
+    while (true) {
+      if (!HandleMessages()) return kKilled;
+      pollfd fds[] = {{signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+      if (::poll(fds, 2, -1) < 0) continue;
+      if (fds[0].revents != 0) {
+        if (const std::optional<int> status = HandleSignals()) return *status;
+      }
+      if (fds[1].revents != 0) has_launcher = ReadControl();
+      if (!has_launcher) return kKilled;
+    }
+  }
+
+  // False when everything is to be killed.
+  bool HandleMessages() {
+    while (true) {
+      const auto message = messages_.Next();
+      if (!message.ok()) return false;
+      if (!message->has_value()) return true;
+      const KeeperMessage& m = **message;
+      if (m.type != KeeperMessageType::kSignal || m.payload.size() != 1) return false;
+      if (m.payload[0] == SIGKILL) return false;
+      ::kill(-process_, m.payload[0]);
+    }
+  }
+
+  // The exit status, when the process has ended.
+  std::optional<int> HandleSignals() {
+    signalfd_siginfo info;
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+      if (info.ssi_signo != SIGCHLD) ::kill(-process_, static_cast<int>(info.ssi_signo));
+    }
+    std::optional<int> ended;
+    int status = 0;
+    for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (pid != process_) continue;  // an orphan that was adopted
+      ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    return ended;
+  }
+
+  KeeperMessageReader messages_;
+  UniqueFd signals_;
+  pid_t process_ = -1;
+  int start_error_ = 126;
+};
+
+}  // namespace
+
+int RunKeeper() { return Keeper().Run(); }
+
+std::optional<pid_t> KeptPid(std::string_view line) {
+  if (!line.starts_with(kPidLine)) return std::nullopt;
+  line.remove_prefix(kPidLine.size());
+  pid_t pid = 0;
+  const auto [end, error] = std::from_chars(line.begin(), line.end(), pid);
+  if (error != std::errc() || end != line.end() || pid <= 0) return std::nullopt;
+  return pid;
+}
+
+}  // namespace millrace::tools

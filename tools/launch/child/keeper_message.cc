@@ -1,0 +1,70 @@
+#include "tools/launch/child/keeper_message.h"
+
+#include <cstdint>
+
+namespace millrace::tools {
+namespace {
+
+constexpr size_t kHeadBytes = 5;
+constexpr size_t kMaxPayload = 1 << 20;
+
+std::string Encode(KeeperMessageType type, std::string_view payload) {
+  std::string bytes(1, static_cast<char>(type));
+  for (int shift = 0; shift < 32; shift += 8)
+    bytes += static_cast<char>(static_cast<uint32_t>(payload.size()) >> shift);
+  return bytes.append(payload);
+}
+
+}  // namespace
+
+std::string EncodeTask(const KeeperTask& task) {
+  std::string bytes = Encode(KeeperMessageType::kDirectory, task.directory);
+  for (const std::string& word : task.command) bytes += Encode(KeeperMessageType::kWord, word);
+  if (!task.token.empty()) bytes += Encode(KeeperMessageType::kToken, task.token);
+  return bytes + Encode(KeeperMessageType::kGo, "");
+}
+
+std::string EncodeSignal(int signal_number) {
+  return Encode(KeeperMessageType::kSignal, std::string(1, static_cast<char>(signal_number)));
+}
+
+io::Result<std::optional<KeeperMessage>> KeeperMessageReader::Next() {
+  if (bytes_.size() < kHeadBytes) return std::optional<KeeperMessage>();
+  if (std::string_view("DATGS").find(bytes_[0]) == std::string_view::npos) {
+    return io::Corrupt("message of type " + std::to_string(static_cast<uint8_t>(bytes_[0])) +
+                       ": expected D, A, T, G or S");
+  }
+  size_t size = 0;
+  for (size_t i = 0; i < 4; ++i) size |= size_t{static_cast<uint8_t>(bytes_[1 + i])} << (8 * i);
+  if (size > kMaxPayload) {
+    return io::Corrupt("message of " + std::to_string(size) + " bytes: expected at most " +
+                       std::to_string(kMaxPayload));
+  }
+  if (bytes_.size() < kHeadBytes + size) return std::optional<KeeperMessage>();
+  KeeperMessage message = {static_cast<KeeperMessageType>(bytes_[0]),
+                           bytes_.substr(kHeadBytes, size)};
+  bytes_.erase(0, kHeadBytes + size);
+  return std::optional(std::move(message));
+}
+
+io::Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task) {
+  switch (message.type) {
+    case KeeperMessageType::kDirectory:
+      task.directory = message.payload;
+      return false;
+    case KeeperMessageType::kWord:
+      task.command.push_back(message.payload);
+      return false;
+    case KeeperMessageType::kToken:
+      task.token = message.payload;
+      return false;
+    case KeeperMessageType::kGo:
+      if (task.command.empty()) return io::Corrupt("a task without a command");
+      return true;
+    case KeeperMessageType::kSignal:
+      return io::Cancelled("told to stop before it began");
+  }
+  return io::Corrupt("message of no known type");
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,89 @@
+// A whole job, from the start of its servers to the end of its last process.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "tools/launch/crew.h"
+#include "tools/launch/launch_options.h"
+#include "tools/launch/output/console.h"
+#include "tools/launch/plan/policy.h"
+#include "tools/launch/supervisor.h"
+
+namespace millrace::tools {
+
+class Job {
+ public:
+  // The arguments outlive it.
+  Job(const LaunchOptions& options, Crew& crew, Supervisor& supervisor, Console& console)
+      : options_(options), crew_(crew), supervisor_(supervisor), console_(console) {}
+
+  // The exit status: 0, or that of the first failure that was not made good by a restart, or
+  // 128 + signal when the job was interrupted.
+  io::Result<int> Run();
+
+ private:
+  enum class Phase { kStarting, kRunning, kStopping };
+  enum class StopReason { kDone, kInterrupt, kFailure, kRestart };
+  struct LostProcess {
+    Death death;
+    int64_t after_ms = 0;
+  };
+
+  io::Status Begin(Start start);
+  void Handle(const Event& event);
+  void OnExit(Member& member, int status);
+  bool Reconnect(Member& member, int status);
+  void OnSignal(int signal_number);
+  io::Status Tick();
+  void StartWorkersWhenReady();
+  void ShowPlacement();
+
+  io::Status JudgeDeaths();
+  io::Status RestartWorker(const Death& death);
+  bool DecideForAll(const std::vector<Death>& deaths);
+  std::string DeathsText(const std::vector<Death>& deaths) const;
+  std::string WhyItEnds(const Death& death) const;
+  FailurePolicy Policy() const;
+
+  void BeginStop(StopReason reason, int signal_number);
+  void StopServersAfterWorkers();
+  void KillAll();
+  int Finish();
+
+  std::optional<int64_t> NextDeadline() const;
+  int64_t ElapsedMs() const { return NowMs() - begin_ms_; }
+
+  const LaunchOptions& options_;
+  Crew& crew_;
+  Supervisor& supervisor_;
+  Console& console_;
+
+  Phase phase_ = Phase::kStarting;
+  Start start_ = Start::kFirst;
+  int64_t begin_ms_ = 0;
+  int64_t start_ms_ = 0;  // of this start or restart
+  size_t restarts_used_ = 0;
+  bool is_placement_shown_ = false;
+
+  std::vector<Death> deaths_;  // not judged yet
+  bool is_chief_done_ = false;
+  std::vector<LostProcess> lost_;
+  std::optional<Death> failure_;  // the first one
+  std::string failure_text_;
+
+  StopReason reason_ = StopReason::kDone;
+  int interrupt_signal_ = 0;
+  bool are_servers_told_ = false;
+  bool is_everything_killed_ = false;
+
+  // Points in time, where something is to be done.
+  std::optional<int64_t> start_deadline_, settle_at_, kill_workers_at_, end_servers_at_,
+      kill_servers_at_;
+};
+
+}  // namespace millrace::tools

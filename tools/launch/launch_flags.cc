@@ -1,0 +1,222 @@
+#include "tools/launch/launch_flags.h"
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tools/launch/child/program_path.h"
+#include "tools/launch/plan/address.h"
+
+using millrace::tools::LaunchOptions;
+
+DEFINE_string(deploy_mode, "",
+              "single: 1 worker, no server, the command as it is; cluster: 2 workers and 1 server; "
+              "cluster2: 3 workers and 1 server");
+DEFINE_uint64(num_ps, 0, "servers, if not by deploy_mode");
+DEFINE_uint64(num_workers, 0, "workers, if not by deploy_mode");
+DEFINE_string(hosts, "",
+              "comma list of ssh destinations, to which servers and workers are dealt in turn; "
+              "empty: this host alone");
+DEFINE_string(ssh, "ssh", "the ssh client and its flags, such as 'ssh -p 2222 -i key'");
+DEFINE_string(
+    rendezvous, "",
+    "folder that all ranks of mpirun or srun can see; each rank runs millrace-launch with "
+    "the same flags, the first num_ps ranks (1 if not given) become servers");
+
+DEFINE_uint64(restart, LaunchOptions{}.restarts,
+              "how often in all processes that died are started again: a worker alone (--rejoin), "
+              "the whole job from its last checkpoint (--resume) after a server or worker 0");
+DEFINE_double(start_timeout, LaunchOptions{}.start_timeout_ms / 1e3,
+              "seconds for servers to listen, hosts to answer and ranks to meet");
+DEFINE_double(stop_timeout, LaunchOptions{}.stop_timeout_ms / 1e3,
+              "seconds for workers to end after Ctrl-C or SIGTERM; then they are killed");
+DEFINE_double(server_grace, LaunchOptions{}.server_grace_ms / 1e3,
+              "seconds for servers to end by themselves when all workers have ended");
+
+DEFINE_string(ps_program, "millrace-ps", "the server program");
+DEFINE_string(ps_flags, "", "more flags for the servers alone");
+DEFINE_string(tls_cert, "", "passed to servers and workers");
+DEFINE_string(tls_key, "", "passed to servers and workers");
+DEFINE_string(tls_ca, "", "passed to servers and workers");
+DEFINE_string(log_dir, "", "folder for a log file of each process; empty: none");
+
+namespace millrace::tools {
+namespace {
+
+using io::Invalid;
+using io::Result;
+using io::Status;
+
+bool IsGiven(const char* flag) {
+  google::CommandLineFlagInfo info;
+  return google::GetCommandLineFlagInfo(flag, &info) && !info.is_default;
+}
+
+Result<JobShape> ShapeFromFlags(const std::optional<Rank>& rank) {
+  const bool has_numbers = IsGiven("num_ps") || IsGiven("num_workers");
+  if (has_numbers && !FLAGS_deploy_mode.empty())
+    return Invalid("--deploy_mode and --num_ps or --num_workers: expected one way to say it");
+  JobShape shape;
+  if (!FLAGS_deploy_mode.empty()) {
+    ASSIGN_OR_RETURN(shape, ShapeOfDeployMode(FLAGS_deploy_mode));
+  } else if (rank) {
+    shape.num_ps = IsGiven("num_ps") ? FLAGS_num_ps : std::min<size_t>(1, rank->size - 1);
+    shape.num_workers = IsGiven("num_workers") ? FLAGS_num_workers
+                                               : rank->size - std::min(shape.num_ps, rank->size);
+  } else if (has_numbers) {
+    shape.num_ps = FLAGS_num_ps;
+    shape.num_workers = IsGiven("num_workers") ? FLAGS_num_workers : 1;
+  }
+  RETURN_IF_ERROR(CheckShape(shape));
+  if (rank && rank->size != shape.num_ps + shape.num_workers) {
+    return Invalid(std::to_string(shape.num_ps) + " servers and " +
+                   std::to_string(shape.num_workers) + " workers, but " + rank->starter +
+                   " has started " + std::to_string(rank->size) +
+                   " ranks: expected one for each process");
+  }
+  return shape;
+}
+
+Result<std::vector<std::string>> HostsFromFlags() {
+  std::vector<std::string> hosts;
+  std::string rest = FLAGS_hosts;
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    hosts.push_back(rest.substr(0, end));
+    rest.erase(0, end + 1);
+    // A name with a dash in front would be an option to ssh.
+    if (HostOfDestination(hosts.back()).empty() || hosts.back().starts_with("-") ||
+        hosts.back().find_first_of(" \t\n'\"") != std::string::npos)
+      return Invalid("--hosts=" + FLAGS_hosts + ": expected names with commas between");
+  }
+  return hosts;
+}
+
+Status CheckRanks(const std::optional<Rank>& rank) {
+  if (FLAGS_rendezvous.empty()) {
+    if (!rank || rank->size == 1 || !rank->is_task) return {};
+    return Invalid(rank->starter + " has started " + std::to_string(rank->size) +
+                   " of these: expected --rendezvous=DIR, a folder where they can meet");
+  }
+  if (!rank) {
+    return Invalid(
+        "--rendezvous is for ranks of mpirun or srun, but neither OMPI_COMM_WORLD_RANK nor "
+        "SLURM_PROCID is set");
+  }
+  if (!FLAGS_hosts.empty())
+    return Invalid("--rendezvous and --hosts: expected one of them; the hosts are " +
+                   rank->starter + "'s");
+  if (FLAGS_restart > 0) {
+    return Invalid("--restart with ranks of " + rank->starter +
+                   ": a rank cannot be started again; expected no --restart");
+  }
+  return {};
+}
+
+Result<int64_t> Milliseconds(const char* flag, double seconds) {
+  if (seconds > 0 && seconds <= 1e6) return std::llround(seconds * 1000);
+  return Invalid(std::string("--") + flag + ": expected seconds, more than 0 and at most 1000000");
+}
+
+// The modes of the command must fit the processes that there are.
+Status CheckMode(const LaunchOptions& options) {
+  const std::optional<std::string> mode = FlagIn(options.worker, "mode");
+  if (options.shape.num_ps == 0) {
+    if (!mode || *mode == "single") return {};
+    return Invalid("--mode=" + *mode +
+                   " needs servers: expected --deploy_mode=cluster or cluster2, or --num_ps and "
+                   "--num_workers");
+  }
+  if (!mode || *mode == "sync" || *mode == "async" || *mode == "ssp") return {};
+  return Invalid("--mode=" + *mode + " in a job with servers: expected sync, async or ssp");
+}
+
+// What millrace-launch itself adds to the command.
+Status CheckCommand(const LaunchOptions& options) {
+  if (options.worker.empty() || options.worker[0].empty())
+    return Invalid("no command: expected -- and the program to run, such as -- millrace-lr ...");
+  for (const char* flag : {"job_name", "task_index", "ps_hosts", "worker_hosts", "token_file"}) {
+    if (options.shape.num_ps > 0 && FlagIn(options.worker, flag))
+      return Invalid(std::string("--") + flag + " in the command: millrace-launch adds it itself");
+  }
+  if (options.restarts > 0 && !FlagIn(options.worker, "run_dir")) {
+    return Invalid(
+        "--restart without --run_dir in the command: there would be no checkpoint to start again "
+        "from");
+  }
+  return CheckMode(options);
+}
+
+void AddTls(const char* flag, const std::string& value, Words& words) {
+  if (!value.empty()) words.push_back(std::string("--") + flag + "=" + value);
+}
+
+// On other hosts they are looked for when those are asked to describe themselves.
+Status CheckPrograms(LaunchOptions& options) {
+  if (!options.hosts.empty()) {
+    ASSIGN_OR_RETURN(options.ssh[0], FindProgram(options.ssh[0], SearchPath()));
+    return {};
+  }
+  RETURN_IF_ERROR(FindProgram(options.worker[0], SearchPath()).status());
+  if (options.shape.num_ps == 0) return {};
+  return FindProgram(options.server[0], SearchPath()).status();
+}
+
+}  // namespace
+
+const CommandSpec& LaunchSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-launch",
+      .job = "starts a whole training job, here, on other hosts or under mpirun and srun",
+      .arguments = "-- COMMAND...",
+      .groups = {{"What to start", {"deploy_mode", "num_ps", "num_workers"}},
+                 {"Where", {"hosts", "ssh", "rendezvous"}},
+                 {"Failures and time limits",
+                  {"restart", "start_timeout", "stop_timeout", "server_grace"}},
+                 {"What the processes get and leave",
+                  {"ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca", "log_dir"}}},
+      .examples = {
+          "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
+          "--train='data/train-*' "
+          "--num_features=33762578 --run_dir=runs/1",
+          "millrace-launch --num_ps=2 --num_workers=4 --hosts=node1,node2 --restart=3 -- "
+          "millrace-lr --mode=async ...",
+          "mpirun -n 4 millrace-launch --num_ps=1 --rendezvous=/shared/meet -- millrace-lr "
+          "--mode=sync ..."}};
+  return spec;
+}
+
+SplitLine SplitAtDashes(const Words& words) {
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  SplitLine line = {.flags = Words(words.begin(), dashes), .command = {}};
+  if (dashes != words.end()) line.command.assign(dashes + 1, words.end());
+  return line;
+}
+
+Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
+                                             const std::optional<Rank>& rank) {
+  RETURN_IF_ERROR(CheckRanks(rank));
+  LaunchOptions options;
+  ASSIGN_OR_RETURN(options.shape, ShapeFromFlags(FLAGS_rendezvous.empty() ? std::nullopt : rank));
+  ASSIGN_OR_RETURN(options.hosts, HostsFromFlags());
+  ASSIGN_OR_RETURN(options.ssh, SplitWords(FLAGS_ssh));
+  if (options.ssh.empty()) return Invalid("--ssh is empty: expected an ssh client");
+  ASSIGN_OR_RETURN(options.server, SplitWords(FLAGS_ps_flags));
+  options.server.insert(options.server.begin(), FLAGS_ps_program);
+  options.worker = command;
+  AddTls("tls_cert", FLAGS_tls_cert, options.tls);
+  AddTls("tls_key", FLAGS_tls_key, options.tls);
+  AddTls("tls_ca", FLAGS_tls_ca, options.tls);
+  options.restarts = FLAGS_restart;
+  options.log_dir = FLAGS_log_dir;
+  options.rendezvous = FLAGS_rendezvous;
+  ASSIGN_OR_RETURN(options.start_timeout_ms, Milliseconds("start_timeout", FLAGS_start_timeout));
+  ASSIGN_OR_RETURN(options.stop_timeout_ms, Milliseconds("stop_timeout", FLAGS_stop_timeout));
+  ASSIGN_OR_RETURN(options.server_grace_ms, Milliseconds("server_grace", FLAGS_server_grace));
+  RETURN_IF_ERROR(CheckCommand(options));
+  RETURN_IF_ERROR(CheckPrograms(options));
+  return options;
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,27 @@
+// The command line of millrace-launch.
+#pragma once
+
+#include <optional>
+
+#include "io/base/status.h"
+#include "tools/common/flags.h"
+#include "tools/launch/environment.h"
+#include "tools/launch/launch_options.h"
+
+namespace millrace::tools {
+
+const CommandSpec& LaunchSpec();
+
+// `words` cut at the first "--".
+struct SplitLine {
+  Words flags;
+  Words command;
+};
+SplitLine SplitAtDashes(const Words& words);
+
+// From the flags that were parsed and the command behind "--". `rank` is what mpirun or srun say.
+// Everything that can be checked without starting a process has been checked then.
+io::Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
+                                                 const std::optional<Rank>& rank);
+
+}  // namespace millrace::tools

@@ -1,0 +1,35 @@
+// A job as its command line describes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tools/launch/plan/command.h"
+#include "tools/launch/plan/placement.h"
+
+namespace millrace::tools {
+
+struct LaunchOptions {
+  JobShape shape;
+  std::vector<std::string> hosts;     // ssh destinations; none: this host, without ssh
+  Words ssh = {"ssh"};                // the client and its flags
+  Words server = {"millrace-ps"};     // the server program and flags for it alone
+  Words worker;                       // the command
+  Words tls;                          // for servers and workers
+  size_t restarts = 0;                // in all
+  std::string log_dir;                // empty: no log files
+  std::string rendezvous;             // not empty: ranks of mpirun or srun meet in this folder
+  int64_t start_timeout_ms = 20'000;  // for servers to listen, and for ranks to meet
+  int64_t stop_timeout_ms = 30'000;   // for workers to end after a first Ctrl-C
+  int64_t server_grace_ms = 5'000;    // for servers to end when all workers have
+};
+
+// Async and ssp jobs can do without a worker.
+inline bool SurvivesWorkers(const LaunchOptions& options) {
+  const std::string mode = FlagIn(options.worker, "mode").value_or("");
+  return mode == "async" || mode == "ssp";
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,103 @@
+// millrace-launch: starts a whole training job.
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "tools/launch/child/keeper.h"
+#include "tools/launch/child/token_file.h"
+#include "tools/launch/crew.h"
+#include "tools/launch/environment.h"
+#include "tools/launch/host_report.h"
+#include "tools/launch/job.h"
+#include "tools/launch/launch_flags.h"
+#include "tools/launch/output/console.h"
+#include "tools/launch/rank_job.h"
+#include "tools/launch/remote.h"
+#include "tools/launch/supervisor.h"
+
+namespace millrace::tools {
+namespace {
+
+using io::Result;
+using io::Status;
+
+constexpr char kProgram[] = "millrace-launch";
+constexpr int kExitInterrupted = 130;
+constexpr char kLoopback[] = "127.0.0.1";
+
+// A pipe must never become standard output because that was closed.
+void OpenStandardStreams() {
+  int fd = ::open("/dev/null", O_RDWR);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::dup(fd);
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+int Print(const std::string& text) { return std::fputs(text.c_str(), stdout) < 0; }
+
+Result<std::vector<HostReport>> FindHosts(const LaunchOptions& options,
+                                          const std::string& directory) {
+  if (options.hosts.empty()) return std::vector{ReportThisHost(kLoopback, directory, {})};
+  ASSIGN_OR_RETURN(const std::vector<HostReport> hosts, ReportRemoteHosts(options, directory));
+  RETURN_IF_ERROR(CheckAddresses(options, hosts));
+  return hosts;
+}
+
+Result<int> RunJob(const LaunchOptions& options, const std::string& directory) {
+  ASSIGN_OR_RETURN(const std::string token, RandomToken());
+  ASSIGN_OR_RETURN(const std::vector<HostReport> hosts, FindHosts(options, directory));
+  std::vector<std::string> names;
+  for (const PlacedProcess& process : Place(options.shape, hosts.size()))
+    names.push_back(NameOf(process.id));
+  const ConsoleOptions console_options = {.color_out = ::isatty(STDOUT_FILENO) != 0,
+                                          .color_err = ::isatty(STDERR_FILENO) != 0,
+                                          .log_dir = options.log_dir};
+  ASSIGN_OR_RETURN(Console console, Console::Create(console_options, names));
+  console.Print(HostTable(hosts));
+  Supervisor supervisor(console);
+  Crew crew(options, hosts, token, directory, supervisor);
+  Job job(options, crew, supervisor, console);
+  const Result<int> status = job.Run();
+  console.Finish();
+  supervisor.Drain();
+  return status;
+}
+
+Result<int> Run(const ParsedLine& line, const Words& command) {
+  if (!line.args.empty()) {
+    return io::Invalid("unexpected '" + line.args[0] +
+                       "': the command goes behind --, as in millrace-launch FLAGS -- COMMAND");
+  }
+  ASSIGN_OR_RETURN(const std::optional<Rank> rank, RankFromEnvironment());
+  ASSIGN_OR_RETURN(const LaunchOptions options, LaunchOptionsFromFlags(command, rank));
+  std::error_code error;
+  const std::string directory = std::filesystem::current_path(error).string();
+  if (error) return io::IoError("no working folder", error.value());
+  return options.rendezvous.empty() ? RunJob(options, directory)
+                                    : RunRank(options, *rank, directory);
+}
+
+int Main(const Words& words) {
+  OpenStandardStreams();
+  if (words == Words{kKeeperFlag}) return RunKeeper();
+  if (words.size() > 1 && words[0] == kReportFlag) {
+    const Words programs(words.begin() + 2, words.end());
+    return Print(FormatReport(ReportThisHost(SshServerAddress(), words[1], programs)));
+  }
+  const SplitLine split = SplitAtDashes(words);
+  const Result<ParsedLine> line = ParseLine(LaunchSpec(), {}, split.flags);
+  if (!line.ok()) return Fail(kProgram, line.status());
+  if (line->action == ParsedLine::Action::kHelp) return Print(HelpText(LaunchSpec()));
+  if (line->action == ParsedLine::Action::kVersion) return Print(VersionText(kProgram));
+  const Result<int> status = Run(*line, split.command);
+  if (status.ok()) return *status;
+  const int code = Fail(kProgram, status.status());
+  return status.status().code() == io::Code::kCancelled ? kExitInterrupted : code;
+}
+
+}  // namespace
+}  // namespace millrace::tools
+
+int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }

@@ -1,0 +1,117 @@
+#include "tools/launch/output/console.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "tools/launch/output/printable.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr size_t kFullBytes = 1 << 20;
+constexpr size_t kMaxHeld = 10000;  // lines
+constexpr const char* kColors[] = {"\033[32m", "\033[33m", "\033[34m",
+                                   "\033[35m", "\033[36m", "\033[31m"};
+constexpr char kNoColor[] = "\033[0m";
+
+}  // namespace
+
+io::Result<Console> Console::Create(const ConsoleOptions& options,
+                                    const std::vector<std::string>& names) {
+  Console console(options);
+  size_t width = options.name_width;
+  for (const std::string& name : names) width = std::max(width, name.size());
+  if (!options.log_dir.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(options.log_dir, error);
+    if (error) return io::IoError(options.log_dir + ": cannot make the folder", error.value());
+  }
+  for (const std::string& name : names) {
+    Channel channel;
+    channel.prefix = name + std::string(width - name.size(), ' ') + " | ";
+    channel.color = kColors[console.channels_.size() % std::size(kColors)];
+    if (!options.log_dir.empty()) RETURN_IF_ERROR(console.OpenLog(name, channel));
+    console.channels_.push_back(std::move(channel));
+  }
+  return io::Result<Console>(std::move(console));
+}
+
+Console::Console(const ConsoleOptions& options)
+    : options_(options),
+      out_(options.out, "standard output"),
+      err_(options.err, "standard error") {}
+
+io::Status Console::OpenLog(const std::string& name, Channel& channel) {
+  std::string file_name = name;
+  std::replace(file_name.begin(), file_name.end(), ' ', '-');
+  const std::string path = options_.log_dir + "/" + file_name + ".log";
+  channel.log_fd =
+      UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
+  if (!channel.log_fd) return io::IoError(path + ": cannot create", errno);
+  channel.log.emplace(channel.log_fd.get(), path);
+  return {};
+}
+
+void Console::ProcessLine(size_t channel, Stream stream, std::string_view line) {
+  if (channels_[channel].log) channels_[channel].log->Append(std::string(line) + "\n");
+  if (!is_held_) return Show(channel, stream, line);
+  held_.push_back({channel, stream, std::string(line)});
+  if (held_.size() > kMaxHeld) Release();
+}
+
+void Console::Show(size_t channel, Stream stream, std::string_view line) {
+  const Channel& from = channels_[channel];
+  const bool is_out = stream == Stream::kOut;
+  const bool has_color = is_out ? options_.color_out : options_.color_err;
+  const std::string prefix = has_color ? from.color + from.prefix + kNoColor : from.prefix;
+  (is_out ? out_ : err_).Append(prefix + Printable(line) + "\n");
+}
+
+void Console::Say(std::string_view message) {
+  err_.Append("millrace-launch: " + std::string(message) + "\n");
+}
+
+void Console::Print(std::string_view text) { out_.Append(text); }
+
+void Console::Release() {
+  is_held_ = false;
+  for (const HeldLine& held : std::exchange(held_, {})) Show(held.channel, held.stream, held.line);
+}
+
+bool Console::is_full() const { return out_.backlog() > kFullBytes || err_.backlog() > kFullBytes; }
+
+void Console::Flush() {
+  out_.Flush();
+  err_.Flush();
+  PassOnComplaint(out_);
+  PassOnComplaint(err_);
+  for (Channel& channel : channels_) {
+    if (!channel.log || channel.log->backlog() == 0) continue;
+    channel.log->Flush();
+    PassOnComplaint(*channel.log);
+  }
+  err_.Flush();
+}
+
+void Console::GiveUp() {
+  out_.Close();
+  err_.Close();
+}
+
+void Console::PassOnComplaint(Outlet& from) {
+  const std::string complaint = from.TakeComplaint();
+  if (!complaint.empty()) Say(complaint);
+}
+
+void Console::Finish() {
+  for (const Channel& channel : channels_) {
+    if (!channel.log || channel.log->lost_bytes() == 0) continue;
+    Say("the log of " + channel.prefix.substr(0, channel.prefix.find(" |")) + " lacks " +
+        std::to_string(channel.log->lost_bytes()) + " bytes");
+  }
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,51 @@
+#include "tools/launch/output/outlet.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "io/base/status.h"
+
+namespace millrace::tools {
+namespace {
+
+bool HasRoom(int fd) {
+  pollfd poll_fd = {fd, POLLOUT, 0};
+  return ::poll(&poll_fd, 1, 0) > 0;
+}
+
+}  // namespace
+
+void Outlet::Flush() {
+  while (backlog() > 0 && HasRoom(fd_)) {
+    // A pipe that has room at all has room for so much.
+    const size_t size = std::min<size_t>(backlog(), PIPE_BUF);
+    const ssize_t written = ::write(fd_, pending_.data() + written_, size);
+    if (written >= 0) {
+      written_ += static_cast<size_t>(written);
+    } else if (errno == EAGAIN) {
+      break;
+    } else if (errno != EINTR) {
+      Fail(errno, size);
+    }
+  }
+  if (backlog() == 0) Clear();
+}
+
+void Outlet::Fail(int error, size_t bytes) {
+  // Of these three there may be room again.
+  is_closed_ = error != ENOSPC && error != EDQUOT && error != EFBIG;
+  if (lost_bytes_ == 0) {
+    complaint_ = io::IoError(name_ + ": cannot write", error).message() +
+                 "; the job goes on, what is written there is lost";
+  }
+  if (is_closed_) bytes = backlog();
+  lost_bytes_ += bytes;
+  written_ += bytes;
+}
+
+}  // namespace millrace::tools

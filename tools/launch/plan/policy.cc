@@ -1,0 +1,55 @@
+#include "tools/launch/plan/policy.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include <algorithm>
+
+namespace millrace::tools {
+namespace {
+
+constexpr int kUsage = 2;
+constexpr int kCannotRun = 126;
+constexpr int kNotThere = 127;
+constexpr int kInterrupted = 128 + SIGINT;
+
+// The same command would fail in the same way again.
+bool IsHopeless(int status) {
+  return status == kUsage || status == kCannotRun || status == kNotThere;
+}
+
+bool WasKilled(int status) { return status > 128 && status < 128 + NSIG && status != kInterrupted; }
+
+// Less is nearer to the root.
+int Rank(const Death& death) {
+  return (WasKilled(death.status) ? 0 : 2) + (death.id.role == Role::kServer ? 0 : 1);
+}
+
+}  // namespace
+
+Verdict Judge(const Death& death, const FailurePolicy& policy) {
+  if (policy.is_chief_done) return Verdict::kGoOn;
+  const bool can_restart = policy.restarts_left > 0 && !IsHopeless(death.status);
+  if (death.id.role == Role::kServer || IsChief(death.id))
+    return can_restart ? Verdict::kRestartJob : Verdict::kEndJob;
+  if (can_restart) return Verdict::kRestartWorker;
+  return policy.survives_workers ? Verdict::kGoOn : Verdict::kEndJob;
+}
+
+Death RootCause(std::span<const Death> deaths) {
+  return *std::min_element(deaths.begin(), deaths.end(),
+                           [](const Death& a, const Death& b) { return Rank(a) < Rank(b); });
+}
+
+std::string StatusText(int status) {
+  const std::string number = std::to_string(status);
+  if (status == kInterrupted) return "was interrupted (status " + number + ")";
+  if (status == kNotThere || status == kCannotRun)
+    return "could not be started (status " + number + ")";
+  if (!WasKilled(status)) return "exited with status " + number;
+  const char* name = ::sigabbrev_np(status - 128);
+  return "was killed by " +
+         (name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(status - 128));
+}
+
+}  // namespace millrace::tools

@@ -1,0 +1,41 @@
+// What a death means for the job.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "tools/launch/plan/placement.h"
+
+namespace millrace::tools {
+
+// A process that ended with a status other than 0. 128 + n stands for signal n, as in a shell.
+struct Death {
+  ProcessId id;
+  int status = 1;
+};
+
+struct FailurePolicy {
+  bool survives_workers = false;  // async and ssp: the others can go on without one
+  bool is_chief_done = false;     // the model is saved: no death matters to it any more
+  size_t restarts_left = 0;
+};
+
+enum class Verdict {
+  kGoOn,           // without it
+  kRestartWorker,  // it alone, to rejoin
+  kRestartJob,     // everything, from the last checkpoint
+  kEndJob,
+};
+
+Verdict Judge(const Death& death, const FailurePolicy& policy);
+
+// Of deaths at about the same time, the one that brought about the others: a process that was
+// killed before one that gave up, a server before a worker, an earlier one before a later one.
+// `deaths` is not empty, and in the order of their arrival.
+Death RootCause(std::span<const Death> deaths);
+
+// "was killed by SIGKILL", "exited with status 1", "was interrupted (status 130)"
+std::string StatusText(int status);
+
+}  // namespace millrace::tools

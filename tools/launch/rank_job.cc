@@ -1,0 +1,295 @@
+#include "tools/launch/rank_job.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "tools/common/progress.h"
+#include "tools/launch/child/token_file.h"
+#include "tools/launch/crew.h"
+#include "tools/launch/host_report.h"
+#include "tools/launch/own_address.h"
+#include "tools/launch/plan/address.h"
+#include "tools/launch/plan/policy.h"
+#include "tools/launch/plan/text_table.h"
+#include "tools/launch/rendezvous.h"
+#include "tools/launch/supervisor.h"
+
+namespace millrace::tools {
+namespace {
+
+constexpr int64_t kLookMs = 50;        // between looks for notes from other hosts, at the start
+constexpr int64_t kIdleLookMs = 1000;  // and later
+constexpr int64_t kFailedMs = 3000;    // for a process to end when the job has failed
+
+std::string RankNote(size_t rank) { return "rank-" + std::to_string(rank); }
+std::string AddressNote(size_t server) { return "address-" + std::to_string(server); }
+std::string FailureNote(ProcessId id) { return "failed-" + NameOf(id); }
+
+class RankJob {
+ public:
+  RankJob(const LaunchOptions& options, const Rank& rank, std::string directory,
+          Rendezvous& rendezvous, Supervisor& supervisor, Console& console)
+      : options_(options),
+        rank_(rank),
+        id_(ProcessOfRank(rank.rank, options.shape)),
+        directory_(std::move(directory)),
+        rendezvous_(rendezvous),
+        supervisor_(supervisor),
+        console_(console) {}
+
+  io::Result<int> Run() {
+    RETURN_IF_ERROR(PostOwnNotes());
+    const io::Status met = Meet();
+    if (stop_signal_ != 0) return 128 + stop_signal_;
+    if (failure_) return failure_->status;
+    RETURN_IF_ERROR(Reported(met));
+    RETURN_IF_ERROR(Reported(StartProcess()));
+    const int status = Watch();
+    if (failure_) return failure_->status;
+    if (status != 0 && !is_stopping_) TellFailure(status, StatusText(status));
+    return status;
+  }
+
+ private:
+  // A process that the job cannot do without has failed.
+  struct Failure {
+    int status = 1;
+    std::string text;  // "worker 1 on node2 exited with status 1"
+  };
+
+  bool is_server() const { return id_.role == Role::kServer; }
+
+  io::Status PostOwnNotes() {
+    own_ = ReportThisHost(OwnAddress(rank_.one_host), directory_, {});
+    if (rank_.rank == 0) {
+      ASSIGN_OR_RETURN(const std::string token, RandomToken());
+      RETURN_IF_ERROR(rendezvous_.Post("token", token));
+    }
+    return rendezvous_.Post(RankNote(rank_.rank), FormatReport(own_));
+  }
+
+  // The notes without which this rank cannot go on; those that are missing.
+  std::string MissingNotes() const {
+    std::string missing;
+    const auto need = [&](const std::string& note, const std::string& who) {
+      if (!rendezvous_.Read(note)) missing += (missing.empty() ? "" : ", ") + who;
+    };
+    need("token", "rank 0");
+    if (is_server()) return missing;
+    for (size_t i = 0; i < options_.shape.num_ps; ++i)
+      need(AddressNote(i), NameOf({Role::kServer, i}));
+    for (size_t rank = options_.shape.num_ps; rank < rank_.size; ++rank)
+      need(RankNote(rank), NameOf(ProcessOfRank(rank, options_.shape)));
+    return missing;
+  }
+
+  // Waits for the notes of the others.
+  io::Status Meet() {
+    const int64_t deadline_ms = NowMs() + options_.start_timeout_ms;
+    std::string missing;
+    while (!(missing = MissingNotes()).empty()) {
+      if (LookForFailure()) {
+        console_.Say(failure_->text + ": " + NameOf(id_) + " is not started");
+        return {};
+      }
+      if (NowMs() >= deadline_ms) {
+        return io::NotFound("waited " +
+                            DurationText(static_cast<double>(options_.start_timeout_ms) / 1000) +
+                            " (--start_timeout) in vain for " + missing);
+      }
+      for (const Event& event : Wait(std::min(deadline_ms, NowMs() + kLookMs))) {
+        if (event.kind == Event::Kind::kSignal) stop_signal_ = event.signal_number;
+      }
+      if (stop_signal_ != 0) return io::Cancelled("stopped by a signal");
+    }
+    return {};
+  }
+
+  std::vector<Event> Wait(int64_t deadline_ms) {
+    std::vector<Event> events = supervisor_.Wait(deadline_ms, rendezvous_.watch());
+    rendezvous_.ClearWatch();
+    return events;
+  }
+
+  // Whether another rank has told of a failure that ends the job.
+  bool LookForFailure() {
+    for (const std::string& note : rendezvous_.Names("failed-")) {
+      const std::string name = note.substr(note.find('-') + 1);
+      const bool is_needed = !name.starts_with("worker") || name == NameOf({Role::kWorker, 0}) ||
+                             !SurvivesWorkers(options_);
+      if (!is_needed || name == NameOf(id_)) continue;
+      std::istringstream text(rendezvous_.Read(note).value_or("1 " + name + " failed"));
+      failure_.emplace();
+      text >> failure_->status >> std::ws;
+      std::getline(text, failure_->text);
+      return true;
+    }
+    return false;
+  }
+
+  void TellFailure(int status, const std::string& what) {
+    const std::string text = NameOf(id_) + " on " + own_.info.name + " " + what;
+    console_.Say(text);
+    // If it cannot be told, the others notice by their connections.
+    const io::Status told = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
+    if (!told.ok()) console_.Say(told.message());
+  }
+
+  io::Status Reported(const io::Status& status) {
+    if (!status.ok()) TellFailure(1, "was not started: " + status.message());
+    return status;
+  }
+
+  io::Status StartProcess() {
+    const std::string token = rendezvous_.Read("token").value_or("");
+    JobFlags flags = {.num_ps = options_.shape.num_ps,
+                      .num_workers = options_.shape.num_workers,
+                      .ps_hosts = {},
+                      .worker_hosts = {},
+                      .tls = options_.tls};
+    KeeperTask task = {.directory = directory_, .command = {}, .token = token};
+    if (is_server()) {
+      task.command = ServerCommand(options_.server, options_.worker, flags, id_.index,
+                                   JoinHostPort(own_.address, 0));
+    } else {
+      RETURN_IF_ERROR(ReadHosts(flags));
+      task.command = WorkerCommand(options_.worker, flags, id_.index, Start::kFirst);
+      if (options_.shape.num_ps == 0) task.token.clear();
+    }
+    ASSIGN_OR_RETURN(child_, supervisor_.Start(KeeperCommand(options_, ""), 0,
+                                               is_server() ? Watch::kLines : Watch::kNothing));
+    supervisor_.Give(child_, task);
+    return {};
+  }
+
+  io::Status ReadHosts(JobFlags& flags) {
+    std::vector<HostReport> hosts;
+    std::vector<std::vector<std::string>> rows = {{"process", "host", "address", "rank"}};
+    for (size_t rank = 0; rank < rank_.size; ++rank) {
+      ASSIGN_OR_RETURN(const HostReport host, ReadReport(rank));
+      const ProcessId id = ProcessOfRank(rank, options_.shape);
+      const bool is_worker = id.role == Role::kWorker;
+      const std::string address =
+          is_worker ? host.address : rendezvous_.Read(AddressNote(id.index)).value_or("");
+      (is_worker ? flags.worker_hosts : flags.ps_hosts).push_back(address);
+      rows.push_back({NameOf(id), host.info.name, address, std::to_string(rank)});
+      const bool is_known = std::any_of(hosts.begin(), hosts.end(), [&](const HostReport& h) {
+        return h.info.name == host.info.name;
+      });
+      if (!is_known) hosts.push_back(host);
+    }
+    if (IsChief(id_)) console_.Print(HostTable(hosts) + "\n" + TextTable(rows) + "\n");
+    return {};
+  }
+
+  io::Result<HostReport> ReadReport(size_t rank) const {
+    std::vector<std::string> lines;
+    const std::string text = rendezvous_.Read(RankNote(rank)).value_or("");
+    for (size_t begin = 0; begin < text.size();) {
+      const size_t end = std::min(text.find('\n', begin), text.size());
+      lines.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return ParseReport(lines);
+  }
+
+  // Until the process has ended.
+  int Watch() {
+    bool listens = !is_server();
+    const int64_t listen_deadline_ms = NowMs() + options_.start_timeout_ms;
+    while (true) {
+      for (const Event& event : Wait(NextLookMs(listens, listen_deadline_ms))) {
+        if (event.kind == Event::Kind::kExited) return event.status;
+        if (event.kind == Event::Kind::kSignal) PassOn(event.signal_number);
+        if (event.kind == Event::Kind::kLine && !listens) listens = PostAddress(event.line);
+      }
+      if (!listens && !is_stopping_ && NowMs() >= listen_deadline_ms) {
+        TellFailure(1, "has not said in time where it listens (--start_timeout)");
+        Stop(SIGTERM, kFailedMs);
+      }
+      if (!is_stopping_ && LookForFailure()) {
+        console_.Say(failure_->text + ": " + NameOf(id_) + " is stopped");
+        Stop(SIGTERM, kFailedMs);
+      }
+      if (kill_at_ && NowMs() >= *kill_at_) {
+        kill_at_.reset();
+        supervisor_.Signal(child_, SIGKILL);
+      }
+    }
+  }
+
+  int64_t NextLookMs(bool listens, int64_t listen_deadline_ms) const {
+    int64_t next = NowMs() + kIdleLookMs;
+    if (!listens && !is_stopping_) next = std::min(next, listen_deadline_ms);
+    return kill_at_ ? std::min(next, *kill_at_) : next;
+  }
+
+  bool PostAddress(const std::string& line) {
+    const auto port = AnnouncedPort(line, id_.index, options_.shape.num_ps);
+    if (!port) return false;
+    const io::Status posted =
+        rendezvous_.Post(AddressNote(id_.index), JoinHostPort(own_.address, *port));
+    if (!posted.ok()) console_.Say(posted.message());
+    return posted.ok();
+  }
+
+  void PassOn(int signal_number) {
+    if (is_stopping_) return supervisor_.Signal(child_, SIGKILL);
+    Stop(signal_number, options_.stop_timeout_ms);
+  }
+
+  void Stop(int signal_number, int64_t timeout_ms) {
+    is_stopping_ = true;
+    supervisor_.Signal(child_, signal_number);
+    kill_at_ = NowMs() + timeout_ms;
+  }
+
+  const LaunchOptions& options_;
+  const Rank& rank_;
+  const ProcessId id_;
+  std::string directory_;
+  Rendezvous& rendezvous_;
+  Supervisor& supervisor_;
+  Console& console_;
+  HostReport own_;
+  size_t child_ = 0;
+  int stop_signal_ = 0;
+  std::optional<Failure> failure_;
+  bool is_stopping_ = false;
+  std::optional<int64_t> kill_at_;
+};
+
+}  // namespace
+
+ProcessId ProcessOfRank(size_t rank, const JobShape& shape) {
+  if (rank < shape.num_ps) return {Role::kServer, rank};
+  return {Role::kWorker, rank - shape.num_ps};
+}
+
+io::Result<int> RunRank(const LaunchOptions& options, const Rank& rank,
+                        const std::string& directory) {
+  const ProcessId id = ProcessOfRank(rank.rank, options.shape);
+  // No colours: a rank cannot know where its starter sends its lines.
+  ConsoleOptions console_options = {.log_dir = options.log_dir};
+  for (size_t i = 0; i < rank.size; ++i) {
+    console_options.name_width =
+        std::max(console_options.name_width, NameOf(ProcessOfRank(i, options.shape)).size());
+  }
+  ASSIGN_OR_RETURN(Console console, Console::Create(console_options, {NameOf(id)}));
+  ASSIGN_OR_RETURN(
+      Rendezvous rendezvous,
+      Rendezvous::Open(options.rendezvous, rank.starter + "-" + rank.job, rank.rank, rank.size));
+  Supervisor supervisor(console);
+  RankJob job(options, rank, directory, rendezvous, supervisor, console);
+  io::Result<int> status = job.Run();
+  if (rank.rank == 0) rendezvous.Remove("token");
+  console.Finish();
+  supervisor.Drain();
+  return status;
+}
+
+}  // namespace millrace::tools

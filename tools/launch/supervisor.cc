@@ -1,0 +1,209 @@
+#include "tools/launch/supervisor.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "tools/launch/child/descendants.h"
+#include "tools/launch/child/keeper.h"
+
+namespace millrace::tools {
+namespace {
+
+// How long output is read after a child's end, should something still hold its pipes open.
+constexpr int64_t kDrainMs = 500;
+
+bool IsIgnored(int signal_number) {
+  struct sigaction action;
+  return ::sigaction(signal_number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+int64_t NowMs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+}
+
+Supervisor::Supervisor(Console& console) : console_(console) {
+  AdoptOrphans();
+  ::signal(SIGPIPE, SIG_IGN);
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int number : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&signals, number);
+  if (!IsIgnored(SIGHUP)) sigaddset(&signals, SIGHUP);
+  ::sigprocmask(SIG_BLOCK, &signals, nullptr);
+  signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
+  CHECK(signals_);
+}
+
+Supervisor::~Supervisor() {
+  children_.clear();
+  KillDescendants();
+}
+
+io::Result<size_t> Supervisor::Start(const Words& command, size_t channel, Watch watch) {
+  ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(command));
+  children_.push_back(std::make_unique<Child>(
+      Child{.process = std::move(process), .channel = channel, .watch = watch}));
+  return children_.size() - 1;
+}
+
+void Supervisor::Give(size_t child, const KeeperTask& task) {
+  ChildProcess& process = children_[child]->process;
+  process.Send(EncodeTask(task));
+  process.WriteControl();
+}
+
+void Supervisor::Signal(size_t child, int signal_number) {
+  ChildProcess& process = children_[child]->process;
+  process.Send(EncodeSignal(signal_number));
+  process.WriteControl();
+}
+
+void Supervisor::Abandon(size_t child) {
+  if (!children_[child]->status) ::kill(children_[child]->process.pid(), SIGKILL);
+}
+
+std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int other_fd) {
+  while (events_.empty()) {
+    std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}, {other_fd, POLLIN, 0}};
+    for (Outlet* outlet : {&console_.out(), &console_.err()})
+      if (outlet->backlog() > 0) polls.push_back({outlet->fd(), POLLOUT, 0});
+    for (const auto& child : children_) {
+      if (child->process.has_pending()) polls.push_back({child->process.control(), POLLOUT, 0});
+      if (console_.is_full()) continue;
+      if (child->has_out) polls.push_back({child->process.out(), POLLIN, 0});
+      if (child->has_err) polls.push_back({child->process.err(), POLLIN, 0});
+    }
+    const int ready = ::poll(polls.data(), polls.size(), PollTimeout(deadline_ms));
+    CHECK(ready >= 0 || errno == EINTR);
+    // Output before exits: what a process wrote last is seen before its end.
+    for (const auto& child : children_) child->process.WriteControl();
+    ReadOutputs();
+    ReadSignals();
+    Reap();
+    EndChildren();
+    console_.Flush();
+    if (polls[1].revents != 0 || (deadline_ms && NowMs() >= *deadline_ms)) break;
+  }
+  return std::exchange(events_, {});
+}
+
+int Supervisor::PollTimeout(std::optional<int64_t> deadline_ms) const {
+  std::optional<int64_t> wake_ms = deadline_ms;
+  for (const auto& child : children_) {
+    if (!child->status || child->is_over || console_.is_full()) continue;
+    wake_ms = std::min(wake_ms.value_or(INT64_MAX), child->reaped_ms + kDrainMs);
+  }
+  if (!wake_ms) return -1;
+  return static_cast<int>(std::clamp<int64_t>(*wake_ms - NowMs(), 0, 1 << 30));
+}
+
+void Supervisor::ReadOutputs() {
+  if (console_.is_full()) return;
+  for (size_t i = 0; i < children_.size(); ++i) {
+    Child& child = *children_[i];
+    if (child.has_out) child.has_out = ReadStream(i, Stream::kOut);
+    if (child.has_err) child.has_err = ReadStream(i, Stream::kErr);
+  }
+}
+
+// False at the stream's end.
+bool Supervisor::ReadStream(size_t number, Stream stream) {
+  Child& child = *children_[number];
+  const bool is_out = stream == Stream::kOut;
+  LineSplitter& splitter = is_out ? child.out : child.err;
+  char bytes[65536];
+  const ssize_t size =
+      ::read(is_out ? child.process.out() : child.process.err(), bytes, sizeof bytes);
+  child.is_idle = size < 0 && errno == EAGAIN;
+  if (size < 0 && (errno == EAGAIN || errno == EINTR)) return true;
+  std::vector<std::string> lines;
+  if (size > 0) {
+    splitter.Feed({bytes, static_cast<size_t>(size)}, NowMs(), lines);
+  } else {
+    splitter.Finish(lines);
+  }
+  TakeLines(number, stream, std::move(lines));
+  return size > 0;
+}
+
+void Supervisor::TakeLines(size_t number, Stream stream, std::vector<std::string> lines) {
+  Child& child = *children_[number];
+  for (std::string& line : lines) {
+    if (stream == Stream::kErr && !child.has_pid) {
+      if (const std::optional<pid_t> pid = KeptPid(line)) {
+        child.has_pid = true;
+        events_.push_back({.kind = Event::Kind::kStarted, .child = number, .pid = *pid});
+        continue;
+      }
+    }
+    const bool is_watched = stream == Stream::kOut && child.watch != Watch::kNothing;
+    if (!is_watched || child.watch == Watch::kLines)
+      console_.ProcessLine(child.channel, stream, line);
+    if (is_watched)
+      events_.push_back({.kind = Event::Kind::kLine, .child = number, .line = std::move(line)});
+  }
+}
+
+void Supervisor::ReadSignals() {
+  signalfd_siginfo info;
+  while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
+    const int number = static_cast<int>(info.ssi_signo);
+    if (number == SIGCHLD) continue;
+    events_.push_back({.kind = Event::Kind::kSignal, .signal_number = number});
+  }
+}
+
+void Supervisor::Reap() {
+  int status = 0;
+  for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+    const auto child = std::find_if(children_.begin(), children_.end(), [&](const auto& c) {
+      return c->process.pid() == pid && !c->status;
+    });
+    if (child == children_.end()) continue;  // an orphan that was adopted
+    (*child)->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    (*child)->reaped_ms = NowMs();
+  }
+}
+
+void Supervisor::EndChildren() {
+  for (size_t i = 0; i < children_.size(); ++i) {
+    Child& child = *children_[i];
+    if (!child.status || child.is_over) continue;
+    const bool is_read = !child.has_out && !child.has_err;
+    const bool has_waited = child.is_idle && NowMs() >= child.reaped_ms + kDrainMs;
+    if (!is_read && (console_.is_full() || !has_waited)) continue;
+    std::vector<std::string> lines;
+    child.out.Finish(lines);
+    TakeLines(i, Stream::kOut, std::exchange(lines, {}));
+    child.err.Finish(lines);
+    TakeLines(i, Stream::kErr, std::move(lines));
+    child.has_out = child.has_err = false;
+    child.is_over = true;
+    events_.push_back({.kind = Event::Kind::kExited, .child = i, .status = *child.status});
+  }
+}
+
+void Supervisor::Drain() {
+  while (true) {
+    console_.Flush();
+    std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}};
+    for (Outlet* outlet : {&console_.out(), &console_.err()})
+      if (outlet->backlog() > 0) polls.push_back({outlet->fd(), POLLOUT, 0});
+    if (polls.size() == 1) return;
+    ::poll(polls.data(), polls.size(), -1);
+    ReadSignals();
+    if (!std::exchange(events_, {}).empty()) return;
+  }
+}
+
+}  // namespace millrace::tools

@@ -11,6 +11,7 @@ namespace millrace::ps {
 namespace {
 
 using io::Status;
+using profiler::Cat;
 
 constexpr int64_t kEntriesPerPiece = 64 << 10;
 
@@ -177,7 +178,10 @@ void Connection::start(rpc::StartReply& reply, const rpc::StartRequest& request)
 }
 
 void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& in) {
-  TRACE_SCOPE("serve_exchange");
+  profiler::TraceScope span("serve_exchange", Cat::kServer,
+                            {.bytes = static_cast<int64_t>(
+                                 in.gradient.size() + in.push_keys.size() + in.pull_keys.size())});
+  span.FlowIn(FlowId(worker_, state_.shard.options().shard, static_cast<uint64_t>(in.sequence)));
   const int64_t begin_ns = NowNs();
   const ExchangeRequest request = FromRpc(in);
   ExchangeReply reply;
@@ -217,12 +221,13 @@ void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeRepl
   if (status.ok()) status = job_->Take(state_.shard, request, NowNs());
   if (status.ok() && state_.shard.progress().step != step_before) state_.changed.notify_all();
   if (status.ok() && !job_->Ready(state_.shard, request)) {
-    TRACE_SCOPE("barrier_wait");
+    profiler::TraceScope span("barrier_wait", Cat::kBarrier);
     const int64_t wait_ns = NowNs();
     state_.changed.wait_for(lock, state_.wait_time, [&] {
       return job_->Ready(state_.shard, request) || state_.stopping || !state_.shard.failed().ok();
     });
     reply.barrier_ns = NowNs() - wait_ns;
+    span.Set("worker", state_.shard.last_worker());
     status = state_.shard.failed();
   }
   if (status.ok() && !(job_->Ready(state_.shard, request) && state_.WaitFree(lock))) {
@@ -379,7 +384,8 @@ void Connection::init_dense(rpc::DenseReply&, const rpc::DenseRequest& request) 
 }
 
 void Connection::push_dense(rpc::DenseReply&, const rpc::DenseRequest& request) {
-  TRACE_SCOPE("serve_push_dense", -1, static_cast<int64_t>(request.values.size()));
+  TRACE_SCOPE("serve_push_dense", Cat::kServer,
+              {.bytes = static_cast<int64_t>(request.values.size())});
   Lock lock = EnterDense("push_dense", request);
   const Status status = state_.shard.PushDense(static_cast<size_t>(request.block),
                                                {.worker = worker_,
@@ -393,12 +399,12 @@ void Connection::push_dense(rpc::DenseReply&, const rpc::DenseRequest& request) 
 }
 
 void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
-  TRACE_SCOPE("serve_pull_dense");
+  TRACE_SCOPE("serve_pull_dense", Cat::kServer);
   Lock lock = EnterDense("pull_dense", request);
   const auto block = static_cast<size_t>(request.block);
   const auto ready = [&] { return state_.shard.DenseReady(worker_, block) && !state_.busy; };
   {
-    TRACE_SCOPE("barrier_wait");
+    TRACE_SCOPE("barrier_wait", Cat::kBarrier);
     state_.changed.wait_for(lock, state_.wait_time, [&] {
       return ready() || state_.stopping || !state_.shard.failed().ok();
     });

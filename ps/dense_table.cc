@@ -33,7 +33,8 @@ Status DenseTable::Init(size_t block, std::span<const float> weights) {
 }
 
 void DenseTable::Apply(Block& block, std::span<const float> gradient) {
-  TRACE_SCOPE("apply", -1, static_cast<int64_t>(gradient.size_bytes()));
+  TRACE_SCOPE("apply", profiler::Cat::kServer,
+              {.bytes = static_cast<int64_t>(gradient.size_bytes())});
   sparse::ApplyDense(options_, ++block.steps, gradient, block.weights, block.state);
 }
 

@@ -38,8 +38,8 @@ bool ExchangeJob::FindLists(const Shard& shard, const ExchangeRequest& request) 
 }
 
 Status ExchangeJob::Decode(const ExchangeRequest& request, uint64_t local_features) {
-  TRACE_SCOPE("decode_request", -1,
-              static_cast<int64_t>(request.gradient.size() + request.pull_keys.size()));
+  TRACE_SCOPE("decode_request", profiler::Cat::kServer,
+              {.bytes = static_cast<int64_t>(request.gradient.size() + request.pull_keys.size())});
   if (request.pushes) {
     if (!request.push_keys.empty()) {
       ASSIGN_OR_RETURN(
@@ -90,7 +90,8 @@ Status ExchangeJob::Answer(Shard& shard, const ExchangeRequest& request, Exchang
 
 Status ExchangeJob::Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply) {
   if (!request.pulls) return {};
-  TRACE_SCOPE("encode_reply", -1, static_cast<int64_t>(4 * weights_.size()));
+  TRACE_SCOPE("encode_reply", profiler::Cat::kServer,
+              {.bytes = static_cast<int64_t>(4 * weights_.size())});
   return floats_.Encode(weights_, {.zstd = zstd}, reply.weights);
 }
 

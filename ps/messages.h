@@ -9,6 +9,11 @@
 
 namespace millrace::ps {
 
+// Of the arrow from a worker's exchange to its handling by a shard, in traces.
+inline uint64_t FlowId(size_t worker, size_t shard, uint64_t sequence) {
+  return uint64_t{worker} << 48 | uint64_t{shard} << 40 | sequence;
+}
+
 struct JoinRequest {
   std::string token;
   size_t worker = 0;

@@ -11,6 +11,7 @@ namespace {
 
 using io::Result;
 using io::Status;
+using profiler::Cat;
 
 constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
 constexpr size_t kEntriesPerLoad = 64 << 10;
@@ -175,8 +176,10 @@ Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const
 }
 
 Status RemoteStore::Send(KeySplit* pull, bool keep) {
-  TRACE_SCOPE("exchange_send");
+  profiler::TraceScope span("exchange_send", Cat::kNetwork,
+                            {.keys = pull ? static_cast<int64_t>(pull->size()) : 0});
   CHECK(!in_flight_);
+  size_t bytes = 0;
   std::swap(ready_, sent_);
   ready_.present = false;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
@@ -203,25 +206,37 @@ Status RemoteStore::Send(KeySplit* pull, bool keep) {
       request.keep_list = keep;
       pull_list_known = keep && !kept_[shard].insert(part.signature).second;
     }
+    span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
+    bytes += request.gradient.size() + request.pull_keys.size();
     RETURN_IF_ERROR(clients_[shard].Send(request, /*push_list_known=*/true, pull_list_known));
   }
+  span.Set("bytes", static_cast<int64_t>(bytes));
   in_flight_ = true;
   in_flight_pull_ = pull;
   return {};
 }
 
 Status RemoteStore::Receive(std::span<float> weights) {
-  TRACE_SCOPE("exchange_wait");
+  profiler::TraceScope span("exchange_wait", Cat::kNetwork);
   in_flight_ = false;
+  size_t bytes = 0;
   KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
   if (pull && weights.empty()) {
     stash_.resize(pull->size());
     weights = stash_;
     stashed_ = true;
   }
+  int64_t slowest_ns = 0;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
     ExchangeReply& reply = replies_[shard];
     RETURN_IF_ERROR(clients_[shard].Receive(reply));
+    bytes += reply.weights.size();
+    if (shard == 0 || reply.barrier_ns + reply.server_ns > slowest_ns) {
+      slowest_ns = reply.barrier_ns + reply.server_ns;
+      span.Set("server_ns", reply.server_ns);
+      span.Set("barrier_ns", reply.barrier_ns);
+      span.Set("straggler", reply.last_worker);
+    }
     if (shard == 0) {
       progress_ = {.step = reply.step,
                    .examples = reply.examples,
@@ -241,6 +256,7 @@ Status RemoteStore::Receive(std::span<float> weights) {
     }
     if (!decoded.ok()) return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
   }
+  span.Set("bytes", static_cast<int64_t>(bytes));
   return {};
 }
 
@@ -253,7 +269,7 @@ Status RemoteStore::SendNext() {
 }
 
 Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weights) {
-  TRACE_SCOPE("pull", static_cast<int64_t>(keys.size()));
+  TRACE_SCOPE("pull", Cat::kOp, {.keys = static_cast<int64_t>(keys.size())});
   if (asked_.Is(keys) && stashed_) {
     std::copy(stash_.begin(), stash_.end(), weights.begin());
     stashed_ = false;
@@ -287,7 +303,7 @@ Status RemoteStore::PullNow(std::span<const uint64_t> keys, std::span<float> wei
 }
 
 Status RemoteStore::Push(std::span<const uint64_t> keys, std::span<const float> gradient) {
-  TRACE_SCOPE("push", static_cast<int64_t>(keys.size()));
+  TRACE_SCOPE("push", Cat::kOp, {.keys = static_cast<int64_t>(keys.size())});
   // In flight is at most the pull of the next batch; two pushes in a row without a pull between
   // them wait for each other.
   if (ready_.present) {
@@ -344,7 +360,6 @@ Status RemoteStore::Leave() {
 }
 
 Status RemoteStore::Checkpoint(uint64_t id, const std::string& chief_state) {
-  TRACE_SCOPE("checkpoint");
   RETURN_IF_ERROR(Flush());
   return CallAll([&](size_t, Channel& channel) -> Status {
     bool done = false;

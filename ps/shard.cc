@@ -12,6 +12,7 @@ namespace {
 
 using io::Result;
 using io::Status;
+using profiler::Cat;
 
 constexpr int64_t kSecondNs = 1000000000;
 // A worker is called slow when the others waited for it for most of such a stretch.
@@ -206,7 +207,7 @@ void Shard::Count(WorkerRecord& worker, const Push& push) {
 // One update of the model. Gradients of the summed loss become that of the mean where the rule
 // wants it.
 Status Shard::Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight) {
-  TRACE_SCOPE("apply", static_cast<int64_t>(keys.size()));
+  TRACE_SCOPE("apply", Cat::kServer, {.keys = static_cast<int64_t>(keys.size())});
   if (sparse::GradientScaleOf(config_->update.rule) == sparse::GradientScale::kMean) {
     const auto factor = static_cast<float>(1 / (weight > 0 ? weight : 1));
     for (float& g : gradient) g *= factor;
@@ -229,7 +230,7 @@ void Shard::ApplyPending(int64_t now_ns) {
   CountWaiting(now_ns);
   double weight = 0;
   {
-    TRACE_SCOPE("aggregate");
+    TRACE_SCOPE("aggregate", Cat::kServer);
     sum_.Clear();
     for (const WorkerRecord& w : workers_) {
       if (!w.pending) continue;
@@ -303,7 +304,7 @@ Result<uint64_t> Shard::Answer(size_t worker, uint64_t sequence, const SharedKey
     return answer.step;
   }
   {
-    TRACE_SCOPE("gather", static_cast<int64_t>(list->keys.size()));
+    TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
     RETURN_IF_ERROR(store_->Pull(list->keys, weights));
   }
   keys_pulled_ += list->keys.size();

@@ -74,7 +74,7 @@ Result<Restored> ReadFields(const io::StateFields& fields, size_t workers) {
 }  // namespace
 
 Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief_state) {
-  TRACE_SCOPE("save_checkpoint");
+  TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   const std::string& folder = shard.options_.checkpoints;
   if (folder.empty()) return io::Invalid("checkpoints need a place: expected --run_dir");
   std::error_code error;
@@ -107,7 +107,7 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
 }
 
 Status ShardFile::Restore(Shard& shard, uint64_t id) {
-  TRACE_SCOPE("load_checkpoint");
+  TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
   const std::string path = io::CheckpointPath(shard.options_.checkpoints, id);
   ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
   const Result<std::string> kind = reader.fields().Text("kind");

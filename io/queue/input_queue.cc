@@ -419,7 +419,7 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
 
 const CsrBatch* InputQueue::Peek() {
   size_t at = next_batch_;
-  const Group::Batch* next = FindBatch(current_, at);
+  const GroupBatch* next = FindBatch(current_, at);
   if (!next && failed_.ok() && (!current_ || current_->error.ok())) {
     if (!ahead_) ahead_ = TakeGroup();
     at = 0;

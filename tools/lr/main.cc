@@ -58,7 +58,8 @@ class Run {
                          " holds a finished run without checkpoints: nothing to resume; expected " +
                          "another --run_dir, or --overwrite");
     }
-    RETURN_IF_ERROR(BeginFolder());
+    if (!log_) RETURN_IF_ERROR(BeginFolder(trainer_->resumed_step()));
+    profiler::SetClockOffset(trainer_->clock_offset_ns());
     PrintHead(SteadyNow() - begin_s);
     RETURN_IF_ERROR(FromText(profile_.Start(options_.profile)));
     RETURN_IF_ERROR(StartDashboard());
@@ -85,6 +86,9 @@ class Run {
     trainer::TrainObserver observer;
     observer.on_test = [this](const MetricsRow& row) { return OnTest(row); };
     observer.before_checkpoint = [this] { return log_ ? log_->Sync() : Status(); };
+    observer.before_start = [this](std::optional<uint64_t> resumed_step) {
+      return BeginFolder(resumed_step);
+    };
     observer.on_note = [](const std::string& note) {
       std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
     };
@@ -94,7 +98,7 @@ class Run {
     return observer;
   }
 
-  Status BeginFolder() {
+  Status BeginFolder(std::optional<uint64_t> resumed_step) {
     if (!folder_) return {};
     trainer::RunInfo info;
     info.program = kProgram;
@@ -104,19 +108,18 @@ class Run {
     info.host = trainer::DescribeHost();
     info.pid = ::getpid();
     info.start_time_s = WallNow();
-    info.resumed_step = trainer_->resumed_step();
+    info.resumed_step = resumed_step;
     RETURN_IF_ERROR(folder_->Begin(info));
-    ASSIGN_OR_RETURN(auto log,
-                     trainer::MetricsLog::Open({.run_dir = folder_->path(),
-                                                .host = info.host.name,
-                                                .wall_time_s = WallNow(),
-                                                .resume_step = trainer_->resumed_step()}));
+    ASSIGN_OR_RETURN(auto log, trainer::MetricsLog::Open({.run_dir = folder_->path(),
+                                                          .host = info.host.name,
+                                                          .wall_time_s = WallNow(),
+                                                          .resume_step = resumed_step}));
     log_.emplace(std::move(log));
     return {};
   }
 
   Status StartDashboard() {
-    if (options_.dashboard_port == 0) return {};
+    if (options_.dashboard_port == 0 || !Chief()) return {};
     ASSIGN_OR_RETURN(dashboard_, Dashboard::Start({.port = options_.dashboard_port,
                                                    .run_dir = folder_->path()}));
     std::fprintf(stderr, "%s: live page at %s\n", kProgram, dashboard_->url().c_str());

@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "profiler/trace.h"
+#include "profiler/session.h"
 #include "ps/server.h"
 #include "tools/common/cluster_flags.h"
 #include "tools/common/flags.h"
@@ -20,6 +20,8 @@ DEFINE_uint64(num_workers, 1, "workers of the job");
 DEFINE_string(run_dir, "", "folder of the run: checkpoints go there; empty: none can be written");
 DEFINE_double(rejoin_seconds, 4, "how long a worker that is gone is waited for");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir");
+DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
+              "milliseconds between samples of CPU, memory, disk and network; 0: none");
 
 namespace millrace::tools {
 namespace {
@@ -35,7 +37,8 @@ const CommandSpec& Spec() {
       .name = kProgram,
       .job = "holds one shard of the model for the workers of a job",
       .groups = {{"This server",
-                  {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds", "profile"}},
+                  {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds", "profile",
+                   "sample_ms"}},
                  ServerFlags()},
       .examples = {
           "millrace-ps --listen=127.0.0.1:7000 --num_workers=3 --run_dir=runs/1",
@@ -86,31 +89,35 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   return options;
 }
 
-Status SaveTrace() {
-  if (!FLAGS_profile || FLAGS_run_dir.empty()) return {};
-  profiler::StopTracing();
-  const std::string name = "ps-" + std::to_string(FLAGS_task_index);
-  const std::string error = profiler::WriteTrace(FLAGS_run_dir + "/trace-" + name + ".json", name);
-  return error.empty() ? Status() : Status(io::Code::kIo, error);
+profiler::SessionOptions ProfileFromFlags() {
+  return {.run_dir = FLAGS_run_dir,
+          .process = "ps-" + std::to_string(FLAGS_task_index),
+          .trace = FLAGS_profile,
+          .sample_ms = static_cast<int>(FLAGS_sample_ms)};
 }
 
 int Serve(const ps::ServerOptions& options) {
   const auto server = ps::Server::Start(options);
   if (!server.ok()) return Fail(kProgram, server.status());
-  if (FLAGS_profile) profiler::StartTracing();
   const bool v6 = options.host.find(':') != std::string::npos;
   std::printf("%s: shard %zu of %zu listening on %s%s%s:%d\n", kProgram, options.shard.shard,
               options.shard.num_shards, v6 ? "[" : "", options.host.c_str(), v6 ? "]" : "",
               (*server)->port());
   std::fflush(stdout);
+  // The chief has made the run folder ready by then.
+  (*server)->WaitBegun(Interrupted);
+  profiler::Session profile;
+  const std::string started = profile.Start(ProfileFromFlags());
   const Status status = (*server)->Wait(Interrupted);
+  const std::string finished = profile.Finish();
   const ps::Server::Summary s = (*server)->summary();
   std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s refused\n", kProgram,
               options.shard.shard, WithCommas(s.steps).c_str(), WithCommas(s.messages).c_str(),
               BytesText(s.bytes_in).c_str(), BytesText(s.bytes_out).c_str(),
               WithCommas(s.refused).c_str());
-  const Status traced = SaveTrace();
-  if (!traced.ok()) return Fail(kProgram, traced);
+  for (const std::string& error : {started, finished}) {
+    if (!error.empty()) return Fail(kProgram, Status(io::Code::kIo, error));
+  }
   if (status.code() == io::Code::kCancelled) return kExitInterrupted;
   return status.ok() ? 0 : Fail(kProgram, status);
 }

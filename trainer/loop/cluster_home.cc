@@ -42,6 +42,10 @@ Result<std::unique_ptr<ClusterHome>> ClusterHome::Join(const ClusterOptions& opt
   // Servers scale the gradient themselves, when those of all workers are in.
   home->learner_ = MakeStoreLearner(*home->store_, kernels, sparse::GradientScale::kSum);
   if (home->chief() && !options.rejoin) RETURN_IF_ERROR(home->Prepare(start));
+  if (home->chief() && start.before_start) {
+    RETURN_IF_ERROR(
+        start.before_start(home->state_ ? std::optional(home->state_->steps) : std::nullopt));
+  }
   ASSIGN_OR_RETURN(const ps::RemoteStore::Place place, home->store_->Start());
   if (place.sequence > 0) {
     ASSIGN_OR_RETURN(home->place_, WorkerPlace::Decode(place.state));

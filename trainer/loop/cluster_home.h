@@ -37,6 +37,7 @@ struct ClusterStart {
   ps::JobConfig job;  // what all workers must agree on
   bool resume = false;
   std::string model_in;  // warm start
+  std::function<io::Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;
 };

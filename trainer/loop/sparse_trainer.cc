@@ -171,6 +171,7 @@ Status SparseTrainer::JoinCluster() {
                .data = OptionsDigest(options_)};
   start.resume = options_.resume;
   start.model_in = options_.model_in;
+  start.before_start = observer_.before_start;
   start.on_note = observer_.on_note;
   start.should_stop = observer_.should_stop;
   ASSIGN_OR_RETURN(auto home, ClusterHome::Join(cluster, *kernels_, start));

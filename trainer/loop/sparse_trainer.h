@@ -51,6 +51,8 @@ struct TrainOptions {
 struct TrainObserver {
   std::function<io::Status(const MetricsRow& row)> on_test = nullptr;
   std::function<io::Status()> before_checkpoint = nullptr;
+  // The chief of a job: before any other worker goes on, with the step that the job resumes from.
+  std::function<io::Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
   std::function<void(const std::string& message)> on_note = nullptr;
   std::function<void(uint64_t examples, double mean_loss)> on_progress =
       nullptr;                                  // about ten times a second at most

@@ -55,8 +55,8 @@ Connection::Connection(ServerState& state, std::shared_ptr<Protocol> protocol,
       protocol_(std::move(protocol)),
       input_(std::move(input)),
       output_(std::move(output)) {
-  protocol_->setStringSizeLimit(kStrangerLimits.max_string);
-  input_->SetLimits(kStrangerLimits);
+  protocol_->setStringSizeLimit(state.stranger_limits.max_string);
+  input_->SetLimits(state.stranger_limits);
 }
 
 Connection::~Connection() {

@@ -14,17 +14,9 @@
 #include <string>
 #include <utility>
 
+#include "ps/connection_limits.h"
+
 namespace millrace::ps {
-
-struct ConnectionLimits {
-  int idle_ms = 0;         // between two messages; 0: no limit
-  int message_ms = 30000;  // from a message's first byte to its last
-  int max_string = 64 << 20;
-};
-
-// From a stranger, until it has shown the job's token.
-constexpr ConnectionLimits kStrangerLimits = {
-    .idle_ms = 5000, .message_ms = 5000, .max_string = 64 << 10};
 
 // A connected socket with a time limit for each message, however slowly its bytes drip in.
 class GuardedSocket final : public apache::thrift::transport::TSocket {
@@ -38,7 +30,7 @@ class GuardedSocket final : public apache::thrift::transport::TSocket {
   uint32_t read(uint8_t* buf, uint32_t len) override;
 
  private:
-  ConnectionLimits limits_ = kStrangerLimits;
+  ConnectionLimits limits_;
   bool in_message_ = false;
   std::chrono::steady_clock::time_point deadline_;
 };

@@ -43,6 +43,7 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
   }
   kept_.resize(clients_.size());
   steps_.resize(clients_.size());
+  stash_steps_.resize(clients_.size());
   replies_.resize(clients_.size());
   ready_.parts.resize(clients_.size());
   sent_.parts.resize(clients_.size());
@@ -221,7 +222,8 @@ Status RemoteStore::Receive(std::span<float> weights) {
   in_flight_ = false;
   size_t bytes = 0;
   KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
-  if (pull && weights.empty()) {
+  const bool stashing = pull && weights.empty();
+  if (stashing) {
     stash_.resize(pull->size());
     weights = stash_;
     stashed_ = true;
@@ -245,7 +247,7 @@ Status RemoteStore::Receive(std::span<float> weights) {
     }
     stopped_ |= reply.stop;
     if (!pull) continue;
-    if (pull == &asked_) steps_[shard] = reply.step;
+    (stashing ? stash_steps_ : steps_)[shard] = reply.step;
     Status decoded;
     if (clients_.size() == 1) {
       decoded = floats_.Decode(reply.weights, weights);
@@ -272,6 +274,7 @@ Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weight
   TRACE_SCOPE("pull", Cat::kOp, {.keys = static_cast<int64_t>(keys.size())});
   if (asked_.Is(keys) && stashed_) {
     std::copy(stash_.begin(), stash_.end(), weights.begin());
+    steps_ = stash_steps_;
     stashed_ = false;
   } else if (asked_.Is(keys) && in_flight_) {
     RETURN_IF_ERROR(Receive(weights));

@@ -151,7 +151,7 @@ class RemoteStore final : public sparse::WeightStore {
   Outgoing ready_, sent_;
   std::vector<std::unordered_set<uint64_t>> kept_;  // lists that a shard should know, by shard
 
-  std::vector<uint64_t> steps_;  // of the last weights for training, by shard
+  std::vector<uint64_t> steps_, stash_steps_;  // of the weights that the caller has, and of stash_
   std::vector<ExchangeReply> replies_;
   FloatCodec floats_;
   io::PodVector<float> part_;

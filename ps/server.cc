@@ -89,7 +89,8 @@ Status ServerOptions::Validate() const {
 class Server::Impl {
  public:
   explicit Impl(const ServerOptions& options)
-      : options_(options), state_(options.shard, options.token, options.wait_ms) {}
+      : options_(options),
+        state_(options.shard, options.token, options.stranger_ms, options.wait_ms) {}
 
   ~Impl() {
     {
@@ -112,7 +113,7 @@ class Server::Impl {
         socket = std::make_shared<GuardedServerSocket>(options_.host, options_.port);
       }
       socket->setKeepAlive(true);
-      socket->setRecvTimeout(kStrangerLimits.idle_ms);
+      socket->setRecvTimeout(options_.stranger_ms);
       const std::string why = Serve(socket);
       port_ = socket->getPort();
       if (!why.empty()) throw std::runtime_error(why);
@@ -168,7 +169,7 @@ class Server::Impl {
     server_ = std::make_shared<TThreadedServer>(
         std::make_shared<rpc::ParameterServerProcessorFactory>(factory), socket,
         std::make_shared<MessageTransportFactory>(),
-        std::make_shared<TBinaryProtocolFactory>(kStrangerLimits.max_string, kContainerLimit,
+        std::make_shared<TBinaryProtocolFactory>(kStrangerString, kContainerLimit,
                                                  /*strict_read=*/true, /*strict_write=*/true));
     server_->setConcurrentClientLimit(static_cast<int64_t>(2 * options_.shard.num_workers) +
                                       kConnectionsBeyondWorkers);

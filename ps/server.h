@@ -18,7 +18,8 @@ struct ServerOptions {
   int port = 0;       // 0: a free one
   std::string token;  // who does not know it is refused; empty: everybody may join
   TlsFiles tls = {};
-  int wait_ms = 1000;  // a call that would wait longer for others is answered with "waiting"
+  int stranger_ms = 5000;  // that a connection has to join, and each of its messages until then
+  int wait_ms = 1000;      // a call that would wait longer for others is answered with "waiting"
 
   io::Status Validate() const;
 };

@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "ps/connection_limits.h"
 #include "ps/messages.h"
 #include "ps/shard.h"
 
@@ -17,8 +18,12 @@ namespace millrace::ps {
 // Fields are guarded by `mu`. `busy` lends the shard to a thread that works on it for long without
 // holding the lock: others wait for `changed` until it is over.
 struct ServerState {
-  ServerState(ShardOptions options, std::string job_token, int wait_ms)
-      : token(std::move(job_token)), wait_time(wait_ms), shard(std::move(options)) {}
+  ServerState(ShardOptions options, std::string job_token, int stranger_ms, int wait_ms)
+      : token(std::move(job_token)),
+        stranger_limits(
+            {.idle_ms = stranger_ms, .message_ms = stranger_ms, .max_string = kStrangerString}),
+        wait_time(wait_ms),
+        shard(std::move(options)) {}
 
   // Waits until the shard is free; false when that takes longer than a call may.
   bool WaitFree(std::unique_lock<std::mutex>& lock) {
@@ -27,6 +32,7 @@ struct ServerState {
   }
 
   const std::string token;
+  const ConnectionLimits stranger_limits;
   const std::chrono::milliseconds wait_time;
   // Differs from that of a server that was here before.
   const int64_t instance = std::chrono::system_clock::now().time_since_epoch().count();

@@ -1,6 +1,7 @@
 #include "ps/shard_file.h"
 
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "io/state/checkpoint_folder.h"
@@ -44,6 +45,63 @@ Result<std::string> FromHex(const std::string& text) {
 
 std::string WorkerField(size_t worker, const char* name) {
   return "worker." + std::to_string(worker) + "." + name;
+}
+
+// Dense blocks are entries under block << 32 | place, of the weight and the rule's numbers beside
+// it.
+struct DenseBlock {
+  std::vector<std::vector<float>> planes;  // weights, then state
+
+  void Add(std::span<const float> numbers) {
+    planes.resize(numbers.size());
+    for (size_t p = 0; p < numbers.size(); ++p) planes[p].push_back(numbers[p]);
+  }
+};
+
+std::string BlockField(uint64_t block, const std::string& name) {
+  return "dense_block." + std::to_string(block) + "." + name;
+}
+
+void AddDenseFields(const DenseTable& table, io::StateFields& fields) {
+  for (size_t b = 0; b < table.size(); ++b) {
+    if (!table.Has(b)) continue;
+    fields.AddUint(BlockField(b, "steps"), table.steps(b));
+    for (size_t w = 0; w < table.sequences(b).size(); ++w) {
+      fields.AddUint(BlockField(b, "sequence." + std::to_string(w)), table.sequences(b)[w]);
+    }
+  }
+}
+
+void WriteDense(const DenseTable& table, io::StateWriter& writer) {
+  std::vector<float> numbers;
+  for (size_t b = 0; b < table.size(); ++b) {
+    if (!table.Has(b)) continue;
+    const std::span<const float> weights = table.weights(b), state = table.state(b);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      numbers.assign(1, weights[i]);
+      for (size_t at = i; at < state.size(); at += weights.size()) numbers.push_back(state[at]);
+      writer.Add(uint64_t{b} << 32 | i, numbers);
+    }
+  }
+}
+
+Status LoadDense(const io::StateFields& fields, uint64_t block, const DenseBlock& content,
+                 size_t workers, DenseTable& table) {
+  ASSIGN_OR_RETURN(const uint64_t steps, fields.Uint(BlockField(block, "steps")));
+  std::vector<uint64_t> sequences(workers);
+  for (size_t w = 0; w < workers; ++w) {
+    ASSIGN_OR_RETURN(sequences[w], fields.Uint(BlockField(block, "sequence." + std::to_string(w))));
+  }
+  std::vector<float> state;
+  for (size_t p = 1; p < content.planes.size(); ++p) {
+    state.insert(state.end(), content.planes[p].begin(), content.planes[p].end());
+  }
+  return table.Load(block, content.planes[0], state, steps, sequences);
+}
+
+size_t FloatsPerEntry(const Shard& shard) {
+  if (shard.config().dense) return 1 + shard.config().dense->state_planes();
+  return shard.store().slot_floats();
 }
 
 struct Restored {
@@ -96,11 +154,16 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
     fields.AddUint(WorkerField(i, "sequence"), shard.workers_[i].applied);
     fields.Add(WorkerField(i, "state"), ToHex(shard.workers_[i].applied_state));
   }
+  if (shard.dense_) AddDenseFields(*shard.dense_, fields);
   ASSIGN_OR_RETURN(io::StateWriter writer,
                    io::StateWriter::Create(io::CheckpointPath(folder, id), fields,
-                                           {.floats_per_entry = shard.store_->slot_floats()}));
-  shard.store_->ForEach(
-      [&](uint64_t key, std::span<const float> state) { writer.Add(key, state); });
+                                           {.floats_per_entry = FloatsPerEntry(shard)}));
+  if (shard.dense_) {
+    WriteDense(*shard.dense_, writer);
+  } else {
+    shard.store_->ForEach(
+        [&](uint64_t key, std::span<const float> state) { writer.Add(key, state); });
+  }
   RETURN_IF_ERROR(writer.Finish());
   io::RemoveOtherCheckpoints(folder, id, kKeptBefore);
   return {};
@@ -121,16 +184,29 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
   ASSIGN_OR_RETURN(Restored restored, ReadFields(reader.fields(), shard.workers_.size()));
   ASSIGN_OR_RETURN(auto store,
                    sparse::LocalStore::Create(shard.store_->shape(), shard.store_->options()));
-  if (reader.floats_per_entry() != store->slot_floats()) {
-    return io::Corrupt(path + ": expected " + std::to_string(store->slot_floats()) +
+  std::map<uint64_t, DenseBlock> blocks;
+  if (reader.floats_per_entry() != FloatsPerEntry(shard)) {
+    return io::Corrupt(path + ": expected " + std::to_string(FloatsPerEntry(shard)) +
                        " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
   }
   io::StateBlock block;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader.Next(block));
     if (!more) break;
-    for (size_t i = 0; i < block.size(); ++i)
-      RETURN_IF_ERROR(store->Load(block.keys[i], block.state(i)));
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (!shard.dense_) {
+        RETURN_IF_ERROR(store->Load(block.keys[i], block.state(i)));
+      } else {
+        blocks[block.keys[i] >> 32].Add(block.state(i));
+      }
+    }
+  }
+  if (shard.dense_) {
+    DenseTable dense(*shard.config_->dense, shard.workers_.size());
+    for (auto& [b, content] : blocks) {
+      RETURN_IF_ERROR(LoadDense(reader.fields(), b, content, shard.workers_.size(), dense));
+    }
+    shard.dense_ = std::move(dense);
   }
   store->set_steps(restored.steps);
   shard.store_ = std::move(store);

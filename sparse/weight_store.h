@@ -24,8 +24,9 @@ class WeightStore {
   // One step: applies the update rule to each key with its gradient.
   virtual io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) = 0;
 
-  // The keys of the batch after the one that is pulled next or was pulled last, which must stay
-  // where they are until they are pulled: a store that is far away asks for them in time.
+  // The keys of the batch after the one that is pulled next or was pulled last: a store that is far
+  // away asks for them in time. They are known again by their place in memory, so they stay where
+  // they are until they are pulled, and are not in the place of the batch before them.
   virtual void Announce(std::span<const uint64_t> /*keys*/) {}
   virtual bool wants_announcements() const { return false; }
   // Of the next Push.

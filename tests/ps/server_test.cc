@@ -1,0 +1,405 @@
+// Real servers, real sockets: what the wire and those on it can do to a server.
+#include "ps/server.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <numeric>
+#include <thread>
+
+#include "io/base/random.h"
+#include "ps/key_codec.h"
+#include "ps/remote_store.h"
+#include "ps/thrift_transport.h"
+#include "tests/test_files.h"
+
+namespace millrace::ps {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+JobConfig Config(size_t workers, uint64_t num_features = 100000) {
+  JobConfig config;
+  config.num_workers = workers;
+  config.num_features = num_features;
+  config.update.rule = sparse::Rule::kSgd;
+  config.update.rate = 1;
+  return config;
+}
+
+class ServerTest : public testing::Test {
+ protected:
+  void StartServer(size_t workers) {
+    options_.shard.num_workers = workers;
+    auto server = Server::Start(options_);
+    ASSERT_TRUE(server.ok()) << server.status().message();
+    server_ = std::move(*server);
+    thrift_.servers = {{.host = "127.0.0.1", .port = server_->port()}};
+  }
+
+  // A worker that has joined and started (with the others, if there are some).
+  std::unique_ptr<RemoteStore> Worker(const JobConfig& config, size_t worker) {
+    RemoteOptions remote;
+    remote.config = config;
+    remote.client.join.worker = worker;
+    remote.client.join.token = options_.token;
+    remote.client.give_up_ns = 500000000;
+    remote.client.first_join_ns = 500000000;
+    auto transport = MakeThriftTransport(thrift_);
+    EXPECT_TRUE(transport.ok()) << transport.status().message();
+    transports_.push_back(std::move(*transport));
+    auto store = RemoteStore::Connect(*transports_.back(), clock_, remote);
+    EXPECT_TRUE(store.ok()) << store.status().message();
+    if (!store.ok()) return nullptr;
+    return std::move(*store);
+  }
+
+  std::unique_ptr<RemoteStore> StartedWorker(const JobConfig& config) {
+    auto store = Worker(config, 0);
+    EXPECT_TRUE(store && store->Start().ok());
+    return store;
+  }
+
+  int Connect() const {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(server_->port()));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    return fd;
+  }
+
+  // Whether the peer closes the connection within that time.
+  static bool Closes(int fd, milliseconds limit) {
+    const auto deadline = steady_clock::now() + limit;
+    char buffer[4096];
+    while (steady_clock::now() < deadline) {
+      pollfd poll_fd = {.fd = fd, .events = POLLIN, .revents = 0};
+      if (::poll(&poll_fd, 1, 50) == 0) continue;
+      if (::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) <= 0 && errno != EAGAIN) return true;
+    }
+    return false;
+  }
+
+  // A step of a worker by itself, to see that the server is well.
+  static void ExpectServes(RemoteStore& store) {
+    const std::vector<uint64_t> keys = {1, 2, 77};
+    const std::vector<float> gradient = {1, 1, 1};
+    std::vector<float> before(3), after(3);
+    ASSERT_TRUE(store.Pull(keys, before).ok());
+    store.Describe({.rows = 1, .weight = 1});
+    ASSERT_TRUE(store.Push(keys, gradient).ok());
+    ASSERT_TRUE(store.Flush().ok());
+    ASSERT_TRUE(store.Pull(keys, after).ok());
+    EXPECT_EQ(after[0], before[0] - 1);
+  }
+
+  static long ResidentKb() {
+    std::ifstream file("/proc/self/status");
+    for (std::string word; file >> word;) {
+      long kb = 0;
+      if (word == "VmHWM:" && file >> kb) return kb;
+    }
+    return 0;
+  }
+
+  ServerOptions options_ = {.shard = {}, .token = "secret", .stranger_ms = 300, .wait_ms = 100};
+  ThriftOptions thrift_;
+  RealClock clock_;
+  std::vector<std::unique_ptr<Transport>> transports_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(ServerTest, WorkersTrainTogetherAndTheServerEndsWithThem) {
+  StartServer(3);
+  std::vector<std::jthread> workers;
+  for (size_t w = 0; w < 3; ++w) {
+    auto store = Worker(Config(3), w);
+    ASSERT_TRUE(store);
+    workers.emplace_back([w, store = std::move(store)] {
+      ASSERT_TRUE(store->Start().ok());
+      const std::vector<uint64_t> even = {w, 10}, odd = even;
+      for (int step = 0; step < 50; ++step) {
+        const std::vector<uint64_t>& keys = step % 2 == 0 ? even : odd;
+        std::vector<float> weights(2);
+        if (step < 49) store->Announce(step % 2 == 0 ? odd : even);
+        ASSERT_TRUE(store->Pull(keys, weights).ok());
+        EXPECT_EQ(weights[1], static_cast<float>(-step));
+        store->Describe({.rows = 1, .weight = 1});
+        ASSERT_TRUE(store->Push(keys, std::vector<float>{3, 1}).ok());
+      }
+      ASSERT_TRUE(store->Finish().ok());
+      ASSERT_TRUE(store->WaitDrained().ok());
+      std::vector<float> weights(2);
+      ASSERT_TRUE(store->Pull(even, weights).ok());
+      EXPECT_EQ(weights[0], -50);
+      ASSERT_TRUE(store->Leave().ok());
+    });
+  }
+  EXPECT_TRUE(server_->Wait([] { return false; }).ok());
+  EXPECT_EQ(server_->summary().steps, 50u);
+}
+
+// Apache Thrift 0.17 adds up all input of a connection against one message's limit of 100 MB.
+TEST_F(ServerTest, AConnectionLivesBeyondAHundredMegabytes) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  std::vector<uint64_t> keys(100000);
+  std::iota(keys.begin(), keys.end(), 0);
+  std::vector<float> weights(keys.size()), gradient(keys.size(), 1.0f);
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_TRUE(store->Pull(keys, weights).ok());
+    store->Describe({.rows = 1, .weight = 1});
+    ASSERT_TRUE(store->Push(keys, gradient).ok());
+  }
+  ASSERT_TRUE(store->Flush().ok());
+  EXPECT_GT(server_->summary().bytes_in, 105u << 20);
+  EXPECT_EQ(store->wire(0).reconnects, 0u);
+}
+
+// And its framed transport refuses more than 16 MB at once.
+TEST_F(ServerTest, MessagesMayBeLargerThanSixteenMegabytes) {
+  StartServer(1);
+  const JobConfig config = Config(1, 5000000);
+  auto store = StartedWorker(config);
+  std::vector<uint64_t> keys(5000000);
+  std::iota(keys.begin(), keys.end(), 0);
+  const std::vector<float> gradient(keys.size(), 1.0f);
+  store->Describe({.rows = 1, .weight = 1});
+  ASSERT_TRUE(store->Push(keys, gradient).ok());
+  ASSERT_TRUE(store->Flush().ok());
+  std::vector<float> weights(keys.size());
+  ASSERT_TRUE(store->Pull(keys, weights).ok());
+  EXPECT_EQ(weights.back(), -1);
+  EXPECT_EQ(store->wire(0).reconnects, 0u);
+}
+
+TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  const long before_kb = ResidentKb();
+  for (int i = 0; i < 20; ++i) {
+    // A strict binary call to a method whose name has 1.8 GB.
+    const unsigned char call[] = {0x80, 0x01, 0x00, 0x01, 0x6b, 0x49, 0xd2, 0x00, 'j', 'o', 'i'};
+    const int fd = Connect();
+    ASSERT_EQ(::send(fd, call, sizeof call, 0), static_cast<ssize_t>(sizeof call));
+    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+    ::close(fd);
+  }
+  EXPECT_LT(ResidentKb() - before_kb, 64 << 10);
+  ExpectServes(*store);
+}
+
+TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  io::Random random(1);
+  for (int i = 0; i < 50; ++i) {
+    std::string noise(1 + random.Below(3000), '\0');
+    for (char& c : noise) c = static_cast<char>(random.Next());
+    const int fd = Connect();
+    ASSERT_GT(::send(fd, noise.data(), noise.size(), MSG_NOSIGNAL), 0);
+    ::shutdown(fd, SHUT_WR);
+    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+    ::close(fd);
+  }
+  ExpectServes(*store);
+}
+
+TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  const int silent = Connect(), half = Connect(), slow = Connect();
+  ASSERT_EQ(::send(half, "\x80\x01", 2, 0), 2);
+  const auto deadline = steady_clock::now() + std::chrono::seconds(10);
+  const std::string call("\x80\x01\x00\x01\x00\x00\x20\x00", 8);
+  bool cut = false;
+  for (size_t i = 0; !cut && steady_clock::now() < deadline; ++i) {
+    const char byte = i < call.size() ? call[i] : 'x';
+    cut = ::send(slow, &byte, 1, MSG_NOSIGNAL) < 0 || Closes(slow, milliseconds(50));
+  }
+  EXPECT_TRUE(cut);
+  EXPECT_TRUE(Closes(silent, milliseconds(5000)));
+  EXPECT_TRUE(Closes(half, milliseconds(5000)));
+  for (const int fd : {silent, half, slow}) ::close(fd);
+  ExpectServes(*store);
+}
+
+TEST_F(ServerTest, AnIdleWorkerIsNotCutOff) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  std::this_thread::sleep_for(milliseconds(2 * options_.stranger_ms));
+  ExpectServes(*store);
+  EXPECT_EQ(store->wire(0).reconnects, 0u);
+}
+
+TEST_F(ServerTest, StrangersAreRefused) {
+  StartServer(1);
+  auto transport = MakeThriftTransport(thrift_);
+  ASSERT_TRUE(transport.ok());
+  RemoteOptions remote;
+  remote.config = Config(1);
+  remote.client.join.token = "guess";
+  const auto store = RemoteStore::Connect(**transport, clock_, remote);
+  EXPECT_EQ(store.status().code(), io::Code::kInvalid);
+  EXPECT_NE(store.status().message().find("the token is not this job's"), std::string::npos);
+  auto channel = (*transport)->Connect(0);
+  ASSERT_TRUE(channel.ok());
+  StatsReply stats;
+  EXPECT_EQ((*channel)->Stats(stats).message(), "expected join first");
+  // And the connection is closed behind it.
+  EXPECT_EQ((*channel)->Stats(stats).code(), io::Code::kIo);
+  EXPECT_EQ(server_->summary().refused, 2u);
+}
+
+TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  ExpectServes(*store);
+  JobConfig wider = Config(1);
+  auto transport = MakeThriftTransport(thrift_);
+  auto channel = (*transport)->Connect(0);
+  ASSERT_TRUE(channel.ok());
+  JoinReply joined;
+  const JoinRequest join = {.token = options_.token,
+                            .worker = 0,
+                            .name = "twin",
+                            .config = wider.Fields().Encode(),
+                            .rejoin = true};
+  ASSERT_TRUE((*channel)->Join(join, joined).ok());
+  std::string keys;
+  EncodeKeys(std::vector<uint64_t>{5, 100000}, keys);
+  ExchangeRequest request;
+  request.sequence = 1;
+  request.pulls = true;
+  request.pull_list = ListSignature(keys);
+  request.pull_keys = keys;
+  ExchangeReply reply;
+  ASSERT_TRUE((*channel)->SendExchange(request).ok());
+  const io::Status status = (*channel)->ReceiveExchange(reply);
+  EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
+}
+
+TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  ExpectServes(*store);
+  server_.reset();
+  const auto begin = steady_clock::now();
+  const std::vector<uint64_t> keys = {1};
+  std::vector<float> weights(1);
+  const io::Status status = store->Pull(keys, weights);
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(status.code(), io::Code::kIo);
+  EXPECT_NE(status.message().find("server 0 at 127.0.0.1:"), std::string::npos);
+  EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();
+}
+
+TEST_F(ServerTest, AServerThatWasStartedAgainHasLostTheJob) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  ExpectServes(*store);
+  const int port = server_->port();
+  server_.reset();
+  options_.port = port;
+  StartServer(1);
+  const std::vector<uint64_t> keys = {1};
+  std::vector<float> weights(1);
+  const io::Status status = store->Pull(keys, weights);
+  EXPECT_NE(status.message().find("--resume"), std::string::npos) << status.message();
+}
+
+TEST_F(ServerTest, AWorkerThatIsGoneEndsTheOthersWithItsName) {
+  options_.shard.rejoin_ns = 300000000;
+  StartServer(2);
+  auto first = Worker(Config(2), 0);
+  auto second = Worker(Config(2), 1);
+  ASSERT_TRUE(first && second);
+  std::jthread waiting([&] { ASSERT_TRUE(second->Start().ok()); });
+  ASSERT_TRUE(first->Start().ok());
+  waiting.join();
+  const std::jthread tick([&] { EXPECT_FALSE(server_->Wait([] { return false; }).ok()); });
+  second.reset();
+  transports_.pop_back();
+  const std::vector<uint64_t> keys = {1};
+  first->Describe({.rows = 1, .weight = 1});
+  io::Status status = first->Push(keys, std::vector<float>{1});
+  if (status.ok()) status = first->Flush();
+  EXPECT_EQ(status.code(), io::Code::kCancelled);
+  EXPECT_NE(status.message().find("worker 1"), std::string::npos) << status.message();
+}
+
+TEST_F(ServerTest, APortInUseIsAClearError) {
+  StartServer(1);
+  ServerOptions twin = options_;
+  twin.port = server_->port();
+  const auto server = Server::Start(twin);
+  EXPECT_NE(server.status().message().find("cannot listen on 127.0.0.1:"), std::string::npos);
+}
+
+TEST_F(ServerTest, PredictedBytesAreTheMeasuredOnes) {
+  for (const bool packed : {false, true}) {
+    StartServer(1);
+    JobConfig config = Config(1);
+    config.zstd = config.bf16 = packed;
+    auto store = StartedWorker(config);
+    io::Random random(1);
+    std::vector<uint64_t> keys(500), next(500);
+    std::vector<float> weights(500), gradient(500, 0.5f);
+    for (int step = 0; step < 100; ++step) {
+      keys.swap(next);
+      uint64_t key = 0;
+      for (uint64_t& k : next) k = key += 1 + random.Below(180);
+      store->Announce(next);
+      if (step == 0) continue;
+      ASSERT_TRUE(store->Pull(keys, weights).ok());
+      store->Describe({.rows = 100, .weight = 100});
+      ASSERT_TRUE(store->Push(keys, gradient).ok());
+    }
+    ASSERT_TRUE(store->Flush().ok());
+    const WireStats& wire = store->wire(0);
+    EXPECT_NEAR(static_cast<double>(wire.sent), static_cast<double>(wire.predicted_sent),
+                0.02 * static_cast<double>(wire.sent));
+    EXPECT_NEAR(static_cast<double>(wire.received), static_cast<double>(wire.predicted_received),
+                0.02 * static_cast<double>(wire.received));
+  }
+}
+
+TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
+  const millrace::test::TemporaryFolder folder;
+  const std::string make =
+      "cd " + (folder / "") +
+      " && exec >/dev/null 2>&1 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
+      "-nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 2 && for n in a b; do openssl req "
+      "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $n.key -out $n.csr -subj "
+      "/CN=127.0.0.1 && echo subjectAltName=IP:127.0.0.1 > $n.ext && openssl x509 -req -in $n.csr "
+      "-CA ca.pem -CAkey ca.key -CAcreateserial -out $n.pem -days 2 -extfile $n.ext; done";
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "openssl cannot make certificates here";
+  options_.tls = {.cert = folder / "a.pem", .key = folder / "a.key", .ca = folder / "ca.pem"};
+  StartServer(1);
+  thrift_.tls = {.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "ca.pem"};
+  auto store = StartedWorker(Config(1));
+  ASSERT_TRUE(store);
+  ExpectServes(*store);
+  thrift_.tls = {};
+  thrift_.call_ms = 500;
+  auto plain = MakeThriftTransport(thrift_);
+  RemoteOptions remote;
+  remote.config = Config(1);
+  remote.client.first_join_ns = 500000000;
+  EXPECT_FALSE(RemoteStore::Connect(**plain, clock_, remote).ok());
+  ExpectServes(*store);
+}
+
+}  // namespace
+}  // namespace millrace::ps

@@ -1,0 +1,268 @@
+#include "ps/shard.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "tests/test_files.h"
+
+namespace millrace::ps {
+namespace {
+
+constexpr int64_t kSecond = 1000000000;
+
+JobConfig Config(Mode mode, size_t workers, sparse::Rule rule = sparse::Rule::kSgd) {
+  JobConfig config;
+  config.mode = mode;
+  config.num_workers = workers;
+  config.num_features = 1000;
+  config.update.rule = rule;
+  config.update.rate = 1;
+  return config;
+}
+
+std::unique_ptr<Shard> Started(const JobConfig& config, ShardOptions options = {}) {
+  options.num_workers = config.num_workers;
+  auto shard = std::make_unique<Shard>(options);
+  for (size_t w = 0; w < config.num_workers; ++w) {
+    EXPECT_TRUE(shard->Join(w, "host", config.Fields().Encode(), false).ok());
+  }
+  EXPECT_TRUE(shard->Open(0).ok());
+  EXPECT_EQ(shard->StartWaitsFor(), "");
+  return shard;
+}
+
+SharedKeys List(std::initializer_list<uint64_t> keys) {
+  auto list = std::make_shared<KeyList>();
+  list->signature = 1;
+  for (const uint64_t key : keys) {
+    list->keys.push_back(key);
+    list->signature = list->signature * 31 + key;
+  }
+  return list;
+}
+
+Push MakePush(uint64_t sequence, uint64_t step, std::initializer_list<uint64_t> keys, float g) {
+  Push push;
+  push.sequence = sequence;
+  push.step = step;
+  push.list = List(keys);
+  push.gradient.assign(keys.size(), g);
+  push.rows = 1;
+  push.weight = 1;
+  push.state = "state " + std::to_string(sequence);
+  return push;
+}
+
+float Weight(const Shard& shard, uint64_t key) {
+  float w = 0;
+  EXPECT_TRUE(const_cast<Shard&>(shard).store().Pull({&key, 1}, {&w, 1}).ok());
+  return w;
+}
+
+TEST(Shard, ASyncStepIsMadeWhenAllAreInAndIsTheMeanOverAllRows) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
+  EXPECT_FALSE(shard->MayAnswer(1, 1));
+  EXPECT_EQ(shard->AnswerWaitsFor(1), "worker 0 (host)");
+  EXPECT_EQ(Weight(*shard, 3), 0);
+  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5, 7}, 4), 0).ok());
+  EXPECT_TRUE(shard->MayAnswer(1, 1));
+  EXPECT_EQ(Weight(*shard, 3), -1);
+  EXPECT_EQ(Weight(*shard, 5), -3);
+  EXPECT_EQ(Weight(*shard, 7), -2);
+  EXPECT_EQ(shard->progress().step, 1u);
+  EXPECT_EQ(shard->progress().examples, 2u);
+}
+
+TEST(Shard, AdaptiveRulesGetTheSum) {
+  auto shard = Started(Config(Mode::kSync, 2, sparse::Rule::kAdaGrad));
+  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {5}, 2), 0).ok());
+  float state = 0;
+  shard->store().ForEach([&](uint64_t, std::span<const float> slot) { state = slot[1]; });
+  EXPECT_FLOAT_EQ(state, 9);  // n = (1 + 2)^2
+}
+
+TEST(Shard, APushIsAppliedOnceAndAGapIsRefused) {
+  auto shard = Started(Config(Mode::kAsync, 1));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_EQ(Weight(*shard, 5), -1);
+  const io::Status gap = shard->Take(0, MakePush(3, 0, {5}, 1), 0);
+  EXPECT_EQ(gap.message(), "worker 0 (host): expected push 2, found 3");
+  EXPECT_EQ(Weight(*shard, 5), -1);
+}
+
+TEST(Shard, GradientsOfAnotherLengthAndFromTheFutureAreRefused) {
+  auto shard = Started(Config(Mode::kSync, 1));
+  Push push = MakePush(1, 0, {5, 6}, 1);
+  push.gradient.resize(1);
+  EXPECT_FALSE(shard->Take(0, push, 0).ok());
+  EXPECT_FALSE(shard->Take(0, MakePush(1, 7, {5}, 1), 0).ok());
+  EXPECT_EQ(shard->worker(0).received, 0u);
+}
+
+TEST(Shard, AnotherJobAndASecondWorkerOfTheSameNumberAreRefused) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  const auto twin = shard->Join(1, "other", Config(Mode::kSync, 2).Fields().Encode(), false);
+  EXPECT_NE(twin.status().message().find("is in this job already"), std::string::npos);
+  JobConfig other = Config(Mode::kSync, 2);
+  other.update.rate = 0.25;
+  const auto stranger = shard->Join(1, "other", other.Fields().Encode(), true);
+  EXPECT_EQ(stranger.status().message(), "the job has option.rate 1, found 0.25");
+  EXPECT_FALSE(shard->Join(2, "x", Config(Mode::kSync, 2).Fields().Encode(), false).ok());
+  EXPECT_FALSE(shard->Join(1, "x", "garbage", true).ok());
+}
+
+TEST(Shard, AnOldConnectionIsRefusedAfterANewOneAndItsEndMeansNothing) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  const auto generation = shard->Join(1, "host", Config(Mode::kSync, 2).Fields().Encode(), true);
+  ASSERT_TRUE(generation.ok());
+  EXPECT_FALSE(shard->CheckCaller(1, *generation - 1).ok());
+  EXPECT_TRUE(shard->CheckCaller(1, *generation).ok());
+  shard->Disconnected(1, *generation - 1, 0);
+  EXPECT_EQ(shard->worker(1).phase, WorkerPhase::kJoined);
+}
+
+TEST(Shard, FinishedWorkersAreNotWaitedFor) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_FALSE(shard->MayAnswer(0, 1));
+  shard->Finish(1, 0);
+  EXPECT_TRUE(shard->MayAnswer(0, 1));
+  EXPECT_EQ(Weight(*shard, 5), -1);
+  shard->Leave(0, 0);
+  EXPECT_FALSE(shard->done());
+  shard->Leave(1, 0);
+  EXPECT_TRUE(shard->done());
+}
+
+TEST(Shard, ALostWorkerFailsASyncJobAfterItsTime) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  shard->Disconnected(1, 1, kSecond);
+  shard->Tick(4 * kSecond);
+  EXPECT_TRUE(shard->failed().ok());
+  shard->Tick(6 * kSecond);
+  EXPECT_NE(shard->failed().message().find("worker 1 (host) did not come back"), std::string::npos);
+  EXPECT_FALSE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+}
+
+TEST(Shard, StopDropsWhatWaitsAndWhatComesLater) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_FALSE(shard->Stop(1).ok());
+  ASSERT_TRUE(shard->Stop(0).ok());
+  EXPECT_TRUE(shard->MayAnswer(1, 1));
+  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_EQ(Weight(*shard, 5), 0);
+  EXPECT_EQ(shard->progress().step, 0u);
+}
+
+TEST(Shard, SlowWorkersAreNamed) {
+  std::vector<std::string> notes;
+  ShardOptions options;
+  options.on_note = [&](const std::string& note) { notes.push_back(note); };
+  auto shard = Started(Config(Mode::kSync, 2), options);
+  for (uint64_t step = 0; step < 15; ++step) {
+    const auto begin = static_cast<int64_t>(step + 1) * kSecond;
+    ASSERT_TRUE(shard->Take(0, MakePush(step + 1, step, {5}, 0), begin).ok());
+    ASSERT_TRUE(shard->Take(1, MakePush(step + 1, step, {5}, 0), begin + kSecond * 9 / 10).ok());
+  }
+  ASSERT_FALSE(notes.empty());
+  EXPECT_EQ(notes.front(),
+            "worker 1 (host) is slow: the others waited for it 9.9 of the last 10.0 s");
+  EXPECT_EQ(shard->last_worker(), 1);
+}
+
+// Training goes on from a checkpoint bit by bit as it would have without it.
+TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
+  const millrace::test::TemporaryFolder folder;
+  for (const auto rule : {sparse::Rule::kSgd, sparse::Rule::kFtrl, sparse::Rule::kAdam}) {
+    SCOPED_TRACE(sparse::RuleName(rule));
+    ShardOptions options;
+    options.checkpoints = folder / sparse::RuleName(rule);
+    const JobConfig config = Config(Mode::kSync, 2, rule);
+    auto shard = Started(config, options);
+    const auto step = [](Shard& s, uint64_t n) {
+      for (const size_t worker : {0, 1}) {
+        const float g = 0.25f * static_cast<float>(n + worker + 1);
+        ASSERT_TRUE(s.Take(worker, MakePush(n + 1, n, {n, n + 1, 500}, g), 0).ok());
+      }
+    };
+    for (uint64_t n = 0; n < 5; ++n) step(*shard, n);
+    // A push for the next step that waits is no part of the checkpoint.
+    ASSERT_TRUE(shard->Take(1, MakePush(6, 5, {1}, 1), 0).ok());
+    ASSERT_TRUE(shard->Save(5, "the chief").ok());
+    auto twin = Started(config);
+    for (uint64_t n = 0; n < 9; ++n) step(*twin, n);
+
+    ShardOptions again = options;
+    again.num_workers = 2;
+    Shard restored(again);
+    ASSERT_TRUE(restored.Join(0, "h", config.Fields().Encode(), false).ok());
+    EXPECT_EQ(restored.SavedCheckpoints(), std::vector<uint64_t>{5});
+    ASSERT_TRUE(restored.Restore(5).ok());
+    ASSERT_TRUE(restored.Join(1, "h", config.Fields().Encode(), false).ok());
+    ASSERT_TRUE(restored.Open(0).ok());
+    EXPECT_EQ(restored.chief_state(), "the chief");
+    EXPECT_EQ(restored.worker(1).received, 5u);
+    EXPECT_EQ(restored.worker(1).received_state, "state 5");
+    for (uint64_t n = 5; n < 9; ++n) step(restored, n);
+    for (uint64_t key = 0; key < 1000; ++key) EXPECT_EQ(Weight(restored, key), Weight(*twin, key));
+  }
+}
+
+TEST(Shard, ADamagedCheckpointOrOneOfAnotherJobChangesNothing) {
+  const millrace::test::TemporaryFolder folder;
+  ShardOptions options;
+  options.checkpoints = folder / "c";
+  auto shard = Started(Config(Mode::kSync, 1), options);
+  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->Save(1, "").ok());
+  JobConfig other = Config(Mode::kSync, 1);
+  other.num_features = 2000;
+  Shard stranger(options);
+  ASSERT_TRUE(stranger.Join(0, "h", other.Fields().Encode(), false).ok());
+  EXPECT_NE(stranger.Restore(1).message().find("num_features"), std::string::npos);
+
+  const std::string path = options.checkpoints + "/checkpoint-000000000001";
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-30, std::ios::end);
+  file.put('\x55');
+  file.close();
+  Shard same(options);
+  ASSERT_TRUE(same.Join(0, "h", Config(Mode::kSync, 1).Fields().Encode(), false).ok());
+  EXPECT_FALSE(same.Restore(1).ok());
+  EXPECT_EQ(Weight(same, 5), 0);
+  EXPECT_EQ(same.progress().step, 0u);
+}
+
+TEST(Shard, DenseBlocksFollowTheJobsMode) {
+  for (const Mode mode : {Mode::kSync, Mode::kAsync}) {
+    SCOPED_TRACE(ModeName(mode));
+    JobConfig config = Config(mode, 2);
+    config.dense.emplace();
+    config.dense->rule = sparse::DenseRule::kSgd;
+    config.dense->rate = 1;
+    auto shard = Started(config);
+    const std::vector<float> first = {1, 2}, ignored = {9, 9}, g = {1, 1}, h = {4, 4};
+    EXPECT_FALSE(shard->DenseReady(1, 0));
+    ASSERT_TRUE(shard->InitDense(1, 0, ignored).ok());
+    EXPECT_FALSE(shard->DenseReady(1, 0));
+    ASSERT_TRUE(shard->InitDense(0, 0, first).ok());
+    EXPECT_TRUE(shard->DenseReady(1, 0));
+    ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
+    EXPECT_EQ(shard->DenseReady(1, 0), mode == Mode::kAsync);
+    // Twice is once.
+    ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
+    ASSERT_TRUE(shard->PushDense(0, {.worker = 0, .sequence = 1, .rows = 2, .mean = h}).ok());
+    const std::span<const float> w = shard->dense()->weights(0);
+    EXPECT_FLOAT_EQ(w[0], mode == Mode::kSync ? 1 - (1.0f + 2 * 4) / 3 : 1 - 1 - 4);
+    EXPECT_FALSE(shard->PushDense(7, {.worker = 0, .sequence = 1, .rows = 2, .mean = h}).ok());
+    EXPECT_FALSE(shard->PushDense(0, {.worker = 0, .sequence = 9, .rows = 2, .mean = h}).ok());
+  }
+}
+
+}  // namespace
+}  // namespace millrace::ps

@@ -16,7 +16,7 @@ struct DenseCall {
   uint64_t sequence = 0;
   uint64_t step = 0;
   uint32_t rows = 0;
-  std::string_view values;
+  std::string_view values = {};
 };
 struct DenseReply {
   std::string waiting;

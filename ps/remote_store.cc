@@ -153,7 +153,8 @@ void RemoteStore::Announce(std::span<const uint64_t> keys) {
 }
 
 Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient) {
-  if (!pulled_.Is(keys)) pulled_.Assign(sharding_, keys);
+  ready_.list_known = pulled_.Is(keys);
+  if (!ready_.list_known) pulled_.Assign(sharding_, keys);
   ready_.present = true;
   ready_.sequence = ++sequence_;
   ready_.info = info_;
@@ -209,7 +210,7 @@ Status RemoteStore::Send(KeySplit* pull, bool keep) {
     }
     span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
     bytes += request.gradient.size() + request.pull_keys.size();
-    RETURN_IF_ERROR(clients_[shard].Send(request, /*push_list_known=*/true, pull_list_known));
+    RETURN_IF_ERROR(clients_[shard].Send(request, sent_.list_known, pull_list_known));
   }
   span.Set("bytes", static_cast<int64_t>(bytes));
   in_flight_ = true;

@@ -88,6 +88,14 @@ class RemoteStore final : public sparse::WeightStore {
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
   io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
 
+  // Any other call to one shard, made again where a connection breaks. Different shards may be
+  // called by different threads at the same time.
+  io::Status CallShard(size_t shard, const std::function<io::Status(Channel&)>& call) {
+    return clients_[shard].Call(call);
+  }
+  // The caller of the store was asked to stop.
+  bool interrupted() const { return options_.client.should_stop && options_.client.should_stop(); }
+
   // Of the whole job, as the last answer had it.
   const JobProgress& progress() const { return progress_; }
   uint64_t sequence() const { return sequence_; }
@@ -102,6 +110,7 @@ class RemoteStore final : public sparse::WeightStore {
   // A push on its way, by shard.
   struct Outgoing {
     bool present = false;
+    bool list_known = false;  // the server has given its weights
     uint64_t sequence = 0;
     sparse::PushInfo info;
     std::string state;

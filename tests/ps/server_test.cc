@@ -17,6 +17,7 @@
 
 #include "io/base/random.h"
 #include "ps/key_codec.h"
+#include "ps/remote_dense_store.h"
 #include "ps/remote_store.h"
 #include "ps/thrift_transport.h"
 #include "tests/test_files.h"
@@ -288,6 +289,60 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   ASSERT_TRUE((*channel)->SendExchange(request).ok());
   const io::Status status = (*channel)->ReceiveExchange(reply);
   EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
+}
+
+// Three workers, two servers, parameters of several blocks and of a few numbers.
+TEST_F(ServerTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
+  JobConfig config = Config(3, 0);
+  config.num_shards = 2;
+  config.dense.emplace();
+  config.dense->rule = sparse::DenseRule::kMomentum;
+  config.dense->rate = 0.25;
+  options_.shard.num_shards = 2;
+  options_.shard.shard = 1;
+  StartServer(3);
+  const std::unique_ptr<Server> second = std::move(server_);
+  options_.shard.shard = 0;
+  StartServer(3);
+  thrift_.servers.push_back({.host = "127.0.0.1", .port = second->port()});
+  const size_t big = RemoteDenseStore::kBlockFloats * 2 + 5;
+  std::vector<std::vector<float>> finals(3);
+  std::vector<std::jthread> workers;
+  for (size_t w = 0; w < 3; ++w) {
+    workers.emplace_back([&, w, job = Worker(config, w)] {
+      std::vector<float> a(big, w == 0 ? 1.0f : 99.0f), b(7, 2), ga(big), gb(7, 0.5f);
+      RemoteDenseStore store(*job, config, w == 0);
+      const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = a},
+                                                      {.name = "b", .weights = b}};
+      ASSERT_TRUE(store.Init(params).ok());
+      EXPECT_EQ(a[5], 1);
+      for (int step = 0; step < 5; ++step) {
+        for (size_t i = 0; i < big; ++i) ga[i] = a[i] * 0.5f + static_cast<float>(w);
+        store.Describe({.rows = 10, .weight = 10}, std::to_string(step + 1));
+        ASSERT_TRUE(store.Push(1, gb).ok());
+        ASSERT_TRUE(store.Push(0, ga).ok());
+        ASSERT_TRUE(store.Pull(0).ok());
+        ASSERT_TRUE(store.Pull(1).ok());
+      }
+      finals[w] = a;
+      ASSERT_TRUE(job->Finish().ok() && job->Leave().ok());
+    });
+  }
+  workers.clear();
+  EXPECT_EQ(finals[0], finals[1]);
+  EXPECT_EQ(finals[0], finals[2]);
+  // The same in plain arithmetic, for one number.
+  float x = 1, m = 0;
+  for (int step = 0; step < 5; ++step) {
+    float mean = 0;
+    for (int w = 0; w < 3; ++w) {
+      mean += static_cast<float>(10.0 / 30) * (x * 0.5f + static_cast<float>(w));
+    }
+    m = 0.9f * m + mean;
+    x -= 0.25f * m;
+  }
+  EXPECT_EQ(finals[0].front(), x);
+  EXPECT_EQ(finals[0].back(), x);
 }
 
 TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {

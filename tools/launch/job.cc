@@ -138,7 +138,7 @@ void Job::OnSignal(int signal_number) {
   console_.Say(name + ": the workers are told to end and have " +
                Seconds(options_.stop_timeout_ms) + " to do so; a second one kills everything");
   interrupt_signal_ = signal_number;
-  BeginStop(StopReason::kInterrupt, signal_number);
+  BeginStop(StopReason::kInterrupt, SignalForWorkers(signal_number));
 }
 
 io::Status Job::Tick() {

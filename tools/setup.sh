@@ -5,6 +5,7 @@
 #   tools/setup.sh                install what is missing
 #   tools/setup.sh --without-mkl  the same, but leave MKL alone (it is a download of 280 MB)
 #   tools/setup.sh --with-fuzz    also clang, for the fuzzers
+#   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
 set -euo pipefail
 
 required=(
@@ -16,8 +17,11 @@ with_mkl=1
 for arg in "$@"; do
   case "$arg" in
     --without-mkl) with_mkl=0 ;;
+    --with-cluster)
+      required+=(openmpi-bin)
+      [ -d /run/systemd/system ] || required+=(openssh-server) ;;
     --with-fuzz) required+=(clang libclang-rt-14-dev) ;;
-    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

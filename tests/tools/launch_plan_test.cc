@@ -166,6 +166,14 @@ TEST(Policy, RootCauseIsTheKilledOneThenTheServerThenTheFirst) {
   EXPECT_EQ(root({worker_failed, other_failed}), "worker 2");
 }
 
+TEST(Policy, TheEndSaysWhatWouldHaveHelped) {
+  EXPECT_NE(WhyItEnds(kWorkerKilled, 0, 0).find("--restart=N would start it again)"),
+            std::string::npos);
+  EXPECT_NE(WhyItEnds(kServerKilled, 0, 0).find("from its last checkpoint"), std::string::npos);
+  EXPECT_EQ(WhyItEnds(kServerKilled, 2, 2), "; all restarts (--restart=2) are used up");
+  EXPECT_EQ(WhyItEnds({{Role::kWorker, 1}, 2}, 2, 0), "; the same command would fail again");
+}
+
 TEST(Policy, StatusTextNamesTheSignal) {
   EXPECT_EQ(StatusText(137), "was killed by SIGKILL");
   EXPECT_EQ(StatusText(139), "was killed by SIGSEGV");

@@ -138,7 +138,7 @@ void Job::OnSignal(int signal_number) {
   console_.Say(name + ": the workers are told to end and have " +
                Seconds(options_.stop_timeout_ms) + " to do so; a second one kills everything");
   interrupt_signal_ = signal_number;
-  BeginStop(StopReason::kInterrupt, signal_number);
+  BeginStop(StopReason::kInterrupt, SignalForWorkers(signal_number));
 }
 
 io::Status Job::Tick() {
@@ -229,7 +229,8 @@ bool Job::DecideForAll(const std::vector<Death>& deaths) {
   if (verdict == Verdict::kEndJob) {
     if (!failure_) failure_ = root;
     failure_text_ = DeathsText(deaths);
-    console_.Say(failure_text_ + ": the job ends" + WhyItEnds(root));
+    console_.Say(failure_text_ + ": the job ends" +
+                 WhyItEnds(root, options_.restarts, restarts_used_));
     BeginStop(StopReason::kFailure, SIGTERM);
   }
   if (verdict == Verdict::kRestartJob) {
@@ -252,15 +253,6 @@ std::string Job::DeathsText(const std::vector<Death>& deaths) const {
     text += ", " + NameOf(death.id) + " " + StatusText(death.status);
   }
   return text;
-}
-
-std::string Job::WhyItEnds(const Death& death) const {
-  if (options_.restarts > 0 && restarts_used_ >= options_.restarts)
-    return "; all restarts (--restart=" + std::to_string(options_.restarts) + ") are used up";
-  if (options_.restarts > 0) return "; the same command would fail again";
-  if (death.id.role == Role::kWorker && !IsChief(death.id))
-    return "; every worker is needed (--restart=N would start it again)";
-  return "; --restart=N would start it again from its last checkpoint";
 }
 
 void Job::BeginStop(StopReason reason, int signal_number) {

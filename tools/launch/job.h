@@ -47,7 +47,6 @@ class Job {
   io::Status RestartWorker(const Death& death);
   bool DecideForAll(const std::vector<Death>& deaths);
   std::string DeathsText(const std::vector<Death>& deaths) const;
-  std::string WhyItEnds(const Death& death) const;
   FailurePolicy Policy() const;
 
   void BeginStop(StopReason reason, int signal_number);

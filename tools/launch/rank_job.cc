@@ -238,8 +238,10 @@ class RankJob {
   }
 
   void PassOn(int signal_number) {
-    if (is_stopping_) return supervisor_.Signal(child_, SIGKILL);
-    Stop(signal_number, options_.stop_timeout_ms);
+    if (is_killed_) return console_.GiveUp();
+    if (!is_stopping_) return Stop(SignalForWorkers(signal_number), options_.stop_timeout_ms);
+    is_killed_ = true;
+    supervisor_.Signal(child_, SIGKILL);
   }
 
   void Stop(int signal_number, int64_t timeout_ms) {
@@ -260,6 +262,7 @@ class RankJob {
   int stop_signal_ = 0;
   std::optional<Failure> failure_;
   bool is_stopping_ = false;
+  bool is_killed_ = false;
   std::optional<int64_t> kill_at_;
 };
 

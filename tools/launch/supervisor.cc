@@ -27,6 +27,10 @@ bool IsIgnored(int signal_number) {
 
 }  // namespace
 
+int SignalForWorkers(int signal_number) {
+  return signal_number == SIGHUP ? SIGTERM : signal_number;
+}
+
 int64_t NowMs() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();

@@ -34,6 +34,9 @@ struct Event {
   int signal_number = 0;
 };
 
+// What to pass on: a terminal that closes (SIGHUP) is no reason to end without a checkpoint.
+int SignalForWorkers(int signal_number);
+
 // Milliseconds of a clock that only goes forward.
 int64_t NowMs();
 

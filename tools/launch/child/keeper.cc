@@ -190,7 +190,8 @@ class Keeper {
   std::optional<int> HandleSignals() {
     signalfd_siginfo info;
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-      if (info.ssi_signo != SIGCHLD) ::kill(-process_, static_cast<int>(info.ssi_signo));
+      // All but SIGCHLD are passed over: whoever signals a whole job has signalled the process as
+      // well, and a second signal would end it at once.
     }
     std::optional<int> ended;
     int status = 0;

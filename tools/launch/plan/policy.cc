@@ -41,6 +41,15 @@ Death RootCause(std::span<const Death> deaths) {
                            [](const Death& a, const Death& b) { return Rank(a) < Rank(b); });
 }
 
+std::string WhyItEnds(const Death& death, size_t restarts, size_t used) {
+  if (restarts > 0 && IsHopeless(death.status)) return "; the same command would fail again";
+  if (restarts > 0 && used >= restarts)
+    return "; all restarts (--restart=" + std::to_string(restarts) + ") are used up";
+  if (death.id.role == Role::kWorker && !IsChief(death.id))
+    return "; every worker is needed (--restart=N would start it again)";
+  return "; --restart=N would start it again from its last checkpoint";
+}
+
 std::string StatusText(int status) {
   const std::string number = std::to_string(status);
   if (status == kInterrupted) return "was interrupted (status " + number + ")";

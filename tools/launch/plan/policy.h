@@ -35,6 +35,10 @@ Verdict Judge(const Death& death, const FailurePolicy& policy);
 // `deaths` is not empty, and in the order of their arrival.
 Death RootCause(std::span<const Death> deaths);
 
+// What to add to the news that the job ends because of `death`, after `used` of `restarts`:
+// "; all restarts (--restart=2) are used up".
+std::string WhyItEnds(const Death& death, size_t restarts, size_t used);
+
 // "was killed by SIGKILL", "exited with status 1", "was interrupted (status 130)"
 std::string StatusText(int status);
 

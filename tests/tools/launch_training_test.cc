@@ -1,0 +1,140 @@
+// Whole training jobs of the real programs, disturbed in every way that a job should survive.
+
+#include <algorithm>
+#include <memory>
+
+#include "tests/tools/launch_jobs.h"
+#include "tests/tools/run_program.h"
+
+namespace millrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::steady_clock;
+
+class TrainingTest : public LaunchTest {
+ protected:
+  static void SetUpTestSuite() {
+    data_ = std::make_unique<test::TemporaryFolder>();
+    const ProgramRun made =
+        RunProgram("millrace-records",
+                   "synth --rows=120000 --test_rows=2000 --num_features=100000 --shards=4 --out=" +
+                       data_->path());
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  static void TearDownTestSuite() { data_.reset(); }
+
+  std::vector<std::string> Command(const std::string& mode, const std::string& run,
+                                   const std::string& more = "--checkpoint_every=60000") const {
+    return {"millrace-lr",
+            "--mode=" + mode,
+            "--train=" + *data_ / "train-*",
+            "--test=" + *data_ / "test-*",
+            "--num_features=100000",
+            "--epochs=6",
+            "--eval_every=60000",
+            "--run_dir=" + folder_ / run,
+            more};
+  }
+
+  // Waits until the job has learnt something: the chief has written the first row of its table.
+  bool IsUnderWay(Launched& job, const std::string& run) const {
+    const std::string path = folder_ / (run + "/metrics.csv");
+    for (std::string rows; std::count(rows.begin(), rows.end(), '\n') < 2;) {
+      if (job.HasEnded()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      rows = test::ReadFile(path);
+    }
+    return true;
+  }
+
+  std::string Model(const std::string& run) const {
+    return test::ReadFile(folder_ / (run + "/model/model.bin"));
+  }
+
+  // What a sync job of two servers and three workers comes to when nobody disturbs it.
+  std::string Undisturbed() {
+    Launched job = Launch(flags_, Command("sync", "undisturbed"));
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    const std::string model = Model("undisturbed");
+    EXPECT_GT(model.size(), 100000u);
+    return model;
+  }
+
+  static std::unique_ptr<test::TemporaryFolder> data_;
+  const std::vector<std::string> flags_ = {"--num_ps=2", "--num_workers=3", "--restart=2"};
+};
+std::unique_ptr<test::TemporaryFolder> TrainingTest::data_;
+
+TEST_F(TrainingTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
+  const std::string expected = Undisturbed();
+  for (const std::string victim : {"worker 1", "ps 1", "worker 0"}) {
+    SCOPED_TRACE(victim);
+    const std::string run = "without-" + victim;
+    Launched job = Launch(flags_, Command("sync", run));
+    ASSERT_TRUE(IsUnderWay(job, run)) << job.output();
+    Kill(job, victim);
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    EXPECT_EQ(job.Count(") was killed by SIGKILL: "), 1u) << job.output();
+    EXPECT_TRUE(Model(run) == expected) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) {
+  const std::string expected = Undisturbed();
+  Launched job = Launch(flags_, Command("sync", "run", "--checkpoint_every=0"));
+  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
+  job.Signal(SIGINT);
+  EXPECT_EQ(job.Wait(), 130) << job.output();
+  EXPECT_FALSE(fs::exists(folder_ / "run/model/model.bin")) << "it should not have ended yet";
+  Launched rest = Launch(flags_, Command("sync", "run", "--resume"));
+  EXPECT_EQ(rest.Wait(), 0) << rest.output();
+  EXPECT_TRUE(Model("run") == expected) << rest.output();
+}
+
+TEST_F(TrainingTest, SyncJobWithoutRestartsEndsWithinFiveSeconds) {
+  for (const std::string victim : {"worker 2", "ps 0", "worker 0"}) {
+    SCOPED_TRACE(victim);
+    Launched job = Launch({"--num_ps=2", "--num_workers=3"}, Command("sync", victim));
+    ASSERT_TRUE(IsUnderWay(job, victim)) << job.output();
+    const auto begin = steady_clock::now();
+    Kill(job, victim);
+    EXPECT_EQ(job.Wait(), 137) << job.output();
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_EQ(job.Count("millrace-launch: " + victim + " (pid "), 1u) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, AsyncJobFinishesWithoutAWorker) {
+  for (const std::string mode : {"async", "ssp"}) {
+    SCOPED_TRACE(mode);
+    Launched job = Launch({"--deploy_mode=cluster2"}, Command(mode, mode));
+    ASSERT_TRUE(IsUnderWay(job, mode)) << job.output();
+    Kill(job, "worker 1");
+    EXPECT_EQ(job.Wait(), 137) << job.output();
+    EXPECT_EQ(job.Count("was killed by SIGKILL: the others go on without it"), 1u) << job.output();
+    EXPECT_GT(Model(mode).size(), 100000u) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, RanksOfMpirunTrainTheSameModel) {
+  if (RunShell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+  const std::string expected = Undisturbed();
+  std::vector<std::string> words = {"/usr/bin/env",
+                                    "mpirun",
+                                    "--allow-run-as-root",
+                                    "--oversubscribe",
+                                    "-n",
+                                    "5",
+                                    Launcher(),
+                                    "--num_ps=2",
+                                    "--rendezvous=" + folder_ / "meet",
+                                    "--"};
+  for (const std::string& word : Command("sync", "mpi")) words.push_back(word);
+  Launched job(words, folder_.path(), folder_ / "log");
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_TRUE(Model("mpi") == expected) << job.output();
+}
+
+}  // namespace
+}  // namespace millrace::tools

@@ -89,7 +89,7 @@ class Timeline {
     }
     this.first = tracks.length ? first : 0;
     this.last = Math.max(last, this.first + 1000);
-    if (!this.moved) this.view = {begin: this.first, end: this.last};
+    if (!this.moved) this.showAll();
     this.layout();
     this.draw();
   }
@@ -271,7 +271,12 @@ class Timeline {
     this.moved = true;
     this.draw();
   }
-  reset() { this.view = {begin: this.first, end: this.last}; this.moved = false; this.draw(); }
+  // Everything; of a run that goes on, what the training thread did last.
+  showAll() {
+    const first = this.data.live && this.tracks.length ? this.tracks[0].begin[0] : this.first;
+    this.view = {begin: first, end: this.last};
+  }
+  reset() { this.showAll(); this.moved = false; this.draw(); }
   search(text) {
     text = text.trim().toLowerCase();
     this.filter = text ? new Set(this.data.names.flatMap((n, i) => n.toLowerCase().includes(text) ? [i] : [])) : null;

@@ -5,6 +5,7 @@
 #   tools/setup.sh                install what is missing
 #   tools/setup.sh --without-mkl  the same, but leave MKL alone (it is a download of 280 MB)
 #   tools/setup.sh --with-fuzz    also clang, for the fuzzers
+#   tools/setup.sh --with-browser also Chromium, for the tests of the report page
 set -euo pipefail
 
 required=(
@@ -17,7 +18,8 @@ for arg in "$@"; do
   case "$arg" in
     --without-mkl) with_mkl=0 ;;
     --with-fuzz) required+=(clang libclang-rt-14-dev) ;;
-    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --with-browser) required+=(chromium chromium-driver) ;;
+    -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

@@ -122,9 +122,10 @@ class Timeline {
   time(x) { return this.view.begin + (x - this.left) * this.perPixel; }
   color(t, i) { return this.colors[t.cat[i]][t.name[i] % 3]; }
   prepareColors() {
+    const mixed = (base, other, share) => '#' + [1, 3, 5].map(i => Math.round(parseInt(base.slice(i, i + 2), 16) * share + other * (1 - share)).toString(16).padStart(2, '0')).join('');
     this.colors = this.data.cats.map(cat => {
       const base = css(cat) || css('op');
-      return [base, `color-mix(in srgb, ${base} 82%, white)`, `color-mix(in srgb, ${base} 84%, black)`];
+      return [base, mixed(base, 255, .82), mixed(base, 0, .84)];
     });
   }
   draw() {

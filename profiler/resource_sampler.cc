@@ -1,5 +1,7 @@
 #include "profiler/resource_sampler.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -8,17 +10,6 @@
 #include "profiler/trace.h"
 
 namespace millrace::profiler {
-namespace {
-
-// Whole lines, at once: a reader of the growing file sees no half of one, and a killed process
-// loses none.
-void WriteLine(std::FILE* file, const std::string& line) {
-  std::fwrite(line.data(), 1, line.size(), file);
-  std::fflush(file);
-}
-
-}  // namespace
-
 std::unique_ptr<ResourceSampler> ResourceSampler::Start(const std::string& path, int period_ms,
                                                         std::string& error) {
   std::FILE* file = std::fopen(path.c_str(), "we");
@@ -26,12 +17,13 @@ std::unique_ptr<ResourceSampler> ResourceSampler::Start(const std::string& path,
     error = path + ": " + std::strerror(errno);
     return nullptr;
   }
-  WriteLine(file, ResourcesCsvHeader());
-  return std::make_unique<ResourceSampler>(Private{}, file, period_ms);
+  std::fputs(ResourcesCsvHeader().c_str(), file);
+  return std::make_unique<ResourceSampler>(Private{}, path, file, period_ms);
 }
 
-ResourceSampler::ResourceSampler(Private, std::FILE* file, int period_ms)
-    : file_(file),
+ResourceSampler::ResourceSampler(Private, std::string path, std::FILE* file, int period_ms)
+    : path_(std::move(path)),
+      file_(file),
       period_ms_(period_ms),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
@@ -39,6 +31,22 @@ ResourceSampler::~ResourceSampler() {
   thread_.request_stop();
   thread_.join();
   std::fclose(file_);
+}
+
+// Whole lines, at once: a reader of the growing file sees no half of one, and a killed process
+// loses none. The chief of a job may erase an earlier run when this process has begun already: then
+// the file is made again.
+void ResourceSampler::WriteLine(const std::string& line) {
+  struct stat status {};
+  if (::fstat(::fileno(file_), &status) == 0 && status.st_nlink == 0) {
+    if (std::FILE* again = std::fopen(path_.c_str(), "we")) {
+      std::fclose(file_);
+      file_ = again;
+      std::fputs(ResourcesCsvHeader().c_str(), file_);
+    }
+  }
+  std::fwrite(line.data(), 1, line.size(), file_);
+  std::fflush(file_);
 }
 
 void ResourceSampler::Run(const std::stop_token& stop) {
@@ -49,7 +57,7 @@ void ResourceSampler::Run(const std::stop_token& stop) {
   while (true) {
     const bool last = stop.stop_requested();
     lock.unlock();
-    WriteLine(file_, ResourcesCsvLine(reader.Read(), ClockOffsetNs()));
+    WriteLine(ResourcesCsvLine(reader.Read(), ClockOffsetNs()));
     lock.lock();
     if (last) return;
     next += std::chrono::milliseconds(period_ms_);

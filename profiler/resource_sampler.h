@@ -14,7 +14,7 @@ class ResourceSampler {
   struct Private {};  // only Start makes samplers
 
  public:
-  ResourceSampler(Private, std::FILE* file, int period_ms);
+  ResourceSampler(Private, std::string path, std::FILE* file, int period_ms);
   // Creates the file with its header and a first sample. Null, and what went wrong in `error`.
   static std::unique_ptr<ResourceSampler> Start(const std::string& path, int period_ms,
                                                 std::string& error);
@@ -25,7 +25,9 @@ class ResourceSampler {
 
  private:
   void Run(const std::stop_token& stop);
+  void WriteLine(const std::string& line);
 
+  const std::string path_;
   std::FILE* file_;
   const int period_ms_;
   std::mutex mu_;  // for the wait alone

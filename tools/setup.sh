@@ -6,6 +6,7 @@
 #   tools/setup.sh --without-mkl  the same, but leave MKL alone (it is a download of 280 MB)
 #   tools/setup.sh --with-fuzz    also clang, for the fuzzers
 #   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
+#   tools/setup.sh --with-browser also Chromium, for the tests of the report page
 set -euo pipefail
 
 required=(
@@ -21,7 +22,8 @@ for arg in "$@"; do
       required+=(openmpi-bin)
       [ -d /run/systemd/system ] || required+=(openssh-server) ;;
     --with-fuzz) required+=(clang libclang-rt-14-dev) ;;
-    -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --with-browser) required+=(chromium chromium-driver) ;;
+    -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

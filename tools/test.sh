@@ -7,7 +7,7 @@ builds=("$@")
 [ ${#builds[@]} -gt 0 ] || builds=(release asan tsan)
 
 say() { printf '\n== %s\n' "$*"; }
-tools/setup.sh --with-cluster
+tools/setup.sh --with-cluster --with-browser
 jobs=$(nproc)
 for build in "${builds[@]}"; do
   case "$build" in

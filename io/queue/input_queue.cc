@@ -430,13 +430,14 @@ const CsrBatch* InputQueue::Peek() {
 
 // Waits for the next group. Null at the end, and after an error, which is left in failed_.
 InputQueue::Group* InputQueue::TakeGroup() {
+  // With the wait for the lock, under which input threads draw records.
+  TRACE_SCOPE("input_wait", profiler::Cat::kInput);
   std::unique_lock lock(mu_);
   const auto ready = [&] {
     if (!in_order_.empty()) return in_order_.front()->ready;
     return !drawing_ && (ended_ || !stream_error_.ok());
   };
   if (!ready()) {
-    TRACE_SCOPE("input_wait", profiler::Cat::kInput);
     const auto begin = std::chrono::steady_clock::now();
     while (!ready_.wait_for(lock, kAskEvery, ready)) {
       if (!options_.should_stop || !options_.should_stop()) continue;

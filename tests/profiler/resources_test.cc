@@ -117,6 +117,18 @@ TEST(SessionTest, LeavesSamplesAndATrace) {
   EXPECT_NE(test::ReadFile(folder / "trace-ps-1.json").find("\"busy\""), std::string::npos);
 }
 
+TEST(SessionTest, SamplesGoOnWhenTheFileIsErased) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "resources-ps-0.csv";
+  Session session;
+  ASSERT_EQ(session.Start({.run_dir = folder.path(), .process = "ps-0", .sample_ms = 3600000}), "");
+  std::filesystem::remove(path);
+  ASSERT_EQ(session.Finish(), "");
+  const std::string csv = test::ReadFile(path);
+  EXPECT_TRUE(csv.starts_with(ResourcesCsvHeader()));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+}
+
 TEST(SessionTest, StepWindowsAreParsedOrRefused) {
   TraceOptions options;
   EXPECT_EQ(ParseStepWindow("100:120", options), "");

@@ -79,6 +79,10 @@ Status Go(const Args& paths) {
   std::vector<RunData> runs;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(RunData run, LoadRun(path));
+    if (options.json) {
+      std::fputs(VerdictJson(JudgeRun(run, options.limits)).c_str(), stdout);
+      continue;
+    }
     RETURN_IF_ERROR(Report(run, options));
     std::printf("\n");
     runs.push_back(std::move(run));

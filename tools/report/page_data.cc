@@ -126,7 +126,6 @@ void WriteSplit(const StepSplit& split, JsonWriter& json) {
 }
 
 void WriteVerdict(const Verdict& verdict, JsonWriter& json) {
-  json.Key("verdict");
   json.BeginObject();
   Text("bottleneck", verdict.bottleneck, json);
   Text("straggler", verdict.straggler, json);
@@ -259,6 +258,13 @@ void WriteProcesses(const RunData& run, size_t max_spans, JsonWriter& json) {
 
 }  // namespace
 
+std::string VerdictJson(const Verdict& verdict) {
+  std::string text;
+  JsonWriter json(text);
+  WriteVerdict(verdict, json);
+  return text + "\n";
+}
+
 io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
                                      const std::vector<OpRow>& ops,
                                      const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
@@ -268,6 +274,7 @@ io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
   json.BeginObject();
   WriteRun(run, json);
   WriteMetrics(run, json);
+  json.Key("verdict");
   WriteVerdict(verdict, json);
   WriteOps(ops, json);
   WritePeaks(peaks, json);

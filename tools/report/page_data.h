@@ -11,6 +11,10 @@
 
 namespace millrace::tools {
 
+// The verdict alone: bottleneck, straggler, sentence, share, speedup_without, evidence, and for
+// each worker its process, total_s, steps and the seconds of each part.
+std::string VerdictJson(const Verdict& verdict);
+
 // Spans go as base64 of gzip of this, for each thread of each process in the order of the JSON:
 // for each span, as LEB128 numbers: begin less the previous span's begin, duration (both in ns),
 // name, category, depth, number of arguments, and for each of those its name and its value

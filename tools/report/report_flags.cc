@@ -4,6 +4,7 @@
 
 DEFINE_bool(html, true, "write RUN_DIR/report.html");
 DEFINE_bool(merge, true, "write RUN_DIR/trace-all.json.gz, all processes on one time axis");
+DEFINE_bool(json, false, "print the verdict as JSON, and nothing else");
 DEFINE_uint64(max_spans, 1500000, "spans in the page's timeline; of a longer trace the beginning");
 DEFINE_uint64(ops, 0, "rows of the op table; 0: all");
 DEFINE_double(network_gbit, 0, "the network's limit in Gbit/s, to compare with; 0: not stated");
@@ -16,7 +17,7 @@ const CommandSpec& ReportSpec() {
       .name = "millrace-report",
       .job = "says what a run spent its time on, and draws it",
       .arguments = "RUN_DIR...",
-      .groups = {{"What it writes", {"html", "merge", "max_spans", "ops"}},
+      .groups = {{"What it writes", {"html", "merge", "json", "max_spans", "ops"}},
                  {"Limits", {"network_gbit", "disk_mb"}}},
       .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml"}};
   return spec;
@@ -30,6 +31,7 @@ io::Result<ReportOptions> ReportOptionsFromFlags() {
                     .disk_bytes_per_s = FLAGS_disk_mb * 1e6};
   options.max_spans = FLAGS_max_spans;
   options.top_ops = FLAGS_ops;
+  options.json = FLAGS_json;
   options.write_html = FLAGS_html;
   options.write_trace = FLAGS_merge;
   return options;

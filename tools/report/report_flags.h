@@ -16,6 +16,7 @@ struct ReportOptions {
   Limits limits;
   size_t max_spans = 0;
   size_t top_ops = 0;  // rows of the table; 0: all
+  bool json = false;   // the verdict alone
   bool write_html = true;
   bool write_trace = true;
 };

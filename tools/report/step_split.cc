@@ -101,6 +101,7 @@ class Splitter {
   Part PartWithin(const Span& span) const {
     const Part outer = stack_.empty() ? Part::kOther : stack_.back().part;
     if (outer == Part::kEvaluation || outer == Part::kCheckpoint) return outer;
+    if (span.name == send_ || span.name == wait_) return Part::kNetwork;
     return span.cat == Cat::kOp ? outer : PartOf(span.cat);
   }
 

@@ -30,6 +30,10 @@ std::string RateText(double bytes_per_s) {
   return BytesText(static_cast<uint64_t>(bytes_per_s)) + "/s";
 }
 
+std::string TimeText(double seconds) {
+  return seconds < 1 ? Format("%.1f ms", seconds * 1e3) : DurationText(seconds);
+}
+
 double Cores(const RunData& run) {
   const auto cores = run.run.find("host.cores");
   return cores == run.run.end() ? 0 : std::atof(cores->second.c_str());
@@ -113,8 +117,8 @@ std::string InputWhy(const StepSplit& split) {
                   RateText(split.read_bytes / std::max(1e-9, split.total_s)).c_str());
   }
   return Format("the input threads decode for %s (%zu of them), reading takes %s",
-                DurationText(split.decode_busy_s).c_str(), split.input_threads,
-                DurationText(split.read_busy_s).c_str());
+                TimeText(split.decode_busy_s).c_str(), split.input_threads,
+                TimeText(split.read_busy_s).c_str());
 }
 
 std::string Why(const RunData& run, const Verdict& verdict,
@@ -147,7 +151,7 @@ std::string Why(const RunData& run, const Verdict& verdict,
 const char* Phrase(const std::string& bottleneck) {
   if (bottleneck == "input") return "waiting for input";
   if (bottleneck == "compute") return "computing";
-  if (bottleneck == "network") return "on the network";
+  if (bottleneck == "network") return "sending and receiving";
   if (bottleneck == "server") return "waiting for the servers' work";
   if (bottleneck == "barrier") return "waiting at the barrier";
   if (bottleneck == "evaluation") return "testing the model";
@@ -159,8 +163,8 @@ std::string Sentence(const RunData& run, const Verdict& v, const std::vector<Ser
   name[0] = static_cast<char>(name[0] - 'a' + 'A');
   if (!v.straggler.empty()) name = "Straggler";
   return Format("%s-bound: %.1f %% of the time (%s of %s) goes into %s; %s. ", name.c_str(),
-                100 * v.share, DurationText(v.share * v.split.total_s).c_str(),
-                DurationText(v.split.total_s).c_str(), Phrase(v.bottleneck),
+                100 * v.share, TimeText(v.share * v.split.total_s).c_str(),
+                TimeText(v.split.total_s).c_str(), Phrase(v.bottleneck),
                 Why(run, v, servers).c_str()) +
          Format("Without it the run would be at most %.2f times as fast.", v.speedup_without);
 }

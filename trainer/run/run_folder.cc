@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 struct NamePattern {
   std::string_view start, end;
 };
-constexpr NamePattern kRunFiles[] = {{"run.json.tmp-", ""}, {"metrics.csv", ""},
-                                     {"metrics.jsonl", ""}, {"events.out.tfevents.", ""},
-                                     {"trace-", ".json"},   {"resources-", ".csv"},
-                                     {"report.html", ""}};
+constexpr NamePattern kRunFiles[] = {{"run.json.tmp-", ""},  {"metrics.csv", ""},
+                                     {"metrics.jsonl", ""},  {"events.out.tfevents.", ""},
+                                     {"trace-", ".json"},    {"trace-", ".json.gz"},
+                                     {"resources-", ".csv"}, {"report.html", ""}};
 
 io::Status MakeFolder(const std::string& path) {
   std::error_code error;

@@ -289,7 +289,7 @@ async function follow() {
   while (true) {
     try {
       const answer = await fetch('data.json', {cache: 'no-store'});
-      if (answer.ok) { await show(await answer.json()); state.updates = (state.updates || 0) + 1; state.done(); }
+      if (answer.ok) { await show({...await answer.json(), live: true}); state.updates = (state.updates || 0) + 1; state.done(); }
       if (state.data && state.data.run.status && state.data.run.status !== 'running') break;
     } catch (error) {
       if (state.data) break;  // the run has ended, and its server with it

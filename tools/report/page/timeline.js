@@ -89,7 +89,7 @@ class Timeline {
     }
     this.first = tracks.length ? first : 0;
     this.last = Math.max(last, this.first + 1000);
-    if (!this.moved) this.view = {begin: this.first, end: this.last};
+    if (!this.moved) this.showAll();
     this.layout();
     this.draw();
   }
@@ -122,9 +122,10 @@ class Timeline {
   time(x) { return this.view.begin + (x - this.left) * this.perPixel; }
   color(t, i) { return this.colors[t.cat[i]][t.name[i] % 3]; }
   prepareColors() {
+    const mixed = (base, other, share) => '#' + [1, 3, 5].map(i => Math.round(parseInt(base.slice(i, i + 2), 16) * share + other * (1 - share)).toString(16).padStart(2, '0')).join('');
     this.colors = this.data.cats.map(cat => {
       const base = css(cat) || css('op');
-      return [base, `color-mix(in srgb, ${base} 82%, white)`, `color-mix(in srgb, ${base} 84%, black)`];
+      return [base, mixed(base, 255, .82), mixed(base, 0, .84)];
     });
   }
   draw() {
@@ -271,7 +272,12 @@ class Timeline {
     this.moved = true;
     this.draw();
   }
-  reset() { this.view = {begin: this.first, end: this.last}; this.moved = false; this.draw(); }
+  // Everything; of a run that goes on, what the training thread did last.
+  showAll() {
+    const first = this.data.live && this.tracks.length ? this.tracks[0].begin[0] : this.first;
+    this.view = {begin: first, end: this.last};
+  }
+  reset() { this.showAll(); this.moved = false; this.draw(); }
   search(text) {
     text = text.trim().toLowerCase();
     this.filter = text ? new Set(this.data.names.flatMap((n, i) => n.toLowerCase().includes(text) ? [i] : [])) : null;

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+"""The report page and the live page in a real browser: page_test.py BIN_DIR SCREENSHOT_DIR
+
+Skipped (exit status 77) where there is no Chromium.
+"""
+import gzip
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import browser  # noqa: E402
+
+BIN, SHOTS = sys.argv[1], pathlib.Path(sys.argv[2])
+FEATURES = 1000000
+SKIPPED = 77
+READY = "window.millrace && millrace.timeline && millrace.timeline.frameMs > 0"
+
+
+def run(*words):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True)
+
+
+def million_spans(path):
+    """A trace of a million spans in four threads, three deep."""
+    events = []
+    for step in range(62500):
+        begin = step * 40
+        events.append(f'{{"ph":"X","cat":"step","name":"step","pid":1,"tid":1,"ts":{begin},"dur":36,"args":{{"rows":100}}}}')
+        for k in range(6):
+            events.append(
+                f'{{"ph":"X","cat":"compute","name":"op{k}","pid":1,"tid":1,"ts":{begin + 6 * k},"dur":5,"args":{{"rows":{step}}}}}'
+            )
+        for tid in (2, 3, 4):
+            for k in range(3):
+                events.append(
+                    f'{{"ph":"X","cat":"input","name":"decode","pid":1,"tid":{tid},"ts":{begin + 12 * k},"dur":9,"args":{{"rows":100}}}}'
+                )
+    text = '{"traceEvents":[' + ",\n".join(events) + '],"otherData":{"dropped_spans":"0","clock_offset_ns":"0","steady_origin_ns":"0"}}'
+    path.write_text(text)
+    return len(events)
+
+
+def inked(page, selector):
+    """How many pixels of the first such canvas are not empty."""
+    return page.run(
+        "const c = document.querySelector(arguments[0]), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        "let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i] > 0) ++n; return n;", selector)
+
+
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="millrace-page-")
+        cls.root = pathlib.Path(cls.folder.name)
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        run(f"{BIN}/millrace-records", "synth", "--rows=120000", "--test_rows=5000", f"--num_features={FEATURES}",
+            "--shards=2", f"--out={cls.root}/data")
+        cls.data = [f"--train={cls.root}/data/train-*", f"--test={cls.root}/data/test-*", f"--num_features={FEATURES}"]
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def trained(self, name, *flags):
+        run_dir = self.root / name
+        run(f"{BIN}/millrace-lr", *self.data, "--profile", "--eval_every=20000", "--sample_ms=20", f"--run_dir={run_dir}", *flags)
+        run(f"{BIN}/millrace-report", run_dir)
+        return run_dir
+
+    def canvas_box(self, page):
+        return page.run("const c = document.getElementById('timeline-canvas'); c.scrollIntoView({block: 'center', behavior: 'instant'});"
+                        "const b = c.getBoundingClientRect(); return {x: b.x, y: b.y, width: b.width, height: b.height};")
+
+    def test_report_shows_curves_resources_and_timeline(self):
+        run_dir = self.trained("report", "--epochs=2")
+        trace = json.loads((run_dir / "trace-worker-0.json").read_text())
+        spans = sum(event["ph"] == "X" for event in trace["traceEvents"])
+        with browser.Browser() as page:
+            page.open((run_dir / "report.html").as_uri())
+            page.wait_for(READY)
+            self.assertEqual(page.run("return millrace.timeline.tracks.reduce((n, t) => n + t.n, 0)"), spans)
+            self.assertGreaterEqual(page.run("return millrace.curveCharts.length"), 8)
+            self.assertTrue(page.run("return millrace.curveCharts.every(c => c.points >= 10)"))
+            self.assertGreaterEqual(page.run("return millrace.resourceCharts.length"), 5)
+            for selector in ("#curve-grid canvas", "#resource-stack canvas", "#timeline-canvas"):
+                self.assertGreater(inked(page, selector), 500, selector)
+            self.assertIn("-bound", page.run("return document.querySelector('.sentence').textContent"))
+            page.screenshot(SHOTS / "report-light.png", whole_page=True)
+            self.zoom_pan_and_click(page)
+            self.search_and_sort(page)
+            self.shared_cursor(page)
+            page.run("document.getElementById('theme').click()")
+            page.screenshot(SHOTS / "report-dark.png", whole_page=True)
+            self.assertEqual(page.log(), [])
+
+    def zoom_pan_and_click(self, page):
+        box = self.canvas_box(page)
+        before = page.run("return millrace.timeline.view")
+        for _ in range(24):
+            page.wheel(box["x"] + box["width"] * 0.6, box["y"] + 50, -240)
+        page.wait_for("!millrace.timeline.queued")
+        after = page.run("return millrace.timeline.view")
+        self.assertLess(after["end"] - after["begin"], (before["end"] - before["begin"]) / 1000)
+        page.drag(box["x"] + 700, box["y"] + 50, -200, 0)
+        moved = page.run("return millrace.timeline.view")
+        self.assertGreater(moved["begin"], after["begin"])
+        self.assertAlmostEqual(moved["end"] - moved["begin"], after["end"] - after["begin"], delta=1)
+        # To a step, and a click on it.
+        page.run("document.getElementById('search').value = 'margins'; document.getElementById('search').oninput();"
+                 "millrace.timeline.step(1); millrace.timeline.select(null);")
+        page.wait_for("!millrace.timeline.queued")
+        place = page.run(
+            "const t = millrace.timeline, k = t.tracks.findIndex(t => t.thread.name === 'main'), track = t.tracks[k];"
+            "const id = t.data.names.indexOf('margins'); let i = 0; while (track.name[i] !== id || track.begin[i] < t.view.begin) ++i;"
+            "return {x: (t.x(track.begin[i]) + t.x(track.end[i])) / 2, y: track.top + track.depth[i] * t.lane + t.lane / 2, rows: 100};")
+        box = self.canvas_box(page)
+        page.click(box["x"] + place["x"], box["y"] + place["y"])
+        details = page.wait_for("!document.getElementById('details').hidden && document.getElementById('details').textContent")
+        self.assertTrue(details.startswith("margins"), details)
+        self.assertIn("nnz3,900", details)
+        page.screenshot(SHOTS / "report-span.png")
+
+    def search_and_sort(self, page):
+        page.run("const s = document.getElementById('search'); s.value = 'decode'; s.oninput();")
+        found = page.run("return document.getElementById('found').textContent")
+        self.assertRegex(found, r"[1-9][\d,]* spans")
+        first = "document.querySelector('#op-table tbody tr').textContent"
+        self.assertTrue(page.run("return " + first))
+        page.run("[...document.querySelectorAll('#op-table th')].find(t => t.textContent === 'calls').click()")
+        calls = page.run("return [...document.querySelectorAll('#op-table tbody tr')].map(r => +r.children[3].textContent.replace(/,/g, ''))")
+        self.assertEqual(calls, sorted(calls, reverse=True))
+        page.run("document.getElementById('reset').click()")
+
+    def shared_cursor(self, page):
+        chart = page.run("const c = millrace.resourceCharts[0].canvas; c.scrollIntoView({block: 'center', behavior: 'instant'});"
+                         "const b = c.getBoundingClientRect(); return [b.x + b.width / 2, b.y + 30];")
+        page.pointer({"type": "pointerMove", "duration": 0, "x": int(chart[0]), "y": int(chart[1])})
+        self.assertTrue(page.run("return millrace.group.x !== null && millrace.resourceCharts.every(c => c.group === millrace.group)"))
+
+    def test_a_million_spans_stay_smooth(self):
+        run_dir = self.root / "million"
+        run_dir.mkdir()
+        spans = million_spans(run_dir / "trace-worker-0.json")
+        self.assertGreaterEqual(spans, 1000000)
+        run(f"{BIN}/millrace-report", run_dir)
+        with gzip.open(run_dir / "trace-all.json.gz", "rt") as file:
+            merged = json.load(file)
+        self.assertEqual(sum(event["ph"] == "X" for event in merged["traceEvents"]), spans)
+        with browser.Browser() as page:
+            page.open((run_dir / "report.html").as_uri())
+            page.wait_for(READY, 120)
+            self.assertEqual(page.run("return millrace.timeline.tracks.reduce((n, t) => n + t.n, 0)"), spans)
+            times = page.run_async(
+                "const done = arguments[0], t = millrace.timeline, times = []; let k = 0;"
+                "function frame() { if (k++ === 60) return done(times);"
+                "  t.zoom(k < 40 ? .8 : 1.5, 300 + 10 * k); t.paint(); times.push(t.frameMs); requestAnimationFrame(frame); } frame();")
+            times.sort()
+            print(f"{spans} spans: a frame takes {times[len(times) // 2]:.1f} ms at the median, {times[-1]:.1f} at most; "
+                  f"page of {(run_dir / 'report.html').stat().st_size / 1e6:.1f} MB")
+            self.assertLess(times[len(times) // 2], 50)
+            page.run("document.getElementById('reset').click()")
+            page.screenshot(SHOTS / "million.png")
+            self.assertEqual(page.log(), [])
+
+    def test_live_page_follows_the_run(self):
+        port = browser.free_port()
+        run_dir = self.root / "live"
+        training = subprocess.Popen(
+            [f"{BIN}/millrace-lr", *self.data, "--profile", "--eval_every=200000", "--epochs=100000", f"--run_dir={run_dir}",
+             f"--dashboard={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            with browser.Browser() as page:
+                self.wait_until_up(port)
+                page.open(f"http://127.0.0.1:{port}/")
+                page.wait_for("window.millrace && (millrace.updates || 0) >= 2 && millrace.timeline && millrace.timeline.tracks.length > 0")
+                rows = page.run("return millrace.data.metrics.step ? millrace.data.metrics.step.length : 0")
+                page.wait_for(f"millrace.data.metrics.step && millrace.data.metrics.step.length > {rows}")
+                self.assertFalse(page.run("return document.getElementById('live').hidden"))
+                self.assertEqual(page.run("return document.querySelector('.pill').textContent"), "running")
+                self.assertGreater(inked(page, "#timeline-canvas"), 500)
+                self.assertGreaterEqual(page.run("return millrace.resourceCharts.length"), 4)
+                page.screenshot(SHOTS / "live.png", whole_page=True)
+                self.assertEqual(page.log(), [])
+                self.check_metrics(port)
+        finally:
+            training.terminate()
+            training.wait(timeout=60)
+
+    def wait_until_up(self, port):
+        for _ in range(200):
+            try:
+                return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
+            except OSError:
+                time.sleep(0.05)
+        return self.fail("the dashboard does not answer")
+
+    def check_metrics(self, port):
+        text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+        values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        self.assertEqual(values["millrace_up"], "1")
+        self.assertGreater(float(values['millrace_process_cpu_seconds_total{process="worker-0",mode="user"}']), 0)
+        self.assertGreater(float(values["millrace_last_test_examples"]), 0)
+
+
+if __name__ == "__main__":
+    if not browser.available():
+        print("skipped:", browser.MISSING)
+        sys.exit(SKIPPED)
+    unittest.main(argv=sys.argv[:1], verbosity=2)

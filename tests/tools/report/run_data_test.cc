@@ -1,0 +1,210 @@
+// Reading run folders: traces, samples, and what is wrong with them.
+
+#include "tools/report/run_data.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "profiler/resources.h"
+#include "tests/tools/report/synthetic_run.h"
+#include "tools/report/json_cursor.h"
+#include "tools/report/op_table.h"
+#include "tools/report/page.h"
+#include "tools/report/page_data.h"
+#include "tools/report/peaks.h"
+#include "tools/report/trace_file.h"
+
+namespace millrace::tools {
+namespace {
+
+TEST(JsonCursorTest, ReadsNestedValuesAndEscapes) {
+  const std::string text =
+      R"( {"a" : [1, -2.5e3, {"b\n\u00e9\ud83d\ude00": null}], "c":"\"\\", "d": true, "e":"12"} )";
+  JsonCursor json(text);
+  std::vector<double> numbers;
+  std::string key_inside, c;
+  int64_t e = 0;
+  json.Object([&](std::string_view key) {
+    if (key == "a") {
+      json.Array([&] {
+        if (json.Peek() != '{') return numbers.push_back(json.Double());
+        json.Object([&](std::string_view inner) {
+          key_inside = inner;
+          json.Skip();
+        });
+      });
+    } else if (key == "c") {
+      c = json.String();
+    } else if (key == "e") {
+      e = json.Int();
+    } else {
+      json.Skip();
+    }
+  });
+  EXPECT_TRUE(json.status().ok()) << json.status().message();
+  EXPECT_EQ(numbers, (std::vector<double>{1, -2500}));
+  EXPECT_EQ(key_inside, "b\n\xc3\xa9\xf0\x9f\x98\x80");
+  EXPECT_EQ(c, "\"\\");
+  EXPECT_EQ(e, 12);
+}
+
+TEST(JsonCursorTest, EveryTruncationIsAnError) {
+  const std::string text = R"({"a":[1,{"b":"x\u0041"}],"c":true})";
+  for (size_t size = 0; size < text.size(); ++size) {
+    JsonCursor json(std::string_view(text).substr(0, size), "cut");
+    json.Object([&](std::string_view) { json.Skip(); });
+    EXPECT_FALSE(json.status().ok()) << size;
+    EXPECT_NE(json.status().message().find("cut: offset"), std::string::npos);
+  }
+}
+
+TEST(JsonCursorTest, DepthIsBounded) {
+  JsonCursor json(std::string(100000, '[').append(100000, ']'));
+  json.Skip();
+  EXPECT_FALSE(json.status().ok());
+}
+
+class RunDataTest : public testing::Test {
+ protected:
+  RunData Load() {
+    io::Result<RunData> run = LoadRun(folder_.path());
+    EXPECT_TRUE(run.ok()) << run.status().message();
+    return run.ok() ? std::move(*run) : RunData();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(RunDataTest, ProcessesLandOnOneAxis) {
+  // The worker's clock began 5 s before the server's: its readings are 5 s higher.
+  SyntheticTrace server(0, 1'000'000'000), worker(-5'000'000'000, 6'000'000'000);
+  server.Span(1, "serve_exchange", "server", 100, 10);
+  worker.Span(1, "exchange_send", "network", 90, 5);
+  server.Write(folder_, "ps-0");
+  worker.Write(folder_, "worker-0");
+  const RunData run = Load();
+  ASSERT_EQ(run.processes.size(), 2u);
+  EXPECT_EQ(run.processes[0].name, "worker-0");
+  EXPECT_EQ(run.processes[0].threads[0].spans[0].begin_ns, 0);
+  EXPECT_EQ(run.processes[1].threads[0].spans[0].begin_ns, 10'000);
+}
+
+TEST_F(RunDataTest, WorkersAreInOrderOfTheirNumbers) {
+  SyntheticTrace trace;
+  trace.Span(1, "step", "step", 1, 1);
+  for (const char* name : {"ps-0", "worker-10", "worker-2", "ps-1"}) trace.Write(folder_, name);
+  std::string names;
+  for (const ProcessData& process : Load().processes) names += process.name + " ";
+  EXPECT_EQ(names, "worker-2 worker-10 ps-0 ps-1 ");
+}
+
+TEST_F(RunDataTest, MergedTraceHasAllEventsAndIsNotReadAsAProcess) {
+  SyntheticTrace worker, server;
+  worker.Span(1, "exchange_send", "network", 90, 5, "\"bytes\":7");
+  worker.Flow(1, true, "0xff", 90);
+  worker.Counter("ready", 95, 3);
+  worker.Thread(1, "main");
+  server.Span(4, "serve_exchange", "server", 100, 10);
+  server.Flow(4, false, "0xff", 100);
+  worker.Write(folder_, "worker-0");
+  server.Write(folder_, "ps-0");
+  const RunData run = Load();
+  ASSERT_TRUE(WriteMergedTrace(run, folder_ / "trace-all.json.gz").ok());
+  EXPECT_EQ(Load().processes.size(), 2u);
+  NameTable names;
+  ProcessData merged;
+  const io::Status status = ReadTraceFile(folder_ / "trace-all.json.gz", names, merged);
+  ASSERT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(merged.threads.size(), 2u);
+  EXPECT_EQ(merged.flows.size(), 2u);
+  EXPECT_EQ(merged.flows[0].id, 255u);
+  EXPECT_EQ(merged.counters.size(), 1u);
+}
+
+TEST_F(RunDataTest, DamagedTraceIsReportedWithItsOffset) {
+  test::WriteFile(folder_ / "trace-worker-0.json", "{\"traceEvents\":[{\"ph\":\"X\",\"ts\":x}]}");
+  const io::Result<RunData> run = LoadRun(folder_.path());
+  EXPECT_FALSE(run.ok());
+  EXPECT_NE(run.status().message().find("trace-worker-0.json: offset 31: expected a number"),
+            std::string::npos)
+      << run.status().message();
+}
+
+TEST_F(RunDataTest, FolderWithoutARunIsRefused) {
+  EXPECT_FALSE(LoadRun(folder_.path()).ok());
+  EXPECT_FALSE(LoadRun(folder_ / "missing").ok());
+}
+
+TEST_F(RunDataTest, SamplesBecomeRates) {
+  profiler::Resources r;
+  std::string csv = profiler::ResourcesCsvHeader();
+  for (int i = 0; i < 5; ++i) {
+    r.steady_ns = i * 200'000'000;
+    r.user_s_total = 0.3 * i;
+    r.tcp_sent_bytes_total = static_cast<uint64_t>(i) * 1'000'000;
+    r.resident_bytes = 500'000'000;
+    r.threads = {{.tid = 4, .name = "main", .user_s = 0.3 * i, .system_s = 0}};
+    csv += profiler::ResourcesCsvLine(r, 0);
+  }
+  test::WriteFile(folder_ / "resources-worker-0.csv", csv + "a line that is being wri");
+  const RunData run = Load();
+  ASSERT_EQ(run.processes[0].num_samples(), 5u);
+  EXPECT_EQ(run.processes[0].thread_samples.at(4).cpu_s.size(), 5u);
+  const auto peaks = MakePeaks(run);
+  ASSERT_EQ(peaks.size(), 2u);
+  const auto find = [&](const std::string& what) {
+    for (const PeakRow& row : peaks[0].rows) {
+      if (row.what == what) return row;
+    }
+    return PeakRow{};
+  };
+  EXPECT_NEAR(find("CPU").peak, 1.5, 1e-9);
+  EXPECT_NEAR(find("network sent").mean, 40, 1e-9);
+  EXPECT_EQ(find("network sent").unit, "Mbit/s");
+  EXPECT_NEAR(find("memory").peak, 500, 1e-9);
+}
+
+TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {
+  SyntheticTrace trace;
+  for (int i = 0; i < 100; ++i) {
+    trace.Span(1, "step", "step", 200 * i, 100, "\"rows\":100");
+    trace.Span(1, "margins", "compute", 200 * i + 10, i == 99 ? 90 : 10,
+               "\"rows\":100,\"nnz\":3900,\"bytes\":31200");
+  }
+  trace.Span(1, "test", "evaluation", 30000, 1000);
+  trace.Span(1, "margins", "compute", 30100, 500, "\"rows\":20");
+  trace.Write(folder_, "worker-0");
+  const std::vector<OpRow> rows = MakeOpTable(Load());
+  const auto find = [&](const std::string& op) {
+    for (const OpRow& row : rows) {
+      if (row.op == op) return row;
+    }
+    ADD_FAILURE() << op;
+    return OpRow();
+  };
+  const OpRow margins = find("margins");
+  EXPECT_EQ(margins.meaning, "X·w");
+  EXPECT_EQ(margins.calls, 100u);
+  EXPECT_EQ(margins.output, "100 rows, 3,900 nnz");
+  EXPECT_NEAR(margins.total_s, 1080e-6, 1e-9);
+  EXPECT_NEAR(margins.p50_us, 10, 1e-3);
+  EXPECT_NEAR(margins.share_of_step, 0.108, 1e-6);
+  EXPECT_NEAR(margins.gb_per_s, 3.12e6 / 1080e3, 1e-3);
+  EXPECT_EQ(find("margins (test)").calls, 1u);
+}
+
+TEST_F(RunDataTest, PageHoldsNoTextThatCouldEndItsScript) {
+  test::WriteFile(
+      folder_ / "run.json",
+      R"({"status":"finished","flags":{"train":"</script><script>alert(1)</script>"}})");
+  const RunData run = Load();
+  const auto json = PageDataJson(run, JudgeRun(run), {}, {}, 1000);
+  ASSERT_TRUE(json.ok());
+  const std::string page = PageHtml(*json);
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("@DATA@"), std::string::npos);
+  EXPECT_EQ(page.find("@SCRIPT@"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::tools

@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Runs that are bound by one thing on purpose, and the verdict on each: scenarios_test.py BIN_DIR HELPER_DIR
+
+Each what-if ("at most x times as fast") is compared with a run that really lacks the obstacle. Other work on the
+machine disturbs; a comparison that fails is repeated, and must hold once in five times.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN, HELPERS = sys.argv[1], sys.argv[2]
+FEATURES = 33762578
+ROWS = 400000
+TOLERANCE = 0.2  # of the what-if
+
+
+def run(*words, preload=None):
+    environment = dict(os.environ, **({"LD_PRELOAD": str(preload)} if preload else {}))
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, env=environment)
+
+
+def verdict_of(run_dir):
+    return json.loads(run(f"{BIN}/millrace-report", run_dir, "--json").stdout)
+
+
+def total_of(verdict):
+    return max(worker["total_s"] for worker in verdict["workers"])
+
+
+def repeated(test, tries=5):
+    """Runs `test` until it holds."""
+    for attempt in range(tries):
+        try:
+            return test()
+        except AssertionError as error:
+            if attempt == tries - 1:
+                raise
+            print("again:", error, file=sys.stderr)
+    return None
+
+
+class Scenarios(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="millrace-scenarios-")
+        cls.root = pathlib.Path(cls.folder.name)
+        run(f"{BIN}/millrace-records", "synth", f"--rows={ROWS}", "--test_rows=1000", f"--num_features={FEATURES}",
+            "--shards=4", f"--out={cls.root}/data")
+        cls.files = sorted((cls.root / "data").glob("train-*"))
+        cls.bytes = sum(file.stat().st_size for file in cls.files)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def train(self, name, *flags, preload=None):
+        run_dir = self.root / name
+        files = ",".join(str(file) for file in self.files)
+        run(f"{BIN}/millrace-lr", f"--train={files}", f"--num_features={FEATURES}", "--profile", "--overwrite",
+            f"--run_dir={run_dir}", "--model_out=/dev/null", *flags, preload=preload)
+        return verdict_of(run_dir)
+
+    def slow_disk(self, bytes_per_s):
+        library = self.root / "libslow_disk.so"
+        shutil.copy(f"{HELPERS}/libslow_disk.so", library)
+        (self.root / "slow_disk.rate").write_text(f"{bytes_per_s:.0f}\n")
+        return library
+
+    def compare(self, what, verdict, really):
+        print(f"{what}: what-if {verdict['speedup_without']:.2f}, really {really:.2f}: {verdict['sentence']}")
+        self.assertLess(abs(verdict["speedup_without"] / really - 1), TOLERANCE)
+
+    def test_slow_disk_is_input_bound(self):
+        def once():
+            free = total_of(self.train("free", "--epochs=4"))
+            slow = self.train("slow", "--epochs=4", preload=self.slow_disk(4 * self.bytes / (2.5 * free)))
+            self.assertEqual(slow["bottleneck"], "input", slow["sentence"])
+            self.assertIn("the input threads read", slow["sentence"])
+            self.compare("input", slow, total_of(slow) / free)
+
+        repeated(once)
+
+    def test_heavy_computing_is_compute_bound(self):
+        def once():
+            busy = self.train("busy", "--threads=1", "--epochs=6", "--cache=1000")
+            self.assertEqual(busy["bottleneck"], "compute", busy["sentence"])
+            drained = run(f"{HELPERS}/drain_queue", 100, FEATURES, 1, 6, 1000, *self.files).stdout.split()
+            self.assertEqual(int(drained[1]), 6 * ROWS)
+            self.compare("compute", busy, total_of(busy) / float(drained[0]))
+
+        repeated(once)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

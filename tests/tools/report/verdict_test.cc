@@ -1,0 +1,169 @@
+// Verdicts on traces whose truth is known.
+
+#include "tools/report/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/tools/report/synthetic_run.h"
+
+namespace millrace::tools {
+namespace {
+
+struct StepTimes {  // microseconds
+  double input = 0, compute = 0, send = 0, wait = 0, server = 0, barrier = 0;
+  int straggler = -1;
+  double total() const { return input + compute + send + wait; }
+};
+
+// `steps` equal steps of a worker.
+SyntheticTrace Worker(const StepTimes& t, int steps) {
+  SyntheticTrace trace;
+  double now = 1000;
+  for (int s = 0; s < steps; ++s) {
+    trace.Span(1, "step", "step", now, t.total(), "\"rows\":100");
+    double at = now;
+    const auto part = [&](const char* name, const char* cat, double duration, std::string args) {
+      if (duration > 0) trace.Span(1, name, cat, at, duration, args);
+      at += duration;
+    };
+    part("input_wait", "input", t.input, "");
+    part("margins", "compute", t.compute, "\"rows\":100");
+    part("exchange_send", "network", t.send, "\"bytes\":20000,\"keys\":3000");
+    part("exchange_wait", "network", t.wait,
+         "\"bytes\":12000,\"server_ns\":" + std::to_string(std::llround(t.server * 1e3)) +
+             ",\"barrier_ns\":" + std::to_string(std::llround(t.barrier * 1e3)) +
+             ",\"straggler\":" + std::to_string(t.straggler));
+    now += t.total();
+  }
+  return trace;
+}
+
+class VerdictTest : public testing::Test {
+ protected:
+  Verdict Judge() {
+    const io::Result<RunData> run = LoadRun(folder_.path());
+    EXPECT_TRUE(run.ok()) << run.status().message();
+    return JudgeRun(*run);
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(VerdictTest, ComputeBoundRunIsNamed) {
+  Worker({.input = 5, .compute = 90, .send = 1, .wait = 4}, 50).Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "compute");
+  EXPECT_NEAR(v.share, 0.9, 1e-6);
+  EXPECT_NEAR(v.speedup_without, 10, 1e-3);
+}
+
+TEST_F(VerdictTest, ComputeCannotBeFasterThanTheInputBesideIt) {
+  SyntheticTrace trace = Worker({.compute = 100}, 50);
+  for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 100 * i, 40, "\"rows\":100");
+  trace.Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "compute");
+  EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
+}
+
+TEST_F(VerdictTest, InputBoundRunTellsReadingFromDecoding) {
+  SyntheticTrace trace = Worker({.input = 80, .compute = 20}, 50);
+  for (int i = 0; i < 50; ++i) {
+    trace.Span(2, "read_block", "disk", 1000 + 100 * i, 60, "\"bytes\":1000");
+    trace.Span(2, "decode", "input", 1060 + 100 * i, 20, "\"rows\":100");
+  }
+  trace.Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "input");
+  EXPECT_NEAR(v.share, 0.8, 1e-6);
+  EXPECT_NEAR(v.split[Part::kDisk], 50 * 60e-6, 1e-9);
+  EXPECT_NEAR(v.split[Part::kInput], 50 * 20e-6, 1e-9);
+  EXPECT_NE(v.sentence.find("75 % of it the input threads read"), std::string::npos) << v.sentence;
+}
+
+TEST_F(VerdictTest, NetworkBoundRunIsNamedWithItsBytes) {
+  for (const char* name : {"worker-0", "worker-1"}) {
+    Worker({.compute = 20, .send = 30, .wait = 100, .server = 15, .barrier = 5, .straggler = 1}, 50)
+        .Write(folder_, name);
+  }
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "network");
+  EXPECT_NEAR(v.share, (30 + 100 - 20) / 150.0, 1e-6);
+  EXPECT_NEAR(v.speedup_without, 150 / 40.0, 1e-3);
+  EXPECT_NE(v.sentence.find("20 kB sent and 12 kB received"), std::string::npos) << v.sentence;
+}
+
+TEST_F(VerdictTest, ServerBoundRunIsNamedWithTheServersLoad) {
+  Worker({.compute = 20, .send = 2, .wait = 100, .server = 90, .barrier = 2}, 50)
+      .Write(folder_, "worker-0");
+  SyntheticTrace server;
+  for (int i = 0; i < 50; ++i) {
+    server.Span(1, "serve_exchange", "server", 1022 + 122 * i, 92, "\"bytes\":20000");
+    server.Span(1, "barrier_wait", "barrier", 1030 + 122 * i, 2, "\"worker\":0");
+    server.Span(1, "apply", "server", 1040 + 122 * i, 70, "\"keys\":3000");
+  }
+  server.Write(folder_, "ps-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "server");
+  EXPECT_NEAR(v.speedup_without, 122 / 32.0, 1e-3);
+  EXPECT_NE(v.sentence.find("ps-0 busy 74 % of the time"), std::string::npos) << v.sentence;
+}
+
+TEST_F(VerdictTest, StragglerIsNamedAndNotBlamedOnItsOwnComputing) {
+  const StepTimes quick = {
+      .compute = 30, .send = 1, .wait = 99, .server = 4, .barrier = 90, .straggler = 2};
+  const StepTimes slow = {.compute = 120, .send = 1, .wait = 9, .server = 4};
+  Worker(quick, 50).Write(folder_, "worker-0");
+  Worker(quick, 50).Write(folder_, "worker-1");
+  Worker(slow, 50).Write(folder_, "worker-2");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "barrier");
+  EXPECT_EQ(v.straggler, "worker-2");
+  EXPECT_TRUE(v.sentence.starts_with("Straggler-bound")) << v.sentence;
+  EXPECT_NEAR(v.speedup_without, 130 / 40.0, 1e-3);
+}
+
+TEST_F(VerdictTest, WaitingInTurnHasNoStraggler) {
+  for (int w = 0; w < 3; ++w) {
+    Worker({.compute = 20, .wait = 80, .barrier = 75, .straggler = (w + 1) % 3}, 50)
+        .Write(folder_, "worker-" + std::to_string(w));
+  }
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "barrier");
+  EXPECT_EQ(v.straggler, "");
+}
+
+TEST_F(VerdictTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
+  SyntheticTrace trace = Worker({.compute = 100}, 10);
+  trace.Span(1, "test", "evaluation", 2000, 3000);
+  trace.Span(1, "margins", "compute", 2100, 2500);
+  trace.Span(1, "input_wait", "input", 4700, 100);
+  trace.Span(1, "checkpoint", "checkpoint", 5000, 500);
+  trace.Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "evaluation");
+  EXPECT_NEAR(v.split[Part::kEvaluation], 3000e-6, 1e-9);
+  EXPECT_NEAR(v.split[Part::kCheckpoint], 500e-6, 1e-9);
+  EXPECT_NEAR(v.split[Part::kCompute], 1000e-6, 1e-9);
+  EXPECT_NEAR(v.split[Part::kInput], 0, 1e-12);
+}
+
+TEST_F(VerdictTest, PartsSumUpToTheTotal) {
+  SyntheticTrace trace =
+      Worker({.input = 10, .compute = 20, .send = 5, .wait = 40, .server = 10, .barrier = 12}, 30);
+  trace.Span(1, "test", "evaluation", 9000, 300);
+  trace.Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  double sum = 0;
+  for (const double seconds : v.split.seconds) sum += seconds;
+  EXPECT_NEAR(sum, v.split.total_s, 1e-9);
+}
+
+TEST_F(VerdictTest, RunWithoutStepsSaysSo) {
+  test::WriteFile(folder_ / "run.json", "{\"status\":\"finished\",\"flags\":{\"a\":\"<b>\"}}");
+  EXPECT_EQ(Judge().bottleneck, "unknown");
+}
+
+}  // namespace
+}  // namespace millrace::tools

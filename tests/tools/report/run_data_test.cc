@@ -60,7 +60,8 @@ TEST(JsonCursorTest, EveryTruncationIsAnError) {
 }
 
 TEST(JsonCursorTest, DepthIsBounded) {
-  JsonCursor json(std::string(100000, '[').append(100000, ']'));
+  const std::string deep = std::string(100000, '[').append(100000, ']');
+  JsonCursor json(deep);
   json.Skip();
   EXPECT_FALSE(json.status().ok());
 }

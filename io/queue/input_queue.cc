@@ -349,8 +349,8 @@ void InputQueue::DecodeRows(Worker& worker, Group& group, GroupBatch& batch) con
     if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
     const RecordRef& ref = group.refs[i];
     // A key takes at least a byte.
-    Status status = rows.nnz() + uint64_t{ref.size} > UINT32_MAX
-                        ? Invalid("a batch has room for 2^32 keys: use a smaller batch_size")
+    Status status = rows.nnz() + uint64_t{ref.size} > INT32_MAX
+                        ? Invalid("a batch has room for 2^31 keys: use a smaller batch_size")
                         : worker.decoder->Append({ref.data, ref.size}, rows);
     if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
   }

@@ -102,11 +102,7 @@ Status InputOptions::Validate() const {
     return Invalid("batches of 64-bit keys must be compact: num_features is " +
                    std::to_string(rows.num_features));
   }
-  if (epochs > 1 && std::find(files.begin(), files.end(), "-") != files.end()) {
-    return Invalid("standard input can be read once only: expected epochs = 1, found " +
-                   std::to_string(epochs));
-  }
-  return {};
+  return epochs > 1 ? CheckReadableAgain(files) : Status();
 }
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {

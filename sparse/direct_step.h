@@ -1,129 +1,158 @@
-// A step straight on the slots of an indexed model, for batches whose cols are feature indices.
-// Nothing is sorted or compacted; each pass goes over the batch's entries, and all but the first
-// find their cache lines at hand:
-//
-//   margins   m[r] = sum over row r of value * slot[col].w         (slots prefetched some rows
-//   ahead) sums      slot[col].g += value * e[r]; a slot whose g was 0 goes on a list update
-//   Step(params, slot.g, slot) for each slot on the list, and g = 0 again
-//
-// It equals pull, gradient and push of the compacted batch within rounding. (A slot is listed twice
-// if its sum comes by 0 on the way; the second time there is nothing left to do. A gradient of
-// exactly 0 takes no step.)
+// Passes over a batch whose cols are feature indices, straight on the slots of an indexed model:
+// the margins of any rule, and the whole update of SGD. tagged_step.h has that of the others.
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <span>
 
-#include "io/base/pod_vector.h"
 #include "io/queue/csr_batch.h"
+#include "sparse/packed_slots.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {
-
-// A rule's slot with room for the gradient of the present step; g is 0 between steps.
-template <typename Slot>
-struct SummingSlot : Slot {
-  float g;
-};
-
 namespace internal {
 
 // Entries between a slot's prefetch and its use: enough for a miss to memory, little enough to stay
 // in the cache.
 constexpr uint32_t kDirectPrefetch = 96;
 
-template <bool kOnes, typename Slot>
-void DirectMargins(const io::CsrBatch& batch, const Slot* slots, float* margins) {
-  const uint32_t* cols = batch.cols.data();
-  const float* values = batch.values.data();
-  const auto nnz = static_cast<uint32_t>(batch.nnz());
-  const auto term = [&](uint32_t i) {
-    return kOnes ? slots[cols[i]].w : values[i] * slots[cols[i]].w;
-  };
-  for (uint32_t i = 0; i < std::min(kDirectPrefetch, nnz); ++i)
-    __builtin_prefetch(&slots[cols[i]], 1);
-  for (size_t r = 0; r < batch.rows(); ++r) {
-    uint32_t i = batch.row_begin[r];
-    const uint32_t end = batch.row_begin[r + 1];
-    const uint32_t ahead_end = std::min(end + kDirectPrefetch, nnz);
-    for (uint32_t ahead = std::min(i + kDirectPrefetch, nnz); ahead < ahead_end; ++ahead) {
-      __builtin_prefetch(&slots[cols[ahead]], 1);
+// Brings the slots of a batch's entries into the cache, some at a time, in the order of entries.
+template <typename Slot>
+class SlotFetcher {
+ public:
+  SlotFetcher(const io::CsrBatch& batch, const Slot* slots)
+      : next_(batch.cols.data()), end_(next_ + batch.nnz()), slots_(slots) {}
+  void Fetch(size_t count) {
+    const size_t left = static_cast<size_t>(end_ - next_);
+    for (const uint32_t* stop = next_ + std::min(count, left); next_ != stop; ++next_) {
+      const Slot* slot = &slots_[*next_];
+      __builtin_prefetch(slot);
+      // A slot of three floats may lie in two cache lines.
+      if constexpr (!std::has_single_bit(sizeof(Slot)))
+        __builtin_prefetch(reinterpret_cast<const char*>(slot + 1) - 1);
     }
+  }
+
+ private:
+  const uint32_t* next_;
+  const uint32_t* end_;
+  const Slot* slots_;
+};
+
+// margins[r] = sum over row r of value * weight(i), i counting entries, in four sums side by side.
+// A weight that takes some work to compute may offer four at once, as weight.Four(i).
+// before_row(r) comes before each row.
+template <bool kOnes, typename Weight, typename BeforeRow>
+void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
+  const uint32_t* row_begin = batch.row_begin.data();
+  const float* values = batch.values.data();
+  const size_t rows = batch.rows();
+  const auto term = [=](uint32_t i) { return kOnes ? weight(i) : values[i] * weight(i); };
+  for (size_t r = 0; r < rows; ++r) {
+    before_row(r);
+    uint32_t i = row_begin[r];
+    const uint32_t end = row_begin[r + 1];
     float a = 0, b = 0, c = 0, d = 0;
-    for (; i + 4 <= end; i += 4) {
-      a += term(i);
-      b += term(i + 1);
-      c += term(i + 2);
-      d += term(i + 3);
+    if constexpr (requires { weight.Four(i); }) {
+      Float4 sum{};
+      for (; i + 4 <= end; i += 4) {
+        sum += kOnes ? weight.Four(i) : Load4(values + i) * weight.Four(i);
+      }
+      a = sum[0], b = sum[1], c = sum[2], d = sum[3];
+    } else {
+      for (; i + 4 <= end; i += 4) {
+        a += term(i);
+        b += term(i + 1);
+        c += term(i + 2);
+        d += term(i + 3);
+      }
     }
     for (; i < end; ++i) a += term(i);
     margins[r] = (a + b) + (c + d);
   }
 }
 
-// Returns the number of slots listed.
-template <bool kOnes, typename Slot>
-size_t DirectSums(const io::CsrBatch& batch, const float* slopes, Slot* slots, uint32_t* touched) {
-  const uint32_t* cols = batch.cols.data();
-  const float* values = batch.values.data();
-  size_t count = 0;
-  for (size_t r = 0; r < batch.rows(); ++r) {
-    const float slope = slopes[r];
-    for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
-      Slot& slot = slots[cols[i]];
-      const float before = slot.g;
-      slot.g = before + (kOnes ? slope : values[i] * slope);
-      touched[count] = cols[i];
-      count += before == 0;
-    }
-  }
-  return count;
+template <typename Weight, typename BeforeRow>
+void SumRows(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
+  if (batch.values.empty()) return SumRowsOf<true>(batch, margins, weight, before_row);
+  SumRowsOf<false>(batch, margins, weight, before_row);
 }
 
-template <bool kOnes>
-void DirectSgdUpdate(const io::CsrBatch& batch, const float* slopes, float rate, SgdSlot* slots) {
-  const uint32_t* cols = batch.cols.data();
-  const float* values = batch.values.data();
-  for (size_t r = 0; r < batch.rows(); ++r) {
-    const float change = rate * slopes[r];
-    for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
-      slots[cols[i]].w -= kOnes ? change : values[i] * change;
+// add(i, value * scale * slopes[r]) for every entry i.
+template <typename Add>
+void AddRows(const io::CsrBatch& batch, const float* slopes, float scale, Add add) {
+  const uint32_t* row_begin = batch.row_begin.data();
+  const size_t rows = batch.rows();
+  const auto add_rows = [&](auto term) {
+    for (size_t r = 0; r < rows; ++r) {
+      const float slope = scale * slopes[r];
+      const uint32_t end = row_begin[r + 1];
+      for (uint32_t i = row_begin[r]; i < end; ++i) add(i, term(i, slope));
     }
+  };
+  if (batch.values.empty()) return add_rows([](uint32_t, float slope) { return slope; });
+  const float* values = batch.values.data();
+  add_rows([=](uint32_t i, float slope) { return values[i] * slope; });
+}
+
+// The weight of entry i, from slots that hold it.
+template <typename Slot>
+struct HeldWeight {
+  const uint32_t* cols;
+  const Slot* slots;
+  float operator()(uint32_t i) const { return slots[cols[i]].w; }
+};
+
+// The weight of entry i, from slots that hold z and n.
+struct FtrlPackedWeight {
+  const uint32_t* cols;
+  const FtrlPackedState<float>* slots;
+  FtrlParams params;
+  float operator()(uint32_t i) const { return Packed<FtrlParams>::Weight(params, slots[cols[i]]); }
+  Float4 Four(uint32_t i) const {
+    const auto &a = slots[cols[i]], &b = slots[cols[i + 1]], &c = slots[cols[i + 2]],
+               &d = slots[cols[i + 3]];
+    const FtrlPackedState<Float4> four{{a.z, b.z, c.z, d.z}, {a.n, b.n, c.n, d.n}};
+    return Packed<FtrlParams>::Weight(params, four);
   }
+};
+
+template <typename Slot, typename Weight>
+void FetchAndSumRows(const io::CsrBatch& batch, const Slot* slots, float* margins, Weight weight) {
+  const uint32_t* row_begin = batch.row_begin.data();
+  SlotFetcher<Slot> fetcher(batch, slots);
+  fetcher.Fetch(kDirectPrefetch);
+  SumRows(batch, margins, weight,
+          [&](size_t r) { fetcher.Fetch(row_begin[r + 1] - row_begin[r]); });
 }
 
 }  // namespace internal
 
+// m = X w.
 template <typename Slot>
 void DirectMargins(const io::CsrBatch& batch, const Slot* slots, std::span<float> margins) {
-  if (batch.values.empty()) return internal::DirectMargins<true>(batch, slots, margins.data());
-  internal::DirectMargins<false>(batch, slots, margins.data());
+  internal::FetchAndSumRows(batch, slots, margins.data(),
+                            internal::HeldWeight<Slot>{batch.cols.data(), slots});
 }
-
-// `touched` is scratch.
-template <typename Slot, typename Params>
-void DirectStep(const Params& params, const io::CsrBatch& batch, std::span<const float> slopes,
-                SummingSlot<Slot>* slots, io::PodVector<uint32_t>& touched) {
-  touched.resize(batch.nnz() + 1);
-  const size_t count =
-      batch.values.empty()
-          ? internal::DirectSums<true>(batch, slopes.data(), slots, touched.data())
-          : internal::DirectSums<false>(batch, slopes.data(), slots, touched.data());
-  for (size_t i = 0; i < count; ++i) {
-    SummingSlot<Slot>& slot = slots[touched[i]];
-    if (slot.g == 0) continue;
-    Step(params, slot.g, static_cast<Slot&>(slot));
-    slot.g = 0;
-  }
+template <typename Params, typename Slot>
+void DirectMargins(const Params&, const io::CsrBatch& batch, const Slot* slots,
+                   std::span<float> margins) {
+  DirectMargins(batch, slots, margins);
+}
+inline void DirectMargins(const FtrlParams& params, const io::CsrBatch& batch,
+                          const FtrlPackedState<float>* slots, std::span<float> margins) {
+  internal::FetchAndSumRows(batch, slots, margins.data(),
+                            internal::FtrlPackedWeight{batch.cols.data(), slots, params});
 }
 
 // SGD is linear in the gradient: entry by entry, without sums. For a rule without L2.
-inline void DirectStep(const SgdParams& params, const io::CsrBatch& batch,
-                       std::span<const float> slopes, SgdSlot* slots, io::PodVector<uint32_t>&) {
-  if (batch.values.empty())
-    return internal::DirectSgdUpdate<true>(batch, slopes.data(), params.rate, slots);
-  internal::DirectSgdUpdate<false>(batch, slopes.data(), params.rate, slots);
+inline void DirectSgdStep(const SgdParams& params, const io::CsrBatch& batch,
+                          std::span<const float> slopes, SgdSlot* slots) {
+  const uint32_t* cols = batch.cols.data();
+  internal::AddRows(batch, slopes.data(), params.rate,
+                    [=](uint32_t i, float change) { slots[cols[i]].w -= change; });
 }
 
 }  // namespace millrace::sparse

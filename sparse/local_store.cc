@@ -11,6 +11,8 @@
 #include "sparse/direct_step.h"
 #include "sparse/indexed_table.h"
 #include "sparse/open_table.h"
+#include "sparse/packed_slots.h"
+#include "sparse/tagged_step.h"
 
 namespace millrace::sparse {
 namespace {
@@ -29,9 +31,9 @@ profiler::TraceArgs TouchedKeys(size_t keys) {
   return {.bytes = static_cast<int64_t>(keys * sizeof(Slot)), .keys = static_cast<int64_t>(keys)};
 }
 
-// `Params` is the rule's; `Table` holds its slots.
-template <typename Slot, typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t),
-          typename Table>
+// `Params` is the rule's; `Table` holds its slots in the form `Form`.
+template <typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t), typename Form,
+          template <typename> typename Table>
 class TableStore final : public LocalStore {
  public:
   template <typename... TableArgs>
@@ -39,23 +41,26 @@ class TableStore final : public LocalStore {
       : LocalStore(shape, options), table_(args...) {}
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
-    TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<Slot>(keys.size()));
+    TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
+    const Params params = ParamsAt(options_, steps_ + 1);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
-      weights[i] = table_.Get(keys[i]).w;
+      weights[i] = Form::Weight(params, table_.Get(keys[i]));
     }
     return {};
   }
 
   Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override {
-    TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<Slot>(keys.size()));
+    TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
     const Params params = ParamsAt(options_, ++steps_);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
-      Slot& slot = table_.At(keys[i]);
+      State& state = table_.At(keys[i]);
+      Slot slot = Form::Unpack(params, state);
       Step(params, gradient[i], slot);
+      Put(slot, state);
     }
     return {};
   }
@@ -63,9 +68,11 @@ class TableStore final : public LocalStore {
   size_t slot_floats() const override { return kFloats<Slot>; }
 
   void ForEach(const Visit& visit) const override {
-    static constexpr Slot kUnseen{};
-    table_.ForEach([&](uint64_t key, const Slot& slot) {
-      if (std::memcmp(&slot, &kUnseen, sizeof kUnseen) == 0) return;
+    static constexpr State kUnseen{};
+    const Params params = ParamsAt(options_, steps_ + 1);
+    table_.ForEach([&](uint64_t key, const State& state) {
+      if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
+      const Slot slot = Form::Unpack(params, state);
       visit(key, {&slot.w, kFloats<Slot>});
     });
   }
@@ -76,35 +83,67 @@ class TableStore final : public LocalStore {
                          " numbers, found " + std::to_string(state.size()));
     }
     RETURN_IF_ERROR(CheckKeys({&key, 1}));
-    Slot& slot = table_.At(key);
-    std::memcpy(&slot.w, state.data(), state.size_bytes());
+    if (!kSgd && std::signbit(state.back())) {
+      return io::Invalid("state of feature " + std::to_string(key) +
+                         ": expected a sum of squares, found " + std::to_string(state.back()));
+    }
+    Slot slot;
+    std::memcpy(&slot, state.data(), state.size_bytes());
+    Put(slot, table_.At(key));
     return {};
   }
 
   bool direct() const override {
-    const bool l2_per_key = std::is_same_v<Slot, SgdSlot> && options_.l2 > 0;
+    const bool l2_per_key = kSgd && options_.l2 > 0;
     return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !l2_per_key;
   }
 
   void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const override {
     CHECK(direct() && !batch.compacted);
-    if constexpr (kIndexed) sparse::DirectMargins(batch, table_.data(), margins);
+    const Params params = ParamsAt(options_, steps_ + 1);
+    if constexpr (kIndexed) sparse::DirectMargins(params, batch, table_.data(), margins);
   }
 
-  void DirectPush(const io::CsrBatch& batch, std::span<const float> slopes) override {
+  void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) override {
     CHECK(direct() && !batch.compacted);
+    if constexpr (kIndexed && kSgd) DirectMargins(batch, margins);
+    if constexpr (kIndexed && !kSgd) {
+      tagged_.Begin(ParamsAt(options_, steps_ + 1), batch, table_.data(), margins);
+    }
+  }
+
+  void DirectFinish(const io::CsrBatch& batch, std::span<const float> slopes) override {
     const Params params = ParamsAt(options_, ++steps_);
-    if constexpr (kIndexed) DirectStep(params, batch, slopes, table_.data(), touched_);
+    if constexpr (kIndexed && kSgd) DirectSgdStep(params, batch, slopes, table_.data());
+    if constexpr (kIndexed && !kSgd) tagged_.Finish(params, batch, slopes, table_.data());
   }
 
   SgdSlot* hogwild_slots() override {
-    if constexpr (kIndexed && std::is_same_v<Slot, SgdSlot>) {
+    if constexpr (kIndexed && kSgd) {
       if (direct()) return table_.data();
     }
     return nullptr;
   }
 
  private:
+  using State = typename Form::template State<float>;
+  using Slot = typename Form::template Slot<float>;
+  static constexpr bool kSgd = std::is_same_v<Params, SgdParams>;
+  static constexpr bool kIndexed = requires(Table<State> & table) { table.data(); };
+  struct Nothing {};
+
+  // The last float of a rule with more than one is never negative (a NaN may be): packed_slots.h.
+  static void Put(const Slot& slot, State& state) {
+    state = Form::Pack(slot);
+    if constexpr (!kSgd) {
+      float last;
+      char* place = reinterpret_cast<char*>(&state + 1) - sizeof last;
+      std::memcpy(&last, place, sizeof last);
+      last = std::abs(last);
+      std::memcpy(place, &last, sizeof last);
+    }
+  }
+
   // Keys are sorted: the last one is the largest.
   Status CheckKeys(std::span<const uint64_t> keys) const {
     if (keys.empty() || table_.Holds(keys.back())) return {};
@@ -112,10 +151,8 @@ class TableStore final : public LocalStore {
                        ", found " + std::to_string(keys.back()));
   }
 
-  static constexpr bool kIndexed = requires(Table & table) { table.data(); };
-
-  Table table_;
-  io::PodVector<uint32_t> touched_;  // scratch
+  Table<State> table_;
+  std::conditional_t<kIndexed && !kSgd, TaggedStep<Params>, Nothing> tagged_;
 };
 
 constexpr size_t kMaxSlotFloats = 3;
@@ -136,31 +173,27 @@ std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w)
   return {w, FtrlZ(FtrlParamsAt(options, 1), w), 0};
 }
 
-// What an indexed model keeps of a feature: SGD needs no sum.
-template <typename Slot>
-using IndexedSlot = std::conditional_t<std::is_same_v<Slot, SgdSlot>, SgdSlot, SummingSlot<Slot>>;
-
-template <typename Slot, typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
+template <typename Params, template <typename> typename RuleState,
+          Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
 std::unique_ptr<LocalStore> Make(const ModelShape& shape, const UpdateOptions& options) {
   if (shape.num_features == 0) {
-    using Open = TableStore<Slot, Params, ParamsAt, OpenTable<Slot>>;
+    using Open = TableStore<Params, ParamsAt, Whole<Params, RuleState>, OpenTable>;
     return std::make_unique<Open>(shape, options);
   }
-  using Table = IndexedTable<IndexedSlot<Slot>>;
-  using Indexed = TableStore<Slot, Params, ParamsAt, Table>;
+  using Indexed = TableStore<Params, ParamsAt, Packed<Params>, IndexedTable>;
   return std::make_unique<Indexed>(shape, options, shape.num_features);
 }
 
 std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions& options) {
   switch (options.rule) {
     case Rule::kSgd:
-      return Make<SgdSlot, SgdParams, SgdParamsAt>(shape, options);
+      return Make<SgdParams, SgdState, SgdParamsAt>(shape, options);
     case Rule::kAdaGrad:
-      return Make<AdaGradSlot, AdaGradParams, AdaGradParamsAt>(shape, options);
+      return Make<AdaGradParams, AdaGradState, AdaGradParamsAt>(shape, options);
     case Rule::kFtrl:
-      return Make<FtrlSlot, FtrlParams, FtrlParamsAt>(shape, options);
+      return Make<FtrlParams, FtrlState, FtrlParamsAt>(shape, options);
     case Rule::kAdam:
-      return Make<AdamSlot, AdamParams, AdamParamsAt>(shape, options);
+      return Make<AdamParams, AdamState, AdamParamsAt>(shape, options);
   }
   return nullptr;
 }

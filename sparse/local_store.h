@@ -40,12 +40,14 @@ class LocalStore : public WeightStore {
   io::Status LoadWeight(uint64_t key, float weight);
 
   // Whether the store can work on batches that are not compacted: indexed models of at most 2^32
-  // features (SGD: without L2). The two calls below are for such stores and batches, and every col
-  // must be below num_features.
+  // features (SGD: without L2). The calls below are for such stores and batches, and every col must
+  // be below num_features.
   virtual bool direct() const = 0;
   virtual void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const = 0;
-  // One step: the update rule with the gradient X^T slopes.
-  virtual void DirectPush(const io::CsrBatch& batch, std::span<const float> slopes) = 0;
+  // One step: margins out, then slopes in and the update rule with the gradient X^T slopes. Nothing
+  // else may be asked of the store between the two.
+  virtual void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
+  virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> slopes) = 0;
   // The slots of an indexed SGD model without L2, for hogwild.h; null for all others.
   virtual SgdSlot* hogwild_slots() = 0;
 

@@ -47,6 +47,16 @@ Status CheckInputFiles(const std::vector<std::string>& files) {
   return {};
 }
 
+Status CheckReadableAgain(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    struct stat info {};
+    if (file == "-") return Invalid("standard input can be read once only: expected epochs = 1");
+    if (::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+      return Invalid(file + ": a pipe can be read once only: expected epochs = 1");
+  }
+  return {};
+}
+
 uint64_t FingerprintOf(const std::vector<std::string>& files) {
   uint64_t print = files.size();
   for (const std::string& file : files) print = Mix64(print + FileFingerprint(file));

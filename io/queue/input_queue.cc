@@ -102,11 +102,7 @@ Status InputOptions::Validate() const {
     return Invalid("batches of 64-bit keys must be compact: num_features is " +
                    std::to_string(rows.num_features));
   }
-  if (epochs > 1 && std::find(files.begin(), files.end(), "-") != files.end()) {
-    return Invalid("standard input can be read once only: expected epochs = 1, found " +
-                   std::to_string(epochs));
-  }
-  return {};
+  return epochs > 1 ? CheckReadableAgain(files) : Status();
 }
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
@@ -349,8 +345,8 @@ void InputQueue::DecodeRows(Worker& worker, Group& group, GroupBatch& batch) con
     if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
     const RecordRef& ref = group.refs[i];
     // A key takes at least a byte.
-    Status status = rows.nnz() + uint64_t{ref.size} > UINT32_MAX
-                        ? Invalid("a batch has room for 2^32 keys: use a smaller batch_size")
+    Status status = rows.nnz() + uint64_t{ref.size} > INT32_MAX
+                        ? Invalid("a batch has room for 2^31 keys: use a smaller batch_size")
                         : worker.decoder->Append({ref.data, ref.size}, rows);
     if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
   }

@@ -10,8 +10,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
+#include "io/record/raw_buffer.h"
 #include "io/record/record_format.h"
 
 namespace millrace::io {
@@ -82,14 +82,16 @@ class FileSource : public ByteSource {
 class CompressedInput {
  public:
   CompressedInput(std::string path, std::unique_ptr<ByteSource> source)
-      : path_(std::move(path)), source_(std::move(source)), chunk_(kCompressedChunkBytes) {}
+      : path_(std::move(path)), source_(std::move(source)) {
+    chunk_.Resize(kCompressedChunkBytes);
+  }
 
   // The compressed bytes not yet used; fetches more when there are none. Empty at the end.
   Result<std::span<const char>> Available() {
     if (used_ == filled_ && !ended_) {
       position_ += filled_;
       used_ = filled_ = 0;
-      const Status status = source_->Read(chunk_, &filled_);
+      const Status status = source_->Read({chunk_.data(), chunk_.size()}, &filled_);
       ended_ = filled_ < chunk_.size();
       if (filled_ == 0) RETURN_IF_ERROR(status);
     }
@@ -105,7 +107,7 @@ class CompressedInput {
  private:
   std::string path_;
   std::unique_ptr<ByteSource> source_;
-  std::vector<char> chunk_;
+  RawBuffer chunk_;
   size_t used_ = 0;
   size_t filled_ = 0;
   uint64_t position_ = 0;  // of chunk_[0] in the file

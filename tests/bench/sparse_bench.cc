@@ -14,7 +14,7 @@
 namespace millrace {
 namespace {
 
-constexpr size_t kBatches = 400;  // of 100 rows: more keys than any cache holds
+constexpr size_t kBatches = 3000;  // of 100 rows: more keys than any cache holds
 
 io::CsrBatch MakeBatch(const std::vector<uint64_t>& keys, size_t begin, size_t rows,
                        io::KeyCompactor* compactor) {

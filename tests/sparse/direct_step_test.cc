@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
+#include "io/base/random.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
 #include "tests/sparse/random_batch.h"
@@ -34,9 +38,9 @@ void CompactedStep(const io::CsrBatch& batch, LocalStore& store, std::vector<flo
 void DirectStepOn(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
   std::vector<float> slopes(batch.rows());
   margins.resize(batch.rows());
-  store.DirectMargins(batch, margins);
+  store.DirectBegin(batch, margins);
   PlainKernels().loss_and_slopes(margins, batch.labels, batch.weights, slopes);
-  store.DirectPush(batch, slopes);
+  store.DirectFinish(batch, slopes);
 }
 
 std::vector<float> AllWeights(LocalStore& store) {
@@ -69,7 +73,73 @@ TEST(DirectStep, EqualsTheCompactedOneForEveryRule) {
   }
 }
 
-// Sums that come by zero, and slots that are listed twice for it, take one step each.
+// What a step sees, and what a test between two steps sees, are the same weights.
+TEST(DirectStep, MarginsOfAStepAreThoseOfATestBitForBit) {
+  for (const Rule rule : {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
+    SCOPED_TRACE(RuleName(rule));
+    auto store = LocalStore::Create({kFeatures}, {.rule = rule, .rate = 0.05});
+    std::vector<float> margins;
+    for (uint64_t seed = 2; seed < 30; ++seed) {
+      SCOPED_TRACE(seed);
+      const io::CsrBatch batch = Expanded(RandomProblem(seed).batch);
+      std::vector<float> tested(batch.rows());
+      (*store)->DirectMargins(batch, tested);
+      DirectStepOn(batch, **store, margins);
+      ASSERT_EQ(margins, tested);
+    }
+  }
+}
+
+// One key at a time through Push is the scalar rule; a step takes four features at once.
+TEST(DirectStep, FourFeaturesAtOnceAreOneByOneBitForBit) {
+  for (const Rule rule : {Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
+    SCOPED_TRACE(RuleName(rule));
+    const UpdateOptions options{.rule = rule, .l1 = rule == Rule::kFtrl ? 0.3 : 0, .l2 = 0.1};
+    auto one = LocalStore::Create({kFeatures}, options), four = LocalStore::Create({0}, options);
+    io::Random random(8);
+    for (int step = 0; step < 20; ++step) {
+      io::CsrBatch batch;
+      std::vector<uint64_t> keys;
+      std::vector<float> slopes, margins;
+      batch.row_begin.assign(1, 0);
+      for (uint64_t key = random.Next() % 5; key < 300; key += 1 + random.Next() % 20) {
+        keys.push_back(key);
+        slopes.push_back(static_cast<float>(random.Uniform() - 0.5));
+        batch.cols.push_back(static_cast<uint32_t>(key));
+        batch.row_begin.push_back(static_cast<uint32_t>(batch.cols.size()));
+        batch.labels.push_back(0);
+      }
+      margins.resize(keys.size());
+      (*one)->DirectBegin(batch, margins);
+      (*one)->DirectFinish(batch, slopes);
+      ASSERT_TRUE((*four)->Push(keys, slopes).ok());
+    }
+    EXPECT_EQ(AllWeights(**one), AllWeights(**four));
+  }
+}
+
+// A NaN of the processor's own making is negative: it must not pass for a tag.
+TEST(DirectStep, NanStateDoesNotBreakTheNextStep) {
+  for (const Rule rule : {Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
+    auto store = LocalStore::Create({10}, {.rule = rule});
+    io::CsrBatch batch;
+    batch.row_begin = {0, 2};
+    batch.cols = {3, 9};
+    batch.labels = {0};
+    std::vector<float> margins(1);
+    for (const float slope : {-std::numeric_limits<float>::quiet_NaN(), 1.0f}) {
+      (*store)->DirectBegin(batch, margins);
+      (*store)->DirectFinish(batch, std::vector<float>{slope});
+    }
+    const std::vector<uint64_t> keys = {3, 9};
+    const float nan = -std::numeric_limits<float>::quiet_NaN();
+    ASSERT_TRUE((*store)->Push(keys, std::vector<float>{nan, nan}).ok());
+    (*store)->DirectBegin(batch, margins);
+    (*store)->DirectFinish(batch, std::vector<float>{1.0f});
+    EXPECT_TRUE(std::isnan(margins[0]));
+  }
+}
+
 TEST(DirectStep, SumThatCrossesZeroTakesOneStep) {
   io::CsrBatch batch;
   batch.row_begin = {0, 1, 2, 3, 4, 5};
@@ -77,7 +147,9 @@ TEST(DirectStep, SumThatCrossesZeroTakesOneStep) {
   batch.labels = {0, 0, 0, 0, 0};
   const std::vector<float> slopes = {0.5f, -0.5f, 0.25f, 0.5f, -0.5f};
   auto store = LocalStore::Create({10}, {.rule = Rule::kAdaGrad, .rate = 0.1});
-  (*store)->DirectPush(batch, slopes);
+  std::vector<float> margins(batch.rows());
+  (*store)->DirectBegin(batch, margins);
+  (*store)->DirectFinish(batch, slopes);
   int states = 0;
   (*store)->ForEach([&](uint64_t key, std::span<const float> state) {
     ++states;

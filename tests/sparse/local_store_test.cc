@@ -103,6 +103,17 @@ TEST(LocalStore, KeyBeyondTheModelIsAnErrorAndChangesNothing) {
   EXPECT_FALSE(store->Load(3, std::vector<float>(7)).ok());
 }
 
+TEST(LocalStore, NegativeSumOfSquaresIsRefused) {
+  for (const Rule rule : {Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
+    auto store = Make(10, rule);
+    std::vector<float> state(store->slot_floats(), 1.0f);
+    EXPECT_TRUE(store->Load(1, state).ok());
+    state.back() = -1;
+    EXPECT_EQ(store->Load(7, state).message(),
+              "state of feature 7: expected a sum of squares, found -1.000000");
+  }
+}
+
 TEST(LocalStore, OnlyIndexedModelsAreDirect) {
   for (const Rule rule : kRules) {
     EXPECT_TRUE(Make(10, rule)->direct());

@@ -175,6 +175,7 @@ TEST_F(LrTest, BlockedInputHoldsUpNeitherCtrlCNorErrors) {
 }
 
 TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::pair<std::string, std::string> cases[] = {
       {"", "--train is missing"},
       {"--train=/nowhere --num_features=10", "/nowhere: cannot open"},
@@ -197,6 +198,10 @@ TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
       {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},
       {Data() + "--min_after_dequeue=30000", "min_after_dequeue"},
       {Data() + "--model_in=/nowhere", "/nowhere"},
+      {Data() + "--model_out=/nowhere/model", "cannot write to the folder /nowhere"},
+      {Data() + "--model_out=" + folder_.path(), "expected a file, found a folder"},
+      {Data() + "--test=/nowhere", "/nowhere: cannot open"},
+      {"--train=" + folder_ / "pipe" + " --num_features=10 --epochs=2", "can be read once only"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run = RunProgram("millrace-lr", flags);

@@ -1,8 +1,11 @@
 #include "tools/lr/lr_flags.h"
 
 #include <gflags/gflags.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <thread>
 
 #include "io/queue/file_list.h"
@@ -60,7 +63,7 @@ DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples a step");
 DEFINE_uint64(test_batch_size, 1000, "examples scored at once");
 DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
 DEFINE_uint64(max_examples, TrainOptions{}.max_examples,
-              "stop after so many training examples; 0: after the epochs");
+              "stop with the batch that reaches so many training examples; 0: after the epochs");
 DEFINE_uint64(eval_every, TrainOptions{}.eval_every,
               "training examples between tests; 0: test at the end only");
 DEFINE_string(early_stop, "", "METRIC:N, such as auc:3: stop after N tests without a better value");
@@ -189,6 +192,18 @@ Result<std::optional<trainer::ClusterOptions>> Cluster() {
   return std::optional(std::move(cluster));
 }
 
+// Whether the model can be written when it is there: found out before anything is learnt.
+Status CheckModelOut(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (path.empty()) return {};
+  std::error_code error;
+  if (fs::is_directory(path, error))
+    return io::Invalid("--model_out=" + path + ": expected a file, found a folder");
+  const std::string folder = fs::absolute(path, error).parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return io::IoError("--model_out=" + path + ": cannot write to the folder " + folder, errno);
+}
+
 Status CheckFlags() {
   if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
     return io::Invalid("--job_name=" + FLAGS_job_name +
@@ -220,7 +235,7 @@ Status CheckFlags() {
   }
   if (FLAGS_resume && FLAGS_overwrite)
     return io::Invalid("--resume and --overwrite: expected one of them");
-  return {};
+  return CheckModelOut(FLAGS_model_out);
 }
 
 }  // namespace

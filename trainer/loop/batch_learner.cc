@@ -101,8 +101,12 @@ class DirectLearner final : public BatchLearner {
   }
 
   Result<double> Learn(const CsrBatch& batch, const CsrBatch*) override {
-    RETURN_IF_ERROR(Score(batch).status());
+    margins_.resize(batch.rows());
     slopes_.resize(batch.rows());
+    {
+      TRACE_SCOPE("margins", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+      store_.DirectBegin(batch, margins_);
+    }
     double loss = 0;
     {
       TRACE_SCOPE("loss_slopes", profiler::Cat::kCompute, RowsOf(batch));
@@ -111,7 +115,7 @@ class DirectLearner final : public BatchLearner {
     }
     TRACE_SCOPE("update", profiler::Cat::kCompute,
                 ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
-    store_.DirectPush(batch, slopes_);
+    store_.DirectFinish(batch, slopes_);
     return loss;
   }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "io/queue/input_files.h"
 #include "profiler/trace.h"
 #include "trainer/loop/checkpoint.h"
 #include "trainer/loop/hogwild_run.h"
@@ -49,8 +50,7 @@ std::string OptionsDigest(const TrainOptions& options) {
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
          " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
-         in.rows.names.value + "," + in.rows.names.weight +
-         " on_corrupt=" + (in.on_corrupt == io::OnCorrupt::kFail ? "fail" : "skip");
+         in.rows.names.value + "," + in.rows.names.weight;
 }
 
 // The multiple of `every` that comes next.
@@ -104,6 +104,7 @@ Result<std::unique_ptr<SparseTrainer>> SparseTrainer::Create(TrainOptions option
 }
 
 Status SparseTrainer::Prepare() {
+  RETURN_IF_ERROR(io::CheckInputFiles(options_.test.files));  // not only when all is learnt
   ASSIGN_OR_RETURN(kernels_, sparse::KernelsByName(options_.kernel));
   own_max_examples_ = options_.max_examples;
   if (options_.cluster) {
@@ -225,7 +226,8 @@ Result<TrainSummary> SparseTrainer::Run() {
     }
     RETURN_IF_ERROR(more.status());
     if (!*more) break;
-    if (MayBeDue()) RETURN_IF_ERROR(TestAndCheckpoint(early));
+    const Status tested = MayBeDue() ? TestAndCheckpoint(early) : Status();
+    if (tested.code() != io::Code::kCancelled) RETURN_IF_ERROR(tested);
     if (Stopping()) {
       RETURN_IF_ERROR(Stop());
       break;
@@ -249,10 +251,18 @@ Status SparseTrainer::End(bool early) {
   if (early) RETURN_IF_ERROR(home_->StopJob());
   RETURN_IF_ERROR(home_->FinishTraining());
   SyncWithJob();
-  if (state_.examples == 0) return io::Invalid("the training data has no examples");
-  RETURN_IF_ERROR(TestIfDue(/*at_end=*/true).status());
+  if (state_.examples == 0) return NoExamples();
+  const Status tested = TestIfDue(/*at_end=*/true).status();
+  if (tested.code() == io::Code::kCancelled && Stopping()) return Stop();
+  if (!tested.ok()) return Salvage(tested);
   if (early) summary_.end = TrainSummary::End::kEarlyStop;
   return {};
+}
+
+Status SparseTrainer::NoExamples() const {
+  const io::Loss loss = queue_->loss();
+  return io::Invalid("the training data has no examples" +
+                     (loss.events == 0 ? "" : ": all were skipped, the first: " + loss.first));
 }
 
 bool SparseTrainer::Stopping() const {
@@ -285,7 +295,9 @@ bool SparseTrainer::MayBeDue() const {
 Status SparseTrainer::TestAndCheckpoint(bool& early) {
   RETURN_IF_ERROR(home_->Settle());
   SyncWithJob();
-  ASSIGN_OR_RETURN(early, TestIfDue(/*at_end=*/false));
+  const Result<bool> tested = TestIfDue(/*at_end=*/false);
+  if (!tested.ok()) return Salvage(tested.status());
+  early = *tested;
   return state_.examples >= next_checkpoint_ ? Checkpoint() : Status();
 }
 
@@ -395,6 +407,15 @@ Status SparseTrainer::WaitForChief() {
   }
   summary_.end = TrainSummary::End::kStopped;
   return home_->FinishTraining();
+}
+
+// A test ended the run, which is no fault of what was learnt: it is kept, if there is a place.
+Status SparseTrainer::Salvage(const Status& error) {
+  if (error.code() == io::Code::kCancelled || options_.cluster) return error;
+  if (options_.checkpoints.empty() || !Checkpoint().ok()) return error;
+  return Status(error.code(), error.message() + " (the checkpoint of step " +
+                                  std::to_string(state_.steps) +
+                                  " keeps what was learnt: --resume goes on from there)");
 }
 
 Status SparseTrainer::Checkpoint() {

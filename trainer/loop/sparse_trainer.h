@@ -117,6 +117,8 @@ class SparseTrainer {
   io::Status WaitForChief();
   io::Status End(bool early);
   bool Stopping() const;
+  io::Status Salvage(const io::Status& error);
+  io::Status NoExamples() const;
   bool Finished() const;
   void ShowProgress();
 

@@ -458,6 +458,8 @@ TEST_F(InputQueueTest, OptionsAreCheckedBeforeAnyWork) {
   EXPECT_NE(refused([](auto& o) { o.epochs = 0; }).find("epochs"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.files.clear(); }).find("no input files"), std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.files = {"/nowhere"}; }).find("/nowhere"), std::string::npos);
+  EXPECT_NE(refused([](auto& o) { o.epochs = 2, o.files = {"-"}; }).find("once only"),
+            std::string::npos);
   EXPECT_NE(refused([](auto& o) { o.compact = false, o.rows.num_features = 0; }).find("compact"),
             std::string::npos);
 }

@@ -299,6 +299,35 @@ TEST_F(SparseTrainerTest, DivergenceIsAnErrorThatNamesTheStepAndARate) {
   EXPECT_NE(status.message().find("--learning_rate=100000"), std::string::npos) << status.message();
 }
 
+// Hours of training must not be lost to a bad byte of the test data.
+TEST_F(SparseTrainerTest, BadTestDataLeavesACheckpointFromWhichTheRunGoesOnExactly) {
+  const std::string expected = Train(options_);
+  const std::string bad = options_.test.files[0], whole = test::ReadFile(bad);
+  std::string damaged = whole;
+  damaged[damaged.size() / 2] ^= 1;
+  for (const uint64_t eval_every : {0, 5000}) {
+    SCOPED_TRACE(eval_every);
+    TrainOptions options = options_;
+    options.eval_every = eval_every;
+    options.checkpoints = folder_ / ("checkpoints-" + std::to_string(eval_every));
+    test::WriteFile(bad, damaged);
+    const std::string message = Failure(options).message();
+    EXPECT_NE(message.find(bad + ": offset "), std::string::npos) << message;
+    EXPECT_NE(message.find("keeps what was learnt"), std::string::npos) << message;
+    test::WriteFile(bad, whole);
+    options.resume = true;
+    EXPECT_TRUE(Train(options) == expected);
+  }
+}
+
+TEST_F(SparseTrainerTest, DataThatIsAllSkippedSaysWhy) {
+  options_.train.on_corrupt = io::OnCorrupt::kSkip;
+  options_.train.rows.num_features = 1;
+  const std::string message = Failure(options_).message();
+  EXPECT_NE(message.find("all were skipped"), std::string::npos) << message;
+  EXPECT_NE(message.find("below num_features = 1"), std::string::npos) << message;
+}
+
 TEST_F(SparseTrainerTest, EmptyDataIsAnError) {
   test::WriteFile(folder_ / "empty", "");
   TrainOptions no_train = options_, no_test = options_;

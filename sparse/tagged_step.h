@@ -1,0 +1,138 @@
+// A step of an adaptive rule straight on the packed slots of an indexed model, for batches whose
+// cols are feature indices. Nothing is sorted: the batch's features are numbered in the order of
+// their first entry, and while a step goes on, a slot's last float (never negative otherwise) holds
+// the sign bit and that number.
+//
+//   tag       number of each entry; a feature's state is copied out at its first entry  [entries]
+//   weights   of the features                                                          [features]
+//   margins   m[r] = sum over row r of value * weight                                   [entries]
+//   gradient  g = X^T e                                                                 [entries]
+//   update    Step for four features at a time; states go back, which ends the tags    [features]
+//
+// Only the first pass touches memory at random; the others work on short arrays in the cache. It
+// equals pull, gradient and push of the compacted batch within rounding. A gradient of exactly 0
+// takes no step.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "io/base/pod_vector.h"
+#include "io/queue/csr_batch.h"
+#include "sparse/direct_step.h"
+#include "sparse/packed_slots.h"
+
+namespace millrace::sparse {
+
+template <typename Params>
+class TaggedStep {
+ public:
+  using Form = Packed<Params>;
+  using Slot = typename Form::template State<float>;
+
+  // The batch's margins. Until Finish, which must follow with the same batch, the slots are tagged
+  // and of no use to anyone else. A batch has fewer than 2^31 entries.
+  void Begin(const Params& params, const io::CsrBatch& batch, Slot* slots,
+             std::span<float> margins) {
+    Reserve(batch.nnz());
+    Tag(batch, slots);
+    for (size_t i = 0; i < count_; i += kLanes) {
+      Store4(&weights_[i], Form::Weight(params, State4(i)));
+    }
+    const float* weights = weights_.data();
+    const uint32_t* numbers = numbers_.data();
+    internal::SumRows(
+        batch, margins.data(), [=](uint32_t i) { return weights[numbers[i]]; }, [](size_t) {});
+  }
+
+  void Finish(const Params& params, const io::CsrBatch& batch, std::span<const float> slopes,
+              Slot* slots) {
+    float* gradient = gradient_.data();
+    const uint32_t* numbers = numbers_.data();
+    std::fill_n(gradient, count_ + kLanes, 0.0f);
+    internal::AddRows(batch, slopes.data(), 1.0f,
+                      [=](uint32_t i, float change) { gradient[numbers[i]] += change; });
+    for (size_t i = 0; i < count_; i += kLanes) {
+      const auto before = State4(i);
+      auto slot = Form::Unpack(params, before);
+      const Float4 g = Load4(&gradient[i]);
+      Step(params, g, slot);
+      PutBack(Form::Pack(slot), before, g == 0, i, slots);
+    }
+  }
+
+ private:
+  static constexpr size_t kFloats = sizeof(Slot) / sizeof(float);
+  static constexpr size_t kLanes = 4;
+  static constexpr uint32_t kTag = 0x80000000u;
+  using State = typename Form::template State<Float4>;
+
+  void Reserve(size_t nnz) {
+    numbers_.resize(nnz);
+    for (auto* floats : {&weights_, &gradient_, &state_[0], &state_[1], &state_[kFloats - 1]}) {
+      floats->resize(nnz + kLanes);
+    }
+    touched_.resize(nnz + kLanes);
+  }
+
+  // What is written behind the last feature is overwritten by the next one: no branch that would be
+  // mispredicted every other time.
+  void Tag(const io::CsrBatch& batch, Slot* slots) {
+    const uint32_t* cols = batch.cols.data();
+    const size_t nnz = batch.nnz();
+    uint32_t* numbers = numbers_.data();
+    uint32_t* touched = touched_.data();
+    std::array<float*, kFloats> state;
+    for (size_t k = 0; k < kFloats; ++k) state[k] = state_[k].data();
+    internal::SlotFetcher<Slot> fetcher(batch, slots);
+    fetcher.Fetch(internal::kDirectPrefetch);
+    uint32_t count = 0;
+    for (size_t i = 0; i < nnz; ++i) {
+      fetcher.Fetch(1);
+      auto* floats = reinterpret_cast<float*>(&slots[cols[i]]);
+      uint32_t last;
+      std::memcpy(&last, &floats[kFloats - 1], sizeof last);
+      const bool seen = (last & kTag) != 0;
+      const uint32_t number = seen ? last & ~kTag : count;
+      touched[count] = cols[i];
+      for (size_t k = 0; k + 1 < kFloats; ++k) state[k][count] = floats[k];
+      std::memcpy(&state[kFloats - 1][count], &last, sizeof last);
+      const uint32_t tag = number | kTag;
+      std::memcpy(&floats[kFloats - 1], &tag, sizeof tag);
+      numbers[i] = number;
+      count += !seen;
+    }
+    count_ = count;
+  }
+
+  State State4(size_t i) const {
+    if constexpr (kFloats == 2) {
+      return {Load4(&state_[0][i]), Load4(&state_[1][i])};
+    } else {
+      return {Load4(&state_[0][i]), Load4(&state_[1][i]), Load4(&state_[2][i])};
+    }
+  }
+
+  void PutBack(const State& after, const State& before, Mask4 unchanged, size_t i, Slot* slots) {
+    std::array<Float4, kFloats> now, old;
+    std::memcpy(&now, &after, sizeof now);
+    std::memcpy(&old, &before, sizeof old);
+    for (size_t k = 0; k < kFloats; ++k) now[k] = Select(unchanged, old[k], now[k]);
+    now[kFloats - 1] = Abs(now[kFloats - 1]);  // a NaN may be negative
+    const size_t lanes = std::min(kLanes, count_ - i);
+    for (size_t lane = 0; lane < lanes; ++lane) {
+      auto* floats = reinterpret_cast<float*>(&slots[touched_[i + lane]]);
+      for (size_t k = 0; k < kFloats; ++k) floats[k] = now[k][lane];
+    }
+  }
+
+  size_t count_ = 0;                 // features of the batch
+  io::PodVector<uint32_t> numbers_;  // [entries]
+  io::PodVector<uint32_t> touched_;  // [features] and room behind, as those below
+  io::PodVector<float> state_[kFloats];
+  io::PodVector<float> weights_, gradient_;
+};
+
+}  // namespace millrace::sparse

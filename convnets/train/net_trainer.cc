@@ -60,19 +60,27 @@ Status NetTrainOptions::Validate() const {
   if (resume && checkpoints.empty()) {
     return Invalid("resume needs a run folder: expected --run_dir");
   }
+  if (worker >= workers) {
+    return Invalid("worker: expected below " + std::to_string(workers) + ", found " +
+                   std::to_string(worker));
+  }
   if (resume && !model_in.empty()) return Invalid("resume and model_in: expected one of them");
   return {};
 }
 
 Result<std::unique_ptr<NetTrainer>> NetTrainer::Create(const NetTrainOptions& options,
                                                        const ImageSet& train, const ImageSet* test,
-                                                       NetObserver observer) {
+                                                       NetObserver observer,
+                                                       sparse::DenseStore* store) {
   RETURN_IF_ERROR(options.Validate());
+  if (store && !options.checkpoints.empty()) {
+    return Invalid("checkpoints of servers are theirs: expected no folder for them here");
+  }
   ASSIGN_OR_RETURN(NetSpec spec, MakeNet(options.net));
   if (train.size() == 0) return Invalid("the training data has no images");
   try {
     auto trainer = std::make_unique<NetTrainer>(Private{}, options, train, test,
-                                                std::move(observer), std::move(spec));
+                                                std::move(observer), std::move(spec), store);
     RETURN_IF_ERROR(trainer->Prepare());
     return trainer;
   } catch (const std::bad_alloc&) {
@@ -81,13 +89,15 @@ Result<std::unique_ptr<NetTrainer>> NetTrainer::Create(const NetTrainOptions& op
 }
 
 NetTrainer::NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train,
-                       const ImageSet* test, NetObserver observer, NetSpec spec)
+                       const ImageSet* test, NetObserver observer, NetSpec spec,
+                       sparse::DenseStore* store)
     : options_(options),
       train_(train),
       test_(test),
       observer_(std::move(observer)),
       spec_(std::move(spec)),
       params_(spec_),
+      store_(store),
       schedule_(EvalEvery(options, train)) {}
 
 Status NetTrainer::Prepare() {
@@ -96,14 +106,17 @@ Status NetTrainer::Prepare() {
                                     {.max_batch = options_.batch_size,
                                      .threads = options_.threads,
                                      .seed = options_.seed}));
-  store_ = std::make_unique<sparse::LocalDenseStore>(
-      options_.update, [this](size_t size, const std::function<void(size_t, size_t)>& work) {
-        net_->Spread(size, work);
-      });
-  RETURN_IF_ERROR(store_->Init(params_.all()));
+  if (!store_) {
+    local_ = std::make_unique<sparse::LocalDenseStore>(
+        options_.update, [this](size_t size, const std::function<void(size_t, size_t)>& work) {
+          net_->Spread(size, work);
+        });
+    store_ = local_.get();
+  }
   if (!options_.model_in.empty()) {
     RETURN_IF_ERROR(LoadArrays(options_.model_in, NetFields("net"), Arrays(false)).status());
   }
+  RETURN_IF_ERROR(store_->Init(params_.all()));
   if (options_.resume) RETURN_IF_ERROR(Restore());
   schedule_ = trainer::EvalSchedule(EvalEvery(options_, train_), state_.tested_at);
   next_checkpoint_ =
@@ -111,16 +124,21 @@ Status NetTrainer::Prepare() {
           ? (state_.examples / options_.checkpoint_every + 1) * options_.checkpoint_every
           : std::numeric_limits<uint64_t>::max();
   batches_ = std::make_unique<BatchSource>(
-      train_,
-      BatchSourceOptions{.order = {.batch_size = options_.batch_size, .seed = options_.seed},
-                         .begin = state_.steps,
-                         .end = LastBatch(),
-                         .threads = train_.slow() ? options_.input_threads : 0});
+      train_, BatchSourceOptions{.order = {.batch_size = options_.batch_size,
+                                           .seed = options_.seed,
+                                           .worker = options_.worker,
+                                           .workers = options_.workers},
+                                 .begin = state_.steps,
+                                 .end = LastBatch(),
+                                 .threads = train_.slow() ? options_.input_threads : 0});
   return {};
 }
 
 uint64_t NetTrainer::LastBatch() const {
-  BatchOrder order({.images = train_.size(), .batch_size = options_.batch_size});
+  BatchOrder order({.images = train_.size(),
+                    .batch_size = options_.batch_size,
+                    .worker = options_.worker,
+                    .workers = options_.workers});
   return options_.epochs * order.batches_per_epoch();
 }
 
@@ -146,7 +164,7 @@ FloatArrays NetTrainer::Arrays(bool with_state) const {
   FloatArrays arrays;
   for (size_t p = 0; p < params_.size(); ++p) {
     arrays.push_back(params_.weights(p));
-    if (with_state) arrays.push_back(store_->state(p));
+    if (with_state) arrays.push_back(local_->state(p));
   }
   return arrays;
 }
@@ -168,7 +186,7 @@ Status NetTrainer::Restore() {
     const Result<io::StateFields> fields = LoadArrays(file.path, RunFields(), Arrays(true));
     if (fields.ok()) {
       ASSIGN_OR_RETURN(state_, ProgressState::From(*fields));
-      store_->set_steps(state_.steps);
+      local_->set_steps(state_.steps);
       resumed_step_ = state_.steps;
       return {};
     }

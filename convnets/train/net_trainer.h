@@ -37,6 +37,8 @@ struct NetTrainOptions {
   std::string checkpoints;        // folder; empty: none are written
   uint64_t checkpoint_every = 0;  // training images; 0: only when stopped
   bool resume = false;
+  // This process's part of each epoch where several train together.
+  size_t worker = 0, workers = 1;
 
   io::Status Validate() const;
 };
@@ -68,12 +70,14 @@ class NetTrainer {
 
  public:
   // Makes the net, or takes it from the newest checkpoint (resume) or a model. The image sets
-  // outlive the trainer; without `test` nothing is tested.
+  // outlive the trainer; without `test` nothing is tested. `store`: parameters are trained there,
+  // by servers say, and their checkpoints are that store's business; null: in this process.
   static io::Result<std::unique_ptr<NetTrainer>> Create(const NetTrainOptions& options,
                                                         const ImageSet& train, const ImageSet* test,
-                                                        NetObserver observer);
+                                                        NetObserver observer,
+                                                        sparse::DenseStore* store = nullptr);
   NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train, const ImageSet* test,
-             NetObserver observer, NetSpec spec);
+             NetObserver observer, NetSpec spec, sparse::DenseStore* store);
 
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
   io::Result<NetSummary> Run();
@@ -102,7 +106,8 @@ class NetTrainer {
   const NetSpec spec_;
   Params params_;
   std::unique_ptr<Net> net_;
-  std::unique_ptr<sparse::LocalDenseStore> store_;
+  std::unique_ptr<sparse::LocalDenseStore> local_;  // null: the store is the caller's
+  sparse::DenseStore* store_;
   std::unique_ptr<BatchSource> batches_;
   trainer::EvalSchedule schedule_;
   ProgressState state_;

@@ -35,7 +35,8 @@ struct Ran {
 };
 
 // `stop_after`: steps after which the run is asked to stop; 0: never.
-Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t stop_after = 0) {
+Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t stop_after = 0,
+          sparse::DenseStore* store = nullptr) {
   Ran ran;
   const auto train = Digits(610, false), test = Digits(100, true);
   uint64_t steps = 0;
@@ -47,7 +48,7 @@ Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t sto
   };
   observer.should_stop = [&] { return ++steps == stop_after; };
   observer.now_s = [&] { return clock += 0.001; };
-  auto trainer = NetTrainer::Create(options, *train, test.get(), observer);
+  auto trainer = NetTrainer::Create(options, *train, test.get(), observer, store);
   ran.status = trainer.status();
   if (!trainer.ok()) return ran;
   const auto summary = (*trainer)->Run();
@@ -161,6 +162,39 @@ TEST(NetTrainer, ModelIsTakenUpAgain) {
   EXPECT_LT(second.rows[0].loss, first.rows[0].loss / 2);
   options.net.name = "lenet";
   EXPECT_FALSE(Train(options, "").status.ok());
+}
+
+// Applies gradients when their parameters are asked for, as servers may.
+class LateStore final : public sparse::DenseStore {
+ public:
+  explicit LateStore(const sparse::DenseOptions& options) : local_(options) {}
+
+  io::Status Init(std::span<const sparse::DenseParam> params) override {
+    gradients_.resize(params.size());
+    return local_.Init(params);
+  }
+  io::Status Push(size_t param, std::span<const float> gradient) override {
+    EXPECT_TRUE(gradients_[param].empty()) << "pushed twice in a step";
+    gradients_[param].assign(gradient.begin(), gradient.end());
+    return {};
+  }
+  io::Status Pull(size_t param) override {
+    RETURN_IF_ERROR(local_.Push(param, gradients_[param]));
+    gradients_[param].clear();
+    return {};
+  }
+
+ private:
+  sparse::LocalDenseStore local_;
+  std::vector<std::vector<float>> gradients_;
+};
+
+TEST(NetTrainer, KnowsItsStoreByItsInterfaceAlone) {
+  const TemporaryFolder folder;
+  NetTrainOptions options = SoftmaxOptions();
+  const Ran local = Train(options, folder / "local");
+  LateStore store(options.update);
+  EXPECT_EQ(Train(options, folder / "late", 0, &store).model, local.model);
 }
 
 TEST(NetTrainer, DivergenceIsAnError) {

@@ -111,8 +111,9 @@ Result<std::vector<float>> Mean(size_t channels) {
     rest.remove_prefix(std::min(rest.size(), used + 1));
   }
   if (mean.size() > 1 && mean.size() != channels) {
-    return Invalid("--mean=" + FLAGS_mean + ": expected 1 or " + std::to_string(channels) +
-                   " numbers, found " + std::to_string(mean.size()));
+    return Invalid("--mean=" + FLAGS_mean + ": expected 1 number" +
+                   (channels > 1 ? ", or " + std::to_string(channels) : "") + ", found " +
+                   std::to_string(mean.size()));
   }
   return mean;
 }

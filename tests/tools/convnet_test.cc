@@ -82,7 +82,7 @@ TEST_F(ConvnetTest, TrainsAndLeavesARunFolder) {
 
 TEST_F(ConvnetTest, TrainsOnRecordsOfTheSameImagesToTheSameModel) {
   const ProgramRun converted = RunProgram(
-      "millrace-records", "convert --format=mnist --out=" + folder_ / "t" + " " +
+      "millrace-records", "convert --format=mnist --shards=1 --out=" + folder_ / "t" + " " +
                               *data_ / "train-images-ubyte" + " " + *data_ / "train-labels-ubyte");
   ASSERT_EQ(converted.status, 0) << converted.err;
   const std::string rest = " --net=softmax --threads=1 --model_out=";
@@ -91,7 +91,7 @@ TEST_F(ConvnetTest, TrainsOnRecordsOfTheSameImagesToTheSameModel) {
       RunProgram("millrace-convnet", "--train='" + folder_ / "t/*" + "'" + rest + folder_ / "b");
   ASSERT_EQ(idx.status, 0) << idx.err;
   ASSERT_EQ(records.status, 0) << records.err;
-  EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+  EXPECT_TRUE(test::ReadFile(folder_ / "a") == test::ReadFile(folder_ / "b"));
 }
 
 TEST_F(ConvnetTest, RunsOnSyntheticImages) {

@@ -3,6 +3,7 @@
 
 #include "convnets/input/image_decoder.h"
 #include "convnets/input/image_set.h"
+#include "convnets/input/pixels.h"
 #include "convnets/input/resize.h"
 #include "io/example/feature_view.h"
 #include "io/queue/file_list.h"
@@ -64,10 +65,8 @@ class LoadedImages final : public ImageSet {
 
   void ReadRaw(std::string_view bytes, std::span<float> pixels) const {
     const float mean = options_.mean.empty() ? 0 : options_.mean[0];
-    const float factor = 1 / options_.scale;
-    for (size_t i = 0; i < pixels.size(); ++i) {
-      pixels[i] = (static_cast<float>(static_cast<uint8_t>(bytes[i])) - mean) * factor;
-    }
+    BytesToFloats(reinterpret_cast<const uint8_t*>(bytes.data()), pixels.size(), mean,
+                  1 / options_.scale, pixels.data());
   }
 
   std::string Place(const Item& item) const {

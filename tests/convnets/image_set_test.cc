@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "convnets/input/image_decoder.h"
+#include "convnets/input/pixels.h"
 #include "convnets/input/resize.h"
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
@@ -193,6 +194,16 @@ TEST(FitImage, CutsOutTheMiddleOrARandomPart) {
     (pixels[7] > pixels[0] ? rising : falling) = true;
   }
   EXPECT_TRUE(rising && falling) << "mirrored now and then";
+}
+
+TEST(Pixels, AllInstructionSetsGiveTheSameBits) {
+  std::vector<uint8_t> bytes(1001);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);
+  std::vector<float> plain(bytes.size()), best(bytes.size());
+  BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, plain.data(), io::CpuLevel::kPlain);
+  BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, best.data());
+  EXPECT_EQ(plain, best);
+  EXPECT_FLOAT_EQ(plain[1], (7 - 33.3f) / 58);
 }
 
 TEST(SyntheticImages, AreTheSameForTheSameSeed) {

@@ -18,6 +18,9 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 RULES = [
     ("gflags", r"gflags/", ["tools", "tests/tools"], {}),
     ("oneDNN", r"(oneapi/)?dnnl", ["convnets", "tests"], {}),
+    ("OpenMP", r"omp\.h$", ["convnets"], {"convnets": 1}),
+    ("libjpeg", r"jpeglib\.h$|jerror\.h$", ["convnets", "tests"], {"convnets": 1}),
+    ("libpng", r"png\.h$", ["convnets", "tests"], {"convnets": 1}),
     ("Thrift", r"thrift/", ["ps", "tests"], {}),
     ("MKL", r"mkl", ["sparse", "tests"], {"sparse": 1}),
     ("protobuf", r"google/protobuf/|.*\.pb\.h$", ["io", "tests"], {"io": 1}),

@@ -1,11 +1,13 @@
 #include "tools/convert/convert_mnist.h"
 
 #include "io/example/example_encoder.h"
+#include "io/record/idx_file.h"
 #include "tools/common/progress.h"
-#include "tools/convert/idx_file.h"
 
 namespace millrace::tools {
 namespace {
+
+using io::IdxFile;
 
 constexpr uint64_t kProgressImages = 1000;
 

@@ -106,4 +106,12 @@ io::Status EventFile::Add(double wall_time_s, uint64_t step, std::span<const Sca
   return file_.Append(record);
 }
 
+io::Status EventFile::AddGraph(double wall_time_s, std::string_view graph_def) {
+  std::string event = EventHead(wall_time_s, 0);
+  AppendBytes(4, graph_def, event);
+  std::string record;
+  io::AppendFrame(event, record);
+  return file_.Append(record);
+}
+
 }  // namespace millrace::trainer

@@ -1,7 +1,7 @@
 // Scalars against training steps, as TensorBoard reads them: a TFRecord file of Event messages.
 //
 //   Event      1: wall_time double   2: step int64   3: file_version "brain.Event:2" (first record)
-//              5: Summary   7: SessionLog
+//              4: GraphDef, as bytes   5: Summary   7: SessionLog
 //   Summary    1: Value, one for each scalar
 //   Value      1: tag   2: simple_value float
 //   SessionLog 1: status (1 is START)
@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "io/base/status.h"
@@ -41,6 +42,7 @@ class EventFile {
   static io::Result<EventFile> Create(const EventFileOptions& options);
 
   io::Status Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars);
+  io::Status AddGraph(double wall_time_s, std::string_view graph_def);
   io::Status Sync() { return file_.Sync(); }
 
   const std::string& path() const { return file_.path(); }

@@ -74,7 +74,7 @@ io::Result<AppendFile> OpenRows(const RowFile& file, std::optional<uint64_t> res
 }  // namespace
 
 io::Result<MetricsLog> MetricsLog::Open(const MetricsLogOptions& options) {
-  const RowFile csv = {options.run_dir + "/metrics.csv", CsvHeader(), ""};
+  const RowFile csv = {options.run_dir + "/metrics.csv", CsvHeader(options.columns), ""};
   const RowFile jsonl = {options.run_dir + "/metrics.jsonl", "", "{\"step\":"};
   ASSIGN_OR_RETURN(AppendFile csv_rows, OpenRows(csv, options.resume_step));
   ASSIGN_OR_RETURN(AppendFile jsonl_rows, OpenRows(jsonl, options.resume_step));
@@ -85,7 +85,7 @@ io::Result<MetricsLog> MetricsLog::Open(const MetricsLogOptions& options) {
   return MetricsLog(std::move(csv_rows), std::move(jsonl_rows), std::move(events));
 }
 
-io::Status MetricsLog::Append(const MetricsRow& row, double wall_time_s) {
+io::Status MetricsLog::Append(const NamedRow& row, double wall_time_s) {
   RETURN_IF_ERROR(csv_.Append(CsvLine(row)));
   RETURN_IF_ERROR(jsonl_.Append(JsonLine(row)));
   return events_.Add(wall_time_s, row.step, EventScalars(row));

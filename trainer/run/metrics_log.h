@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "io/base/status.h"
@@ -21,6 +22,7 @@ struct MetricsLogOptions {
   // The step of the checkpoint that the run goes on from: rows beyond it are dropped, for they will
   // come again. Absent: the files start anew.
   std::optional<uint64_t> resume_step = {};
+  NamedRow columns = Named({});  // a row with the metrics that all rows will have
 };
 
 // A row is in the files when Append returns, and is never seen in part. So a run that appends the
@@ -30,7 +32,14 @@ class MetricsLog {
  public:
   static io::Result<MetricsLog> Open(const MetricsLogOptions& options);
 
-  io::Status Append(const MetricsRow& row, double wall_time_s);
+  io::Status Append(const NamedRow& row, double wall_time_s);
+  io::Status Append(const MetricsRow& row, double wall_time_s) {
+    return Append(Named(row), wall_time_s);
+  }
+  // The computation graph, for the event file: a GraphDef message.
+  io::Status AddGraph(std::string_view graph_def, double wall_time_s) {
+    return events_.AddGraph(wall_time_s, graph_def);
+  }
   // To be called before a checkpoint, so that a loss of power cannot lose rows that it counts on.
   io::Status Sync();
 

@@ -15,13 +15,13 @@ struct Cell {
   bool is_count = false;
 };
 
-std::vector<Cell> Cells(const MetricsRow& row) {
+std::vector<Cell> Cells(const NamedRow& row) {
   std::vector<Cell> cells = {{"step", static_cast<double>(row.step), true},
                              {"examples", static_cast<double>(row.examples), true},
                              {"epoch", row.epoch},
                              {"seconds", std::round(row.seconds * 1000) / 1000},
                              {"loss", row.loss}};
-  for (const NamedValue& metric : NamedValues(row.test)) {
+  for (const NamedValue& metric : row.test) {
     cells.push_back({metric.name, metric.value});
   }
   cells.push_back({"examples_per_s", std::round(row.examples_per_s)});
@@ -76,6 +76,16 @@ std::string Fixed(double value, int digits) {
 
 }  // namespace
 
+NamedRow Named(const MetricsRow& row) {
+  return {.step = row.step,
+          .examples = row.examples,
+          .epoch = row.epoch,
+          .seconds = row.seconds,
+          .loss = row.loss,
+          .test = NamedValues(row.test),
+          .examples_per_s = row.examples_per_s};
+}
+
 std::string FormatConsoleHeader() {
   std::vector<std::string> titles;
   for (const ConsoleColumn& column : kConsole) titles.emplace_back(column.title);
@@ -93,19 +103,19 @@ std::string FormatConsoleLine(const MetricsRow& row) {
   return ConsoleLine(texts);
 }
 
-std::string CsvHeader() {
+std::string CsvHeader(const NamedRow& row) {
   std::string line;
-  for (const Cell& cell : Cells({})) line += (line.empty() ? "" : ",") + std::string(cell.name);
+  for (const Cell& cell : Cells(row)) line += (line.empty() ? "" : ",") + std::string(cell.name);
   return line + "\n";
 }
 
-std::string CsvLine(const MetricsRow& row) {
+std::string CsvLine(const NamedRow& row) {
   std::string line;
   for (const Cell& cell : Cells(row)) line += (line.empty() ? "" : ",") + CsvText(cell);
   return line + "\n";
 }
 
-std::string JsonLine(const MetricsRow& row) {
+std::string JsonLine(const NamedRow& row) {
   std::string line;
   io::JsonWriter json(line);
   json.BeginObject();
@@ -114,10 +124,10 @@ std::string JsonLine(const MetricsRow& row) {
   return line + "\n";
 }
 
-std::vector<Scalar> EventScalars(const MetricsRow& row) {
+std::vector<Scalar> EventScalars(const NamedRow& row) {
   std::vector<Scalar> all = {{"train/loss", static_cast<float>(row.loss)},
                              {"train/examples_per_s", static_cast<float>(row.examples_per_s)}};
-  for (const NamedValue& metric : NamedValues(row.test)) {
+  for (const NamedValue& metric : row.test) {
     all.push_back({"test/" + std::string(metric.name), static_cast<float>(metric.value)});
   }
   std::erase_if(all, [](const Scalar& scalar) { return !std::isfinite(scalar.value); });

@@ -49,6 +49,15 @@ TEST(EventFile, AnIndependentReaderFindsWhatWasWritten) {
                 std::string(300, 'x') + "\t-1.00000002e+30\n");
 }
 
+TEST(EventFile, AGraphIsFoundWithItsNodes) {
+  const TemporaryFolder folder;
+  EventFile file = Created({.folder = folder.path(), .host = "mill", .wall_time_s = 1});
+  ASSERT_TRUE(file.AddGraph(2, std::string_view("\x0a\x06\x0a\x01x\x12\x01y", 8)).ok());
+  EXPECT_EQ(Listing(file.path()),
+            "1.000000\t0\tversion\tbrain.Event:2\n"
+            "2.000000\t0\tgraph\tx:y\n");
+}
+
 TEST(EventFile, EveryAddIsInTheFileAtOnce) {
   const TemporaryFolder folder;
   EventFile file = Created({.folder = folder.path(), .host = "mill", .wall_time_s = 1});

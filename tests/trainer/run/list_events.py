@@ -92,6 +92,9 @@ def describe(event):
     head = f"{struct.unpack('<d', content.get(1, bytes(8)))[0]:.6f}\t{content.get(2, 0)}\t"
     if 3 in content:
         return [head + "version\t" + content[3].decode()]
+    if 4 in content:
+        nodes = [dict(fields(node)) for number, node in fields(content[4]) if number == 1]
+        return [head + "graph\t" + ",".join(f"{node[1].decode()}:{node[2].decode()}" for node in nodes)]
     if 5 in content:
         return [head + describe_value(value) for number, value in fields(content[5]) if number == 1]
     if 7 in content:

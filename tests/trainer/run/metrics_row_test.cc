@@ -36,6 +36,24 @@ TEST(MetricsRow, CsvHasACellForEachColumn) {
             "200,20000,1,0.123,0.5,0.75,0.625,0.25,0.375,0.7421875,0.45,0.9,1.0625,4212345\n");
 }
 
+TEST(MetricsRow, ARowOfAnyMetricsHasTheirColumns) {
+  const NamedRow row = {.step = 7,
+                        .examples = 70,
+                        .epoch = 0.5,
+                        .seconds = 1,
+                        .loss = 2,
+                        .test = {{"accuracy", 0.25}, {"top5", kNan}},
+                        .examples_per_s = 10};
+  EXPECT_EQ(CsvHeader(row), "step,examples,epoch,seconds,loss,accuracy,top5,examples_per_s\n");
+  EXPECT_EQ(CsvLine(row), "7,70,0.5,1,2,0.25,,10\n");
+  EXPECT_EQ(JsonLine(row),
+            "{\"step\":7,\"examples\":70,\"epoch\":0.5,\"seconds\":1.0,\"loss\":2.0,"
+            "\"accuracy\":0.25,\"top5\":null,\"examples_per_s\":10.0}\n");
+  const std::vector<Scalar> scalars = EventScalars(row);
+  ASSERT_EQ(scalars.size(), 3u);
+  EXPECT_EQ(scalars[2].tag, "test/accuracy");
+}
+
 TEST(MetricsRow, JsonHasTheSameNames) {
   EXPECT_EQ(JsonLine(SomeRow()),
             "{\"step\":200,\"examples\":20000,\"epoch\":1.0,\"seconds\":0.123,\"loss\":0.5,"

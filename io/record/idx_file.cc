@@ -1,9 +1,9 @@
-#include "tools/convert/idx_file.h"
+#include "io/record/idx_file.h"
 
 #include <algorithm>
 #include <cstdio>
 
-namespace millrace::tools {
+namespace millrace::io {
 namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
@@ -101,4 +101,4 @@ io::Status IdxFile::CheckEnd() {
                      " items, found more bytes");
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::io

@@ -15,7 +15,7 @@
 #include "io/base/status.h"
 #include "io/record/byte_source.h"
 
-namespace millrace::tools {
+namespace millrace::io {
 
 // Not thread-safe.
 class IdxFile {
@@ -53,4 +53,4 @@ class IdxFile {
   size_t begin_ = 0;  // of what is left in buffer_
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::io

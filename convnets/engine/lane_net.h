@@ -1,0 +1,90 @@
+// The engine for small nets: own kernels on blocks of images, each thread with blocks of its own.
+//
+// A block (16 images with AVX-512, 8 with AVX2) goes through the whole net forward and backward
+// before the next one starts, so that all it makes stays in the core's own cache; the threads meet
+// once a step, to add up their gradients in a fixed order.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "convnets/engine/lane_kernels.h"
+#include "convnets/engine/thread_team.h"
+#include "convnets/net/net.h"
+#include "io/base/huge_array.h"
+
+namespace millrace::convnets {
+
+class LaneNet final : public Net {
+  struct Private {};  // only Create makes nets
+
+ public:
+  // Takes nets of 5x5 convolutions (stride 1, no groups, padding in the first layer only), each
+  // followed by an optional ReLU and a max pooling whose windows do not overlap, and then fully
+  // connected layers with optional ReLUs. Others are refused, with the reason.
+  static io::Result<std::unique_ptr<LaneNet>> Create(const NetSpec& spec, const Params& params,
+                                                     const EngineOptions& options,
+                                                     io::CpuLevel level = io::DetectCpuLevel());
+  LaneNet(Private, const NetSpec& spec, const Params& params, const EngineOptions& options,
+          const LaneKernels& kernels);
+
+  Outcome Test(const Batch& batch) override;
+  io::Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
+  void Spread(size_t size, const std::function<void(size_t, size_t)>& work) override {
+    team_.Spread(size, work);
+  }
+  std::string description() const override;
+
+ private:
+  // A convolution with its ReLU and pooling, or a fully connected layer with its ReLU. Offsets are
+  // of floats in a thread's memory.
+  struct Stage {
+    bool is_conv = false;
+    bool relu = false;
+    size_t param = 0;
+    LaneConv conv = {};
+    LanePool pool = {};
+    LaneFc fc = {};
+    size_t pitch = 0;          // fc: of the rows of its input and of dw
+    size_t wide = 0;           // conv: its output before pooling, which becomes its own gradient
+    size_t y = 0, dy = 0;      // the stage's output and its gradient
+    size_t dw = 0, dbias = 0;  // sums over the thread's images
+    size_t gradient = 0, bias_gradient = 0;  // in gradient_
+    std::string forward_span, weights_span, data_span;
+  };
+  struct Worker {
+    io::HugeArray<float> memory;
+    io::HugeArray<int32_t> labels;  // of the block, -1 where there is no image
+    LaneLoss total = {};
+    bool busy = false;  // had images in this step
+  };
+
+  io::Status AddStages();
+  size_t AddConv(const std::vector<Layer>& layers, size_t l);
+  size_t AddFc(const std::vector<Layer>& layers, size_t l);
+  void PlanMemory();
+  void RunBlocks(size_t thread, const Batch& batch, bool learn);
+  void LoadBlock(Worker& worker, const Batch& batch, size_t first, size_t images);
+  void ForwardBlock(Worker& worker);
+  void BackwardBlock(Worker& worker, const float* rows, bool first);
+  void BackwardConv(const Stage& stage, Worker& worker, const float* x, float* dx, bool first);
+  void BackwardFc(const Stage& stage, Worker& worker, const float* x, const float* rows, float* dx,
+                  bool first);
+  void AddUp(const Stage& stage, size_t part, size_t parts);
+  Outcome Total() const;
+
+  const NetSpec spec_;
+  const Params& params_;
+  const EngineOptions options_;
+  const LaneKernels& kernels_;
+  std::vector<Stage> stages_;
+  size_t pad_ = 0;  // of the input
+  size_t input_ = 0, rows_ = 0, memory_size_ = 0;
+  size_t input_pitch_ = 0;
+  std::vector<Worker> workers_;
+  std::vector<float> gradient_;  // of all parameters, one behind the other
+  ThreadTeam team_;
+};
+
+}  // namespace millrace::convnets

@@ -1,0 +1,39 @@
+// Threads that do the same work side by side, many thousand times a second.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <thread>
+#include <vector>
+
+namespace millrace::convnets {
+
+// A member that has nothing to do looks for work for some ten microseconds, as the next step of a
+// small net comes that soon, and then sleeps until there is some. Not thread-safe.
+class ThreadTeam {
+ public:
+  explicit ThreadTeam(size_t threads);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
+
+  size_t size() const { return members_.size() + 1; }
+  // Calls work(0) on this thread and work(1), ..., work(size() - 1) on the members; returns when
+  // all are done.
+  void Run(const std::function<void(size_t thread)>& work);
+  // Cuts [0, size) into a part for each thread; small ones stay on this thread.
+  void Spread(size_t size, const std::function<void(size_t begin, size_t end)>& work);
+
+ private:
+  void Serve(size_t thread);
+
+  const std::function<void(size_t)>* work_ = nullptr;  // published by round_
+  std::atomic<uint32_t> round_{0};
+  std::atomic<uint32_t> busy_{0};
+  std::atomic<bool> ending_{false};
+  std::vector<std::jthread> members_;
+};
+
+}  // namespace millrace::convnets

@@ -1,0 +1,111 @@
+#include "convnets/input/batch_source.h"
+
+#include <chrono>
+
+#include "io/base/random.h"
+#include "profiler/trace.h"
+
+namespace millrace::convnets {
+namespace {
+
+using io::Result;
+using io::Status;
+
+constexpr uint64_t kAugmentStream = 0xa063;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+BatchOrderOptions WithImages(BatchOrderOptions order, size_t images) {
+  order.images = images;
+  return order;
+}
+
+}  // namespace
+
+BatchSource::BatchSource(const ImageSet& images, const BatchSourceOptions& options)
+    : images_(images),
+      options_(options),
+      order_(WithImages(options.order, images.size())),
+      slots_(options.threads == 0 ? 1 : options.threads + 2),
+      taken_(options.begin),
+      started_(options.begin) {
+  for (Slot& slot : slots_) {
+    slot.pixels = io::HugeArray<float>(options.order.batch_size * images.shape().size());
+    slot.images.reserve(options.order.batch_size);
+  }
+  for (size_t t = 0; t < options.threads; ++t) threads_.emplace_back([this] { MakeAhead(); });
+}
+
+BatchSource::~BatchSource() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+}
+
+void BatchSource::Make(Slot& slot) const {
+  TRACE_SCOPE("make batch", static_cast<int64_t>(slot.images.size()));
+  const size_t size = images_.shape().size();
+  slot.labels.resize(slot.images.size());
+  for (size_t n = 0; n < slot.images.size(); ++n) {
+    const uint64_t seed =
+        io::DeriveSeed(options_.order.seed, kAugmentStream + slot.number, slot.images[n]);
+    const Result<int32_t> label =
+        images_.Read(slot.images[n], seed, slot.pixels.span().subspan(n * size, size));
+    if (!label.ok()) {
+      slot.status = label.status();
+      return;
+    }
+    slot.labels[n] = *label;
+  }
+}
+
+void BatchSource::MakeAhead() {
+  profiler::NameThread("input");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    // A slot is free again when the batch that was in it is not the caller's any more.
+    changed_.wait(lock, [&] {
+      return ending_ || (started_ < options_.end && started_ + 1 < taken_ + slots_.size());
+    });
+    if (ending_) return;
+    Slot& slot = SlotOf(started_);
+    slot.number = started_++;
+    slot.ready = false;
+    const std::span<const uint32_t> images = order_.Batch(slot.number);
+    slot.images.assign(images.begin(), images.end());
+    lock.unlock();
+    Make(slot);
+    lock.lock();
+    slot.ready = true;
+    changed_.notify_all();
+  }
+}
+
+Result<bool> BatchSource::Next(Batch& batch) {
+  TRACE_SCOPE("input_wait");
+  const double begin = Now();
+  std::unique_lock lock(mutex_);
+  if (taken_ >= options_.end) return false;
+  Slot& slot = SlotOf(taken_);
+  if (threads_.empty()) {
+    slot.number = taken_;
+    const std::span<const uint32_t> images = order_.Batch(slot.number);
+    slot.images.assign(images.begin(), images.end());
+    Make(slot);
+  } else {
+    changed_.wait(lock, [&] { return slot.ready && slot.number == taken_; });
+  }
+  ++taken_;
+  lock.unlock();
+  changed_.notify_all();
+  wait_seconds_ += Now() - begin;
+  RETURN_IF_ERROR(slot.status);
+  batch = {slot.pixels.span().first(slot.labels.size() * images_.shape().size()), slot.labels};
+  return true;
+}
+
+}  // namespace millrace::convnets

@@ -1,0 +1,51 @@
+// A set of labelled images that any thread can ask for any one of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "convnets/net/net_spec.h"
+#include "io/base/status.h"
+
+namespace millrace::convnets {
+
+class ImageSet {
+ public:
+  virtual ~ImageSet() = default;
+  virtual size_t size() const = 0;
+  virtual Shape shape() const = 0;
+  // Writes image `index` as shape().size() floats, and returns its label. `seed` decides what is
+  // random about it (crop, mirror). Thread-safe. Errors name file and record.
+  virtual io::Result<int32_t> Read(size_t index, uint64_t seed, std::span<float> pixels) const = 0;
+  // Reading costs so much that threads should do it ahead.
+  virtual bool slow() const = 0;
+};
+
+// What is done to an image before the net sees it, beside resizing.
+struct ImageOptions {
+  Shape shape;               // of the net's input
+  size_t num_classes = 10;   // labels are below it
+  int64_t label_offset = 0;  // subtracted from every label of a record
+  bool augment = false;      // random crop and mirror; without it the centre, as it is
+  // A channel's value of 0 to 255 becomes (value - mean) / scale.
+  std::vector<float> mean = {};  // empty: 0; one for all or one for each channel
+  float scale = 255;
+  size_t resize = 0;  // the shorter side before cropping; 0: no crop, resize to the shape itself
+};
+
+// Labelled grey images of one byte a pixel: a pair of IDX files, or TFRecords of image_raw and
+// label as millrace-records convert writes them; or encoded images (JPEG, PNG) in TFRecords with
+// image/encoded and image/class/label. All records are read into memory here, encoded ones as they
+// are. `patterns` as in io::ExpandFiles. Damage is an error that names file and offset.
+io::Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
+                                                 const ImageOptions& options);
+
+// `size` images that are made as they are asked for: a smooth pattern for each class, the same for
+// every `seed` alike, with noise of its own on every image.
+std::unique_ptr<ImageSet> SyntheticImages(const ImageOptions& options, size_t size, uint64_t seed,
+                                          bool test);
+
+}  // namespace millrace::convnets

@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <memory>
+
+#include "convnets/input/image_decoder.h"
+#include "convnets/input/image_set.h"
+#include "convnets/input/pixels.h"
+#include "convnets/input/resize.h"
+#include "io/example/feature_view.h"
+#include "io/queue/file_list.h"
+#include "io/record/idx_file.h"
+#include "io/record/record_reader.h"
+#include "profiler/trace.h"
+
+namespace millrace::convnets {
+namespace {
+
+using io::Corrupt;
+using io::Invalid;
+using io::Result;
+using io::Status;
+
+// One image as it was found: raw grey bytes of the net's own size, or an encoded image.
+struct Item {
+  size_t begin = 0, size = 0;  // in bytes_
+  uint64_t offset = 0;         // of its record in its file
+  uint32_t file = 0;
+  int32_t label = 0;
+  bool encoded = false;
+};
+
+class LoadedImages final : public ImageSet {
+ public:
+  explicit LoadedImages(const ImageOptions& options) : options_(options) {}
+
+  size_t size() const override { return items_.size(); }
+  Shape shape() const override { return options_.shape; }
+  bool slow() const override { return any_encoded_; }
+
+  Result<int32_t> Read(size_t index, uint64_t seed, std::span<float> pixels) const override {
+    const Item& item = items_[index];
+    const std::string_view bytes = std::string_view(bytes_).substr(item.begin, item.size);
+    if (!item.encoded) {
+      ReadRaw(bytes, pixels);
+      return item.label;
+    }
+    TRACE_SCOPE("decode image", 1, static_cast<int64_t>(bytes.size()));
+    const Result<RgbImage> image = DecodeImage(bytes, options_.resize);
+    if (!image.ok()) return Corrupt(Place(item) + ": " + image.status().message());
+    FitImage(*image, options_, seed, pixels);
+    return item.label;
+  }
+
+  Status Load(const std::vector<std::string>& files) {
+    files_ = files;
+    if (files.size() == 2 && IsIdx(files[0]) && IsIdx(files[1])) return LoadIdx();
+    for (uint32_t file = 0; file < files.size(); ++file) RETURN_IF_ERROR(LoadRecords(file));
+    if (items_.empty()) return Invalid(files[0] + ": expected images, found no record");
+    return {};
+  }
+
+ private:
+  static bool IsIdx(const std::string& path) {
+    return path.find("ubyte") != path.npos || path.ends_with(".idx") || path.ends_with(".idx.gz");
+  }
+
+  void ReadRaw(std::string_view bytes, std::span<float> pixels) const {
+    const float mean = options_.mean.empty() ? 0 : options_.mean[0];
+    BytesToFloats(reinterpret_cast<const uint8_t*>(bytes.data()), pixels.size(), mean,
+                  1 / options_.scale, pixels.data());
+  }
+
+  std::string Place(const Item& item) const {
+    return files_[item.file] + ": record at offset " + std::to_string(item.offset);
+  }
+
+  // Takes an image in, after a look at its label and, if raw, at its size.
+  Status Add(std::string_view bytes, int64_t label, bool encoded, uint32_t file, uint64_t offset) {
+    Item item = {.begin = bytes_.size(),
+                 .size = bytes.size(),
+                 .offset = offset,
+                 .file = file,
+                 .encoded = encoded};
+    const int64_t shifted = label - options_.label_offset;
+    if (shifted < 0 || shifted >= static_cast<int64_t>(options_.num_classes)) {
+      return Corrupt(
+          Place(item) + ": label: expected " + std::to_string(options_.label_offset) + " to " +
+          std::to_string(options_.label_offset + static_cast<int64_t>(options_.num_classes) - 1) +
+          ", found " + std::to_string(label));
+    }
+    if (!encoded && bytes.size() != options_.shape.size()) {
+      return Corrupt(Place(item) + ": image: expected " + std::to_string(options_.shape.size()) +
+                     " bytes (" + ShapeText(options_.shape) + "), found " +
+                     std::to_string(bytes.size()));
+    }
+    item.label = static_cast<int32_t>(shifted);
+    any_encoded_ |= encoded;
+    bytes_ += bytes;
+    items_.push_back(item);
+    return {};
+  }
+
+  Status LoadIdx() {
+    ASSIGN_OR_RETURN(io::IdxFile images, io::IdxFile::Open(files_[0], false));
+    ASSIGN_OR_RETURN(io::IdxFile labels, io::IdxFile::Open(files_[1], false));
+    if (!images.is_images()) std::swap(images, labels);
+    if (!images.is_images() || labels.is_images()) {
+      return Invalid(files_[0] + ", " + files_[1] +
+                     ": expected one file of images and one of labels");
+    }
+    if (images.count() != labels.count()) {
+      return Corrupt(labels.path() + ": expected " + std::to_string(images.count()) +
+                     " labels, one for each image of " + images.path() + ", found " +
+                     std::to_string(labels.count()));
+    }
+    const uint32_t file = images.path() == files_[0] ? 0 : 1;
+    const size_t image_bytes = size_t{images.rows()} * images.columns();
+    bytes_.reserve(images.count() * image_bytes);
+    for (uint32_t i = 0; i < images.count(); ++i) {
+      ASSIGN_OR_RETURN(const std::string_view pixels, images.Next());
+      ASSIGN_OR_RETURN(const std::string_view label, labels.Next());
+      RETURN_IF_ERROR(
+          Add(pixels, static_cast<uint8_t>(label[0]), false, file, 16 + i * image_bytes));
+    }
+    RETURN_IF_ERROR(images.CheckEnd());
+    return labels.CheckEnd();
+  }
+
+  Status LoadRecords(uint32_t file) {
+    ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(files_[file]));
+    io::RecordView record;
+    io::ExampleView example;
+    while (true) {
+      ASSIGN_OR_RETURN(const bool more, reader.Next(record));
+      if (!more) return {};
+      const std::string place =
+          files_[file] + ": record at offset " + std::to_string(record.offset);
+      if (const Status parsed = ParseExample(record.bytes, example); !parsed.ok()) {
+        return Corrupt(place + ": " + parsed.message());
+      }
+      RETURN_IF_ERROR(AddExample(example, place, file, record.offset));
+    }
+  }
+
+  Status AddExample(const io::ExampleView& example, const std::string& place, uint32_t file,
+                    uint64_t offset) {
+    const bool encoded = example.Find("image/encoded") != nullptr;
+    const char* const image_name = encoded ? "image/encoded" : "image_raw";
+    const char* const label_name = encoded ? "image/class/label" : "label";
+    const io::FeatureView* image = example.Find(image_name);
+    const io::FeatureView* label = example.Find(label_name);
+    if (!image || image->bytes.size() != 1) {
+      return Corrupt(place + ": expected a feature image/encoded or image_raw of one bytes value");
+    }
+    if (!label || label->ints.size() != 1) {
+      return Corrupt(place + ": expected a feature " + label_name + " of one int64 value");
+    }
+    return Add(image->bytes[0], label->ints[0], encoded, file, offset);
+  }
+
+  ImageOptions options_;
+  std::vector<std::string> files_;
+  std::string bytes_;
+  std::vector<Item> items_;
+  bool any_encoded_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
+                                             const ImageOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, io::ExpandFiles(patterns));
+  auto images = std::make_unique<LoadedImages>(options);
+  RETURN_IF_ERROR(images->Load(files));
+  return std::unique_ptr<ImageSet>(std::move(images));
+}
+
+}  // namespace millrace::convnets

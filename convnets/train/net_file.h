@@ -1,0 +1,29 @@
+// Nets in state files (io/state/state_file.h): a model, or a checkpoint with the optimizer's state.
+//
+// Entries are chunks of 64 floats, numbered from 0 on through all arrays: for each parameter its
+// weights and then, in a checkpoint, its state. Each array begins with a chunk of its own, and its
+// last one is filled up with zeros.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/state/state_fields.h"
+
+namespace millrace::convnets {
+
+using FloatArrays = std::vector<std::span<float>>;
+
+// The file appears whole or not at all.
+io::Status SaveArrays(const std::string& path, const io::StateFields& fields,
+                      const FloatArrays& arrays);
+
+// Reads all of the file before anything of it reaches the arrays. An error, with the arrays as they
+// were, if a field of `expected` has another value there (the message has both), or if the arrays
+// of the file are not as long as these. Returns the file's fields.
+io::Result<io::StateFields> LoadArrays(const std::string& path, const io::StateFields& expected,
+                                       const FloatArrays& arrays);
+
+}  // namespace millrace::convnets

@@ -1,0 +1,321 @@
+#include "convnets/train/net_trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <new>
+
+#include "io/state/checkpoint_folder.h"
+#include "profiler/trace.h"
+
+namespace millrace::convnets {
+namespace {
+
+using io::Invalid;
+using io::Result;
+using io::Status;
+using trainer::NamedRow;
+
+constexpr size_t kKeptBefore = 1;
+
+uint64_t EvalEvery(const NetTrainOptions& options, const ImageSet& train) {
+  return options.eval_every > 0 ? options.eval_every : train.size();
+}
+
+double Share(double part, uint64_t whole) {
+  return whole > 0 ? part / static_cast<double>(whole) : 0;
+}
+
+}  // namespace
+
+std::vector<trainer::NamedValue> NetMetrics(double accuracy, double logloss,
+                                            double train_accuracy) {
+  return {{"accuracy", accuracy}, {"logloss", logloss}, {"train_accuracy", train_accuracy}};
+}
+
+std::string NetConsoleHeader() {
+  return "     step     examples  epoch     loss  train_acc  test_loss  test_acc  images/s";
+}
+
+std::string NetConsoleLine(const NamedRow& row) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%9llu  %11llu  %5.2f  %7.5f     %6.4f    %7.5f    %6.4f  %8.0f",
+                static_cast<unsigned long long>(row.step),
+                static_cast<unsigned long long>(row.examples), row.epoch, row.loss,
+                row.test[2].value, row.test[1].value, row.test[0].value, row.examples_per_s);
+  return line;
+}
+
+Status NetTrainOptions::Validate() const {
+  RETURN_IF_ERROR(update.Validate());
+  if (batch_size == 0 || batch_size > 1 << 20) {
+    return Invalid("batch_size: expected 1 to 1048576, found " + std::to_string(batch_size));
+  }
+  if (epochs == 0) return Invalid("epochs: expected at least 1, found 0");
+  if (threads == 0 || threads > 1024) {
+    return Invalid("threads: expected 1 to 1024, found " + std::to_string(threads));
+  }
+  if (resume && checkpoints.empty()) {
+    return Invalid("resume needs a run folder: expected --run_dir");
+  }
+  if (worker >= workers) {
+    return Invalid("worker: expected below " + std::to_string(workers) + ", found " +
+                   std::to_string(worker));
+  }
+  if (resume && !model_in.empty()) return Invalid("resume and model_in: expected one of them");
+  return {};
+}
+
+Result<std::unique_ptr<NetTrainer>> NetTrainer::Create(const NetTrainOptions& options,
+                                                       const ImageSet& train, const ImageSet* test,
+                                                       NetObserver observer,
+                                                       sparse::DenseStore* store) {
+  RETURN_IF_ERROR(options.Validate());
+  if (store && !options.checkpoints.empty()) {
+    return Invalid("checkpoints of servers are theirs: expected no folder for them here");
+  }
+  ASSIGN_OR_RETURN(NetSpec spec, MakeNet(options.net));
+  if (train.size() == 0) return Invalid("the training data has no images");
+  try {
+    auto trainer = std::make_unique<NetTrainer>(Private{}, options, train, test,
+                                                std::move(observer), std::move(spec), store);
+    RETURN_IF_ERROR(trainer->Prepare());
+    return trainer;
+  } catch (const std::bad_alloc&) {
+    return Invalid("not enough memory for the net " + options.net.name);
+  }
+}
+
+NetTrainer::NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train,
+                       const ImageSet* test, NetObserver observer, NetSpec spec,
+                       sparse::DenseStore* store)
+    : options_(options),
+      train_(train),
+      test_(test),
+      observer_(std::move(observer)),
+      spec_(std::move(spec)),
+      params_(spec_),
+      store_(store),
+      schedule_(EvalEvery(options, train)) {}
+
+Status NetTrainer::Prepare() {
+  params_.Initialize(options_.init, options_.seed);
+  ASSIGN_OR_RETURN(net_, MakeEngine(options_.engine, spec_, params_,
+                                    {.max_batch = options_.batch_size,
+                                     .threads = options_.threads,
+                                     .seed = options_.seed}));
+  if (!store_) {
+    local_ = std::make_unique<sparse::LocalDenseStore>(
+        options_.update, [this](size_t size, const std::function<void(size_t, size_t)>& work) {
+          net_->Spread(size, work);
+        });
+    store_ = local_.get();
+  }
+  if (!options_.model_in.empty()) {
+    RETURN_IF_ERROR(LoadArrays(options_.model_in, NetFields("net"), Arrays(false)).status());
+  }
+  RETURN_IF_ERROR(store_->Init(params_.all()));
+  if (options_.resume) RETURN_IF_ERROR(Restore());
+  schedule_ = trainer::EvalSchedule(EvalEvery(options_, train_), state_.tested_at);
+  next_checkpoint_ =
+      options_.checkpoint_every > 0
+          ? (state_.examples / options_.checkpoint_every + 1) * options_.checkpoint_every
+          : std::numeric_limits<uint64_t>::max();
+  batches_ = std::make_unique<BatchSource>(
+      train_, BatchSourceOptions{.order = {.batch_size = options_.batch_size,
+                                           .seed = options_.seed,
+                                           .worker = options_.worker,
+                                           .workers = options_.workers},
+                                 .begin = state_.steps,
+                                 .end = LastBatch(),
+                                 .threads = train_.slow() ? options_.input_threads : 0});
+  return {};
+}
+
+uint64_t NetTrainer::LastBatch() const {
+  BatchOrder order({.images = train_.size(),
+                    .batch_size = options_.batch_size,
+                    .worker = options_.worker,
+                    .workers = options_.workers});
+  return options_.epochs * order.batches_per_epoch();
+}
+
+io::StateFields NetTrainer::NetFields(const char* kind) const {
+  io::StateFields fields;
+  fields.Add("kind", kind);
+  fields.Add("net", spec_.name);
+  fields.AddUint("classes", spec_.classes());
+  fields.AddUint("parameters", spec_.parameters());
+  return fields;
+}
+
+io::StateFields NetTrainer::RunFields() const {
+  io::StateFields fields = NetFields("net_checkpoint");
+  options_.update.AddTo(fields);
+  fields.AddUint("batch_size", options_.batch_size);
+  fields.AddUint("seed", options_.seed);
+  fields.AddUint("images", train_.size());
+  return fields;
+}
+
+FloatArrays NetTrainer::Arrays(bool with_state) const {
+  FloatArrays arrays;
+  for (size_t p = 0; p < params_.size(); ++p) {
+    arrays.push_back(params_.weights(p));
+    if (with_state) arrays.push_back(local_->state(p));
+  }
+  return arrays;
+}
+
+Status NetTrainer::SaveModel(const std::string& path) const {
+  std::error_code error;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  io::StateFields fields = NetFields("net");
+  fields.AddUint("examples", state_.examples);
+  return SaveArrays(path, fields, Arrays(false));
+}
+
+// Takes the newest checkpoint that is whole.
+Status NetTrainer::Restore() {
+  io::RemoveLeftovers(options_.checkpoints);
+  ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
+                   io::ListCheckpoints(options_.checkpoints));
+  for (const io::CheckpointFile& file : files) {
+    const Result<io::StateFields> fields = LoadArrays(file.path, RunFields(), Arrays(true));
+    if (fields.ok()) {
+      ASSIGN_OR_RETURN(state_, ProgressState::From(*fields));
+      local_->set_steps(state_.steps);
+      resumed_step_ = state_.steps;
+      return {};
+    }
+    if (fields.status().code() != io::Code::kCorrupt) return fields.status();
+    if (observer_.on_note) observer_.on_note(fields.status().message());
+  }
+  if (!files.empty()) {
+    return io::Corrupt(options_.checkpoints + ": all " + std::to_string(files.size()) +
+                       " checkpoints are damaged");
+  }
+  if (observer_.on_note) {
+    observer_.on_note(options_.checkpoints + " has no checkpoint: starting from the beginning");
+  }
+  return {};
+}
+
+// One step. False when there is no more data.
+Result<bool> NetTrainer::Step() {
+  TRACE_SCOPE("step", static_cast<int64_t>(options_.batch_size));
+  Batch batch;
+  ASSIGN_OR_RETURN(const bool more, batches_->Next(batch));
+  if (!more) return false;
+  const Result<Outcome> outcome =
+      net_->Learn(batch, state_.steps + 1, [this](size_t param, std::span<const float> gradient) {
+        return store_->Push(param, gradient);
+      });
+  RETURN_IF_ERROR(outcome.status());
+  for (size_t p = 0; p < params_.size(); ++p) RETURN_IF_ERROR(store_->Pull(p));
+  ++state_.steps;
+  state_.examples += batch.images();
+  if (!std::isfinite(outcome->loss)) {
+    return Invalid("training diverged: the loss of step " + std::to_string(state_.steps) +
+                   " is not finite; expected a learning rate below " +
+                   std::to_string(options_.update.Rate()));
+  }
+  state_.row_loss += outcome->loss;
+  state_.total_loss += outcome->loss;
+  state_.row_correct += outcome->correct;
+  state_.row_examples += batch.images();
+  row_examples_here_ += batch.images();
+  return true;
+}
+
+Status NetTrainer::Test() {
+  TRACE_SCOPE("test");
+  Outcome sum;
+  BatchSource source(*test_,
+                     {.order = {.batch_size = options_.batch_size, .shuffle = false},
+                      .begin = 0,
+                      .end = (test_->size() + options_.batch_size - 1) / options_.batch_size,
+                      .threads = test_->slow() ? options_.input_threads : 0});
+  Batch batch;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, source.Next(batch));
+    if (!more) break;
+    const Outcome outcome = net_->Test(batch);
+    sum.loss += outcome.loss;
+    sum.correct += outcome.correct;
+  }
+  NamedRow row;
+  row.step = state_.steps;
+  row.examples = state_.examples;
+  row.epoch = Share(static_cast<double>(state_.examples), train_.size());
+  row.seconds = state_.seconds;
+  row.loss = Share(state_.row_loss, state_.row_examples);
+  row.test = NetMetrics(Share(static_cast<double>(sum.correct), test_->size()),
+                        Share(sum.loss, test_->size()),
+                        Share(static_cast<double>(state_.row_correct), state_.row_examples));
+  row.examples_per_s = static_cast<double>(row_examples_here_) / std::max(row_seconds_, 1e-9);
+  schedule_.Tested(state_.examples);
+  state_.tested_at = schedule_.tested_at();
+  state_.row_loss = 0;
+  state_.row_correct = state_.row_examples = 0;
+  row_examples_here_ = 0;
+  row_seconds_ = 0;
+  summary_.last_test = row;
+  return observer_.on_test ? observer_.on_test(row) : Status();
+}
+
+Status NetTrainer::Checkpoint() {
+  TRACE_SCOPE("checkpoint");
+  if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
+  std::error_code error;
+  std::filesystem::create_directories(options_.checkpoints, error);
+  if (error) return io::IoError("cannot create the folder " + options_.checkpoints, error.value());
+  io::StateFields fields = RunFields();
+  state_.AddTo(fields);
+  RETURN_IF_ERROR(
+      SaveArrays(io::CheckpointPath(options_.checkpoints, state_.steps), fields, Arrays(true)));
+  io::RemoveOtherCheckpoints(options_.checkpoints, state_.steps, kKeptBefore);
+  if (options_.checkpoint_every > 0) {
+    next_checkpoint_ =
+        (state_.examples / options_.checkpoint_every + 1) * options_.checkpoint_every;
+  }
+  return {};
+}
+
+Result<NetSummary> NetTrainer::Run() {
+  const double start = observer_.now_s();
+  const double earlier_seconds = state_.seconds;
+  const uint64_t earlier_examples = state_.examples;
+  double step_begin = start;
+  while (options_.max_examples == 0 || state_.examples < options_.max_examples) {
+    ASSIGN_OR_RETURN(const bool more, Step());
+    if (!more) break;
+    const double now = observer_.now_s();
+    row_seconds_ += now - step_begin;
+    summary_.train_seconds += now - step_begin;
+    state_.seconds = earlier_seconds + now - start;
+    if (test_ && schedule_.Due(state_.examples)) RETURN_IF_ERROR(Test());
+    if (!options_.checkpoints.empty() && state_.examples >= next_checkpoint_) {
+      RETURN_IF_ERROR(Checkpoint());
+    }
+    if (observer_.on_progress) observer_.on_progress(state_.examples);
+    if (observer_.should_stop && observer_.should_stop()) {
+      summary_.stopped = true;
+      if (!options_.checkpoints.empty()) RETURN_IF_ERROR(Checkpoint());
+      break;
+    }
+    step_begin = observer_.now_s();
+  }
+  if (test_ && !summary_.stopped && schedule_.DueAtEnd(state_.examples)) RETURN_IF_ERROR(Test());
+  summary_.steps = state_.steps;
+  summary_.examples = state_.examples;
+  summary_.examples_here = state_.examples - earlier_examples;
+  summary_.seconds = observer_.now_s() - start;
+  summary_.input_wait_seconds = batches_->wait_seconds();
+  summary_.mean_loss = Share(state_.total_loss, state_.examples);
+  return summary_;
+}
+
+}  // namespace millrace::convnets

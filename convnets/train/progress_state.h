@@ -1,0 +1,27 @@
+// What a net's training needs beside weights and optimizer to go on as if it had never stopped.
+#pragma once
+
+#include <cstdint>
+
+#include "io/base/status.h"
+#include "io/state/state_fields.h"
+
+namespace millrace::convnets {
+
+struct ProgressState {
+  uint64_t steps = 0;     // batches learnt from; also the number of the next batch
+  uint64_t examples = 0;  // images learnt from
+  double seconds = 0;     // of training and testing so far
+  // The progressive loss: sums over the images since the last row of the metrics log, and since the
+  // beginning.
+  double row_loss = 0;
+  uint64_t row_examples = 0;
+  uint64_t row_correct = 0;
+  double total_loss = 0;
+  uint64_t tested_at = 0;  // as trainer::EvalSchedule has it
+
+  void AddTo(io::StateFields& fields) const;
+  static io::Result<ProgressState> From(const io::StateFields& fields);
+};
+
+}  // namespace millrace::convnets

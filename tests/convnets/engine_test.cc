@@ -1,0 +1,130 @@
+// The fast engines against the plain one, and against themselves.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "convnets/engine/lane_net.h"
+#include "convnets/engine/plain_net.h"
+#include "tests/convnets/random_batch.h"
+
+namespace millrace::convnets {
+namespace {
+
+std::unique_ptr<Net> Make(const std::string& engine, const NetSpec& spec, const Params& params,
+                          const EngineOptions& options) {
+  auto net = MakeEngine(engine, spec, params, options);
+  EXPECT_TRUE(net.ok()) << net.status().message();
+  return std::move(*net);
+}
+
+void ExpectAlike(const StepResult& fast, const StepResult& plain, const Params& params) {
+  EXPECT_NEAR(fast.outcome.loss, plain.outcome.loss, 1e-4 * std::abs(plain.outcome.loss) + 1e-5);
+  EXPECT_EQ(fast.outcome.correct, plain.outcome.correct);
+  for (size_t p = 0; p < params.size(); ++p) {
+    SCOPED_TRACE(params.all()[p].name);
+    ASSERT_EQ(fast.gradients[p].size(), plain.gradients[p].size());
+    float most = 0;
+    for (const float g : plain.gradients[p]) most = std::max(most, std::abs(g));
+    for (size_t i = 0; i < plain.gradients[p].size(); ++i) {
+      ASSERT_NEAR(fast.gradients[p][i], plain.gradients[p][i], 1e-4f * most + 1e-7f) << i;
+    }
+  }
+}
+
+void CompareWithPlain(const std::string& engine, const NetSpec& spec, size_t max_batch,
+                      std::initializer_list<size_t> sizes, size_t threads) {
+  SCOPED_TRACE(spec.name);
+  Params params(spec);
+  params.Initialize(Init::kHe, 11);
+  const EngineOptions options = {.max_batch = max_batch, .threads = threads, .seed = 9};
+  const auto fast = Make(engine, spec, params, options);
+  PlainNet plain(spec, params, options);
+  for (const size_t images : sizes) {
+    SCOPED_TRACE(images);
+    const RandomBatch batch(spec, images, images);
+    ExpectAlike(LearnOnce(*fast, params, batch.view(), 3),
+                LearnOnce(plain, params, batch.view(), 3), params);
+    const Outcome a = fast->Test(batch.view()), b = plain.Test(batch.view());
+    EXPECT_NEAR(a.loss, b.loss, 1e-4 * std::abs(b.loss) + 1e-5);
+    EXPECT_EQ(a.correct, b.correct);
+  }
+}
+
+TEST(OnednnEngine, EqualsThePlainOne) {
+  CompareWithPlain("onednn", TinyNet(), 5, {5, 3, 1}, 1);
+  CompareWithPlain("onednn", TinyLeNet(), 4, {4, 2}, 1);
+  CompareWithPlain("onednn", *MakeNet({.name = "softmax"}), 4, {4, 2}, 1);
+}
+
+TEST(LaneEngine, EqualsThePlainOne) {
+  CompareWithPlain("lanes", TinyLeNet(), 40, {40, 16, 3, 1}, 1);
+  CompareWithPlain("lanes", TinyLeNet(), 40, {40, 17}, 3);
+  CompareWithPlain("lanes", *MakeNet({.name = "softmax"}), 40, {40, 16, 5}, 2);
+  CompareWithPlain("lanes", *MakeNet({.name = "lenet"}), 20, {20}, 2);
+}
+
+TEST(LaneEngine, EveryInstructionSetEqualsThePlainOne) {
+  const NetSpec spec = TinyLeNet();
+  Params params(spec);
+  params.Initialize(Init::kXavier, 2);
+  const EngineOptions options = {.max_batch = 20};
+  const RandomBatch batch(spec, 20, 1);
+  PlainNet plain(spec, params, options);
+  const StepResult expected = LearnOnce(plain, params, batch.view(), 1);
+  for (const io::CpuLevel level :
+       {io::CpuLevel::kPlain, io::CpuLevel::kAvx2, io::CpuLevel::kAvx512}) {
+    if (level > io::DetectCpuLevel()) continue;
+    SCOPED_TRACE(io::CpuLevelName(level));
+    auto net = LaneNet::Create(spec, params, options, level);
+    ASSERT_TRUE(net.ok());
+    ExpectAlike(LearnOnce(**net, params, batch.view(), 1), expected, params);
+  }
+}
+
+TEST(Engines, SameStepGivesTheSameBits) {
+  for (const std::string engine : {"lanes", "onednn"}) {
+    SCOPED_TRACE(engine);
+    const NetSpec spec = TinyLeNet();
+    Params params(spec);
+    params.Initialize(Init::kHe, 4);
+    const RandomBatch batch(spec, 33, 8);
+    const size_t threads = engine == "lanes" ? 3 : 1;
+    const auto one = Make(engine, spec, params, {.max_batch = 33, .threads = threads});
+    const auto two = Make(engine, spec, params, {.max_batch = 33, .threads = threads});
+    const StepResult a = LearnOnce(*one, params, batch.view(), 1);
+    LearnOnce(*two, params, RandomBatch(spec, 5, 77).view(), 9);  // leaves no trace
+    const StepResult b = LearnOnce(*two, params, batch.view(), 1);
+    EXPECT_EQ(a.gradients, b.gradients);
+    EXPECT_EQ(a.outcome.loss, b.outcome.loss);
+  }
+}
+
+TEST(Engines, SinkErrorEndsTheStep) {
+  for (const std::string engine : {"plain", "lanes", "onednn"}) {
+    const NetSpec spec = TinyLeNet();
+    Params params(spec);
+    const auto net = Make(engine, spec, params, {.max_batch = 4});
+    const RandomBatch batch(spec, 4, 8);
+    int calls = 0;
+    const auto outcome = net->Learn(batch.view(), 1, [&](size_t, std::span<const float>) {
+      ++calls;
+      return io::Invalid("enough");
+    });
+    EXPECT_EQ(outcome.status().message(), "enough");
+    EXPECT_EQ(calls, 1);
+  }
+}
+
+TEST(Engines, UnknownOnesAndUnfitNetsAreRefused) {
+  const NetSpec spec = TinyNet();
+  Params params(spec);
+  EXPECT_EQ(MakeEngine("cuda", spec, params, {}).status().message(),
+            "engine: expected auto, lanes, onednn or plain, found 'cuda'");
+  EXPECT_EQ(MakeEngine("lanes", spec, params, {}).status().message(),
+            "engine lanes cannot run layer conv1 of tiny: expected kernel 5 and stride 1");
+  EXPECT_FALSE(MakeEngine("auto", spec, params, {.max_batch = 0}).ok());
+  EXPECT_TRUE(MakeEngine("auto", spec, params, {}).ok());
+}
+
+}  // namespace
+}  // namespace millrace::convnets

@@ -1,0 +1,79 @@
+// Random images, labels and small nets for tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "convnets/net/net.h"
+#include "io/base/random.h"
+
+namespace millrace::convnets {
+
+inline std::vector<float> RandomFloats(io::Random& random, size_t size) {
+  std::vector<float> numbers(size);
+  for (float& x : numbers) x = static_cast<float>(random.Uniform() * 2 - 1);
+  return numbers;
+}
+
+struct RandomBatch {
+  std::vector<float> pixels;
+  std::vector<int32_t> labels;
+
+  RandomBatch(const NetSpec& spec, size_t images, uint64_t seed) {
+    io::Random random(seed);
+    pixels = RandomFloats(random, images * spec.input.size());
+    for (size_t n = 0; n < images; ++n) {
+      labels.push_back(static_cast<int32_t>(random.Below(spec.classes())));
+    }
+  }
+  Batch view() const { return {pixels, labels}; }
+};
+
+// All that a step gives.
+struct StepResult {
+  Outcome outcome;
+  std::vector<std::vector<float>> gradients;
+};
+
+inline StepResult LearnOnce(Net& net, const Params& params, const Batch& batch, uint64_t step) {
+  StepResult result;
+  result.gradients.resize(params.size());
+  const auto outcome = net.Learn(batch, step, [&](size_t p, std::span<const float> gradient) {
+    result.gradients[p].assign(gradient.begin(), gradient.end());
+    return io::Status();
+  });
+  if (outcome.ok()) result.outcome = *outcome;
+  return result;
+}
+
+// Every kind of layer, in a few thousand numbers.
+inline NetSpec TinyNet() {
+  return NetBuilder("tiny", {3, 13, 13})
+      .Conv("conv1", 8, {.kernel = 3, .stride = 2})
+      .Relu("relu1")
+      .Lrn("norm1", {.size = 5, .k = 1, .alpha = 0.3f, .beta = 0.75f})
+      .MaxPool("pool1", {.kernel = 3, .stride = 2})
+      .Conv("conv2", 6, {.kernel = 3, .stride = 1, .pad = 1}, 2)
+      .Relu("relu2")
+      .FullyConnected("fc3", 10)
+      .Relu("relu3")
+      .Dropout("drop3", 0.4)
+      .FullyConnected("fc4", 5)
+      .Build();
+}
+
+// LeNet's kinds of layers with other sizes.
+inline NetSpec TinyLeNet() {
+  return NetBuilder("tiny_lenet", {2, 14, 15})
+      .Conv("conv1", 5, {.kernel = 5, .stride = 1, .pad = 2})
+      .Relu("relu1")
+      .MaxPool("pool1", {.kernel = 2, .stride = 2})
+      .Conv("conv2", 3, {.kernel = 5})
+      .MaxPool("pool2", {.kernel = 2, .stride = 2})
+      .FullyConnected("fc3", 7)
+      .Relu("relu3")
+      .FullyConnected("fc4", 11)
+      .Build();
+}
+
+}  // namespace millrace::convnets

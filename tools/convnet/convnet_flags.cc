@@ -1,0 +1,234 @@
+#include "tools/convnet/convnet_flags.h"
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <charconv>
+#include <thread>
+
+using millrace::convnets::ImageOptions;
+using millrace::convnets::NetTrainOptions;
+using millrace::sparse::DenseOptions;
+
+static const NetTrainOptions kDefaults;
+
+DEFINE_string(net, kDefaults.net.name, "softmax, lenet or alexnet");
+DEFINE_uint64(num_classes, 0, "0: 10 for softmax and lenet, 1000 for alexnet");
+DEFINE_string(init, "he", "how weights begin: he, xavier, or normal (N(0,1), as old programs did)");
+DEFINE_string(engine, kDefaults.engine,
+              "auto (the fastest), lanes (own kernels, small nets), onednn, or plain (the slow "
+              "reference)");
+DEFINE_string(graph, "",
+              "write the net's graph in DOT to this file and stop; - is standard output");
+
+DEFINE_string(data, "files", "files, or synthetic: patterns with noise, made on the way");
+DEFINE_string(train, "",
+              "training images: two IDX files (images,labels), or TFRecords; names, globs, comma "
+              "lists");
+DEFINE_string(test, "", "test images, likewise; without them nothing is tested");
+DEFINE_uint64(synthetic_images, 10000, "with --data=synthetic: images in the training set");
+DEFINE_int64(label_offset, ImageOptions{}.label_offset,
+             "subtracted from every label (1 where records count classes from 1)");
+DEFINE_int32(resize, -1,
+             "shorter side of an encoded image before a part is cut out; 0: resize to the net's "
+             "input; -1: 256 for alexnet, else 0");
+DEFINE_bool(augment, true, "cut out at random and mirror (with --resize), in training only");
+DEFINE_string(mean, "", "subtracted from values of 0 to 255: one number, or one for each channel");
+DEFINE_double(scale, 0, "values are divided by it; 0: 255, or 58 where a mean is given");
+
+DEFINE_string(optimizer, "",
+              "sgd, momentum or adam; empty: sgd for softmax, adam for lenet, "
+              "momentum for alexnet");
+DEFINE_double(learning_rate, 0, "0: the optimizer's default (sgd 0.1, momentum 0.01, adam 0.001)");
+DEFINE_double(momentum, DenseOptions{}.momentum, "of the optimizer momentum");
+DEFINE_double(weight_decay, DenseOptions{}.weight_decay, "L2 strength");
+DEFINE_uint64(decay_every, DenseOptions{}.decay_every,
+              "steps after which the rate is multiplied by decay_factor; 0: never");
+DEFINE_double(decay_factor, DenseOptions{}.decay_factor, "see decay_every");
+DEFINE_uint64(batch_size, kDefaults.batch_size, "images a step");
+
+DEFINE_string(mode, "single", "single: one process");
+DEFINE_uint64(epochs, kDefaults.epochs, "passes over the training images");
+DEFINE_uint64(max_examples, kDefaults.max_examples,
+              "stop after so many training images; 0: after the epochs");
+DEFINE_uint64(eval_every, kDefaults.eval_every,
+              "training images between tests; 0: after each epoch");
+DEFINE_uint64(seed, kDefaults.seed, "weights, order, crops and dropout derive from it");
+DEFINE_uint64(threads, 0, "threads that compute; 0: one for each core");
+DEFINE_uint64(input_threads, kDefaults.input_threads, "threads that decode images ahead");
+
+DEFINE_string(run_dir, "",
+              "folder for metrics, checkpoints, model and trace; empty: nothing is kept");
+DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
+DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
+DEFINE_uint64(checkpoint_every, kDefaults.checkpoint_every,
+              "training images between checkpoints; 0: only when stopped by Ctrl-C");
+DEFINE_string(model_in, "", "start from this model's weights");
+DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
+DEFINE_bool(profile, false, "write a trace of every op to run_dir");
+
+namespace millrace::tools {
+namespace {
+
+using io::Invalid;
+using io::Result;
+using io::Status;
+
+Status CheckFlags() {
+  if (FLAGS_mode != "single") {
+    return Invalid("--mode=" + FLAGS_mode + ": expected single");
+  }
+  if (FLAGS_data != "files" && FLAGS_data != "synthetic") {
+    return Invalid("--data=" + FLAGS_data + ": expected files or synthetic");
+  }
+  const bool synthetic = FLAGS_data == "synthetic";
+  if (!synthetic && FLAGS_train.empty() && FLAGS_graph.empty()) {
+    return Invalid("--train is missing: expected the training images, or --data=synthetic");
+  }
+  if (synthetic && !(FLAGS_train.empty() && FLAGS_test.empty())) {
+    return Invalid("--data=synthetic makes its own images: expected no --train and no --test");
+  }
+  if (FLAGS_profile && FLAGS_run_dir.empty()) {
+    return Invalid("--profile needs a place for the trace: expected --run_dir");
+  }
+  if (FLAGS_resume && FLAGS_overwrite)
+    return Invalid("--resume and --overwrite: expected one of them");
+  if (FLAGS_scale < 0) return Invalid("--scale: expected a number from 0 on");
+  return {};
+}
+
+Result<std::vector<float>> Mean(size_t channels) {
+  std::vector<float> mean;
+  std::string_view rest = FLAGS_mean;
+  while (!rest.empty()) {
+    float value = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    const auto used = static_cast<size_t>(end - rest.data());
+    if (error != std::errc() || (used < rest.size() && rest[used] != ',')) {
+      return Invalid("--mean=" + FLAGS_mean + ": expected numbers with commas between them");
+    }
+    mean.push_back(value);
+    rest.remove_prefix(std::min(rest.size(), used + 1));
+  }
+  if (mean.size() > 1 && mean.size() != channels) {
+    return Invalid("--mean=" + FLAGS_mean + ": expected 1 number" +
+                   (channels > 1 ? ", or " + std::to_string(channels) : "") + ", found " +
+                   std::to_string(mean.size()));
+  }
+  return mean;
+}
+
+Result<ImageOptions> Images(const convnets::NetSpec& net) {
+  ImageOptions images;
+  images.shape = net.input;
+  images.num_classes = net.classes();
+  images.label_offset = FLAGS_label_offset;
+  images.augment = FLAGS_augment;
+  ASSIGN_OR_RETURN(images.mean, Mean(net.input.channels));
+  images.scale = static_cast<float>(FLAGS_scale > 0 ? FLAGS_scale : images.mean.empty() ? 255 : 58);
+  const int resize = FLAGS_resize >= 0 ? FLAGS_resize : net.name == "alexnet" ? 256 : 0;
+  images.resize = static_cast<size_t>(resize);
+  if (images.resize > 0 && images.resize < std::max(net.input.height, net.input.width)) {
+    return Invalid("--resize=" + std::to_string(resize) + ": expected at least the net's input, " +
+                   convnets::ShapeText(net.input));
+  }
+  return images;
+}
+
+std::string DefaultOptimizer() {
+  if (FLAGS_net == "softmax") return "sgd";
+  return FLAGS_net == "lenet" ? "adam" : "momentum";
+}
+
+Result<DenseOptions> Update() {
+  DenseOptions update;
+  ASSIGN_OR_RETURN(
+      update.rule,
+      sparse::DenseRuleFromName(FLAGS_optimizer.empty() ? DefaultOptimizer() : FLAGS_optimizer));
+  update.rate = FLAGS_learning_rate;
+  update.momentum = FLAGS_momentum;
+  update.weight_decay = FLAGS_weight_decay;
+  update.decay_every = FLAGS_decay_every;
+  update.decay_factor = FLAGS_decay_factor;
+  return update;
+}
+
+}  // namespace
+
+const CommandSpec& ConvnetSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-convnet",
+      .job = "trains and tests softmax regression, LeNet and AlexNet on images",
+      .groups = {{"Net", {"net", "num_classes", "init", "engine", "graph"}},
+                 {"Data",
+                  {"data", "train", "test", "synthetic_images", "label_offset", "resize", "augment",
+                   "mean", "scale"}},
+                 {"Learning",
+                  {"optimizer", "learning_rate", "momentum", "weight_decay", "decay_every",
+                   "decay_factor", "batch_size"}},
+                 {"Course of the run",
+                  {"mode", "epochs", "max_examples", "eval_every", "seed", "threads",
+                   "input_threads"}},
+                 {"What it leaves",
+                  {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
+                   "profile"}}},
+      .examples = {
+          "millrace-convnet --net=lenet "
+          "--train=data/mnist/train-images-idx3-ubyte,data/mnist/train-labels-idx1-ubyte "
+          "--test=data/mnist/t10k-images-idx3-ubyte,data/mnist/t10k-labels-idx1-ubyte --epochs=6 "
+          "--run_dir=runs/lenet",
+          "millrace-convnet --net=alexnet --train='train-*.tfrecord' --test='val-*.tfrecord' "
+          "--mean=123.7,116.8,103.9 --batch_size=128 --run_dir=runs/alexnet",
+          "millrace-convnet --net=alexnet --data=synthetic --num_classes=10 --batch_size=64 "
+          "--max_examples=640",
+          "millrace-convnet --net=lenet --graph=lenet.dot"}};
+  return spec;
+}
+
+Result<ConvnetOptions> ConvnetOptionsFromFlags() {
+  RETURN_IF_ERROR(CheckFlags());
+  ConvnetOptions options;
+  convnets::NetTrainOptions& train = options.train;
+  train.net = {.name = FLAGS_net, .num_classes = FLAGS_num_classes};
+  ASSIGN_OR_RETURN(const convnets::NetSpec net, convnets::MakeNet(train.net));
+  ASSIGN_OR_RETURN(train.init, convnets::InitFromName(FLAGS_init));
+  ASSIGN_OR_RETURN(train.update, Update());
+  ASSIGN_OR_RETURN(options.images, Images(net));
+  train.engine = FLAGS_engine;
+  train.batch_size = FLAGS_batch_size;
+  train.epochs = FLAGS_epochs;
+  train.max_examples = FLAGS_max_examples;
+  train.eval_every = FLAGS_eval_every;
+  train.threads =
+      FLAGS_threads > 0 ? FLAGS_threads : std::max<size_t>(1, std::thread::hardware_concurrency());
+  train.input_threads = FLAGS_input_threads;
+  train.seed = FLAGS_seed;
+  train.model_in = FLAGS_model_in;
+  train.checkpoint_every = FLAGS_checkpoint_every;
+  train.resume = FLAGS_resume;
+  if (!FLAGS_run_dir.empty()) train.checkpoints = FLAGS_run_dir + "/checkpoints";
+  options.train_files = FLAGS_train;
+  options.test_files = FLAGS_test;
+  options.synthetic = FLAGS_data == "synthetic";
+  options.synthetic_images = FLAGS_synthetic_images;
+  options.run = {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
+  options.profile = FLAGS_profile;
+  options.model_out = FLAGS_model_out;
+  options.graph = FLAGS_graph;
+  RETURN_IF_ERROR(train.Validate());
+  return options;
+}
+
+std::vector<std::pair<std::string, std::string>> ConvnetFlagValues() {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const FlagGroup& group : ConvnetSpec().groups) {
+    for (const std::string& name : group.flags) {
+      std::string value;
+      google::GetCommandLineOption(name.c_str(), &value);
+      values.emplace_back(name, value);
+    }
+  }
+  return values;
+}
+
+}  // namespace millrace::tools

@@ -121,6 +121,28 @@ std::string InputWhy(const StepSplit& split) {
                 TimeText(split.read_busy_s).c_str());
 }
 
+const char* Phrase(const std::string& bottleneck) {
+  if (bottleneck == "input") return "waiting for input";
+  if (bottleneck == "compute") return "computing";
+  if (bottleneck == "network") return "sending and receiving";
+  if (bottleneck == "server") return "waiting for the servers' work";
+  if (bottleneck == "barrier") return "waiting at the barrier";
+  if (bottleneck == "evaluation") return "testing the model";
+  return "writing checkpoints";
+}
+
+std::string BarrierWhy(const Verdict& verdict) {
+  if (verdict.straggler.empty()) return "no worker is always the last";
+  std::string text = "the others wait for " + verdict.straggler;
+  for (const StepSplit& split : verdict.workers) {
+    if (split.process != verdict.straggler) continue;
+    const Candidate own = Largest(split);
+    text += Format(", which spends %.0f %% of its time %s",
+                   100 * own.seconds / std::max(1e-9, split.total_s), Phrase(own.name));
+  }
+  return text;
+}
+
 std::string Why(const RunData& run, const Verdict& verdict,
                 const std::vector<ServerLoad>& servers) {
   const StepSplit& split = verdict.split;
@@ -141,21 +163,8 @@ std::string Why(const RunData& run, const Verdict& verdict,
     }
     return text.empty() ? "requests wait for the servers' work" : text;
   }
-  if (verdict.bottleneck == "barrier") {
-    return verdict.straggler.empty() ? "no worker is always the last"
-                                     : "the others wait for " + verdict.straggler;
-  }
+  if (verdict.bottleneck == "barrier") return BarrierWhy(verdict);
   return Format("%llu steps were trained meanwhile", static_cast<unsigned long long>(split.steps));
-}
-
-const char* Phrase(const std::string& bottleneck) {
-  if (bottleneck == "input") return "waiting for input";
-  if (bottleneck == "compute") return "computing";
-  if (bottleneck == "network") return "sending and receiving";
-  if (bottleneck == "server") return "waiting for the servers' work";
-  if (bottleneck == "barrier") return "waiting at the barrier";
-  if (bottleneck == "evaluation") return "testing the model";
-  return "writing checkpoints";
 }
 
 std::string Sentence(const RunData& run, const Verdict& v, const std::vector<ServerLoad>& servers) {

@@ -119,7 +119,7 @@ class Scenarios(unittest.TestCase):
 
     def test_slow_server_is_server_bound(self):
         def once():
-            flags = ("async", 1, "--batch_size=8000", "--threads=1", "--optimizer=adam")
+            flags = ("async", 1, "--batch_size=8000", "--optimizer=adam", "--epochs=3")
             free = self.job("quick", *flags)
             slow = self.job("stopped", *flags, server_part=0.12)
             self.assertEqual(slow["bottleneck"], "server", slow["sentence"])

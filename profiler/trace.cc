@@ -21,7 +21,7 @@ void ArgList::Set(const char* name, int64_t value) {
       return;
     }
   }
-  if (count < kMaxArgs) args[count++] = {name, value};
+  Add(name, value);
 }
 
 void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args) {
@@ -97,7 +97,12 @@ void NameThread(std::string_view name) {
   internal::MyBuffer().SetName(name);
 }
 
-void TraceScope::FlowOut(uint64_t id) { Set(internal::kFlowOut, static_cast<int64_t>(id)); }
-void TraceScope::FlowIn(uint64_t id) { Set(internal::kFlowIn, static_cast<int64_t>(id)); }
+void TraceScope::FlowOut(uint64_t id) {
+  if (name_) args_.Add(internal::kFlowOut, static_cast<int64_t>(id));
+}
+
+void TraceScope::FlowIn(uint64_t id) {
+  if (name_) args_.Add(internal::kFlowIn, static_cast<int64_t>(id));
+}
 
 }  // namespace millrace::profiler

@@ -15,7 +15,7 @@
 //
 // A flow arrow goes from one span to another, in any thread or process; both name the same id:
 //
-//   send.FlowOut(id);       // in the worker's exchange_send
+//   send.FlowOut(id);       // in the worker's exchange_send; once for each shard
 //   serve.FlowIn(id);       // in the server's serve_exchange
 //
 // A span whose times were taken elsewhere, and a number over time:
@@ -73,7 +73,7 @@ struct TraceOptions {
   uint64_t last_step = ~uint64_t{0};
 };
 
-inline constexpr size_t kMaxArgs = 6;
+inline constexpr size_t kMaxArgs = 8;
 
 // Negative: left out.
 struct TraceArgs {
@@ -102,6 +102,9 @@ struct ArgList {
     if (known.keys >= 0) args[count++] = {"keys", known.keys};
   }
   void Set(const char* name, int64_t value);
+  void Add(const char* name, int64_t value) {
+    if (count < kMaxArgs) args[count++] = {name, value};
+  }
 };
 
 extern std::atomic<bool> tracing;

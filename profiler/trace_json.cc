@@ -141,6 +141,10 @@ void WriteAll(std::FILE* out, std::string_view process_name, size_t newest) {
   ThreadWriter(out, pid, 0, 0).WriteName("process_name", process_name);
   std::fputs("\n],\"otherData\":{\"process\":", out);
   WriteString(out, process_name);
+  std::fputs(",\"host\":", out);
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  WriteString(out, host);
   std::fprintf(out,
                ",\"pid\":\"%d\",\"dropped_spans\":\"%" PRIu64 "\",\"clock_offset_ns\":\"%" PRId64
                "\",\"steady_origin_ns\":\"%" PRId64 "\",\"wall_origin_ns\":\"%" PRId64 "\"}}\n",

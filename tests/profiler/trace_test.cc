@@ -174,13 +174,16 @@ TEST_F(TraceTest, CategoriesAndNamedArgumentsAreWritten) {
     wait.Set("server_ns", -5);
     wait.Set("bytes", 6);
     wait.Set("straggler", 7);
-    wait.Set("one too many", 8);
+    wait.Set("seventh", 8);
+    wait.Set("eighth", 9);
+    wait.Set("one too many", 10);
   }
   RecordSpan("elsewhere", Cat::kDisk, 1000, 6000, {.bytes = 9});
   const ListedTrace trace = Finish();
   EXPECT_EQ(trace.Find("wait").cat, "network");
   EXPECT_EQ(trace.Find("wait").args,
-            R"({"rows": 1, "nnz": 2, "bytes": 6, "keys": 4, "server_ns": -5, "straggler": 7})");
+            R"({"rows": 1, "nnz": 2, "bytes": 6, "keys": 4, "server_ns": -5, "straggler": 7, )"
+            R"("seventh": 8, "eighth": 9})");
   EXPECT_EQ(trace.Find("elsewhere").cat, "disk");
   EXPECT_EQ(trace.Find("elsewhere").duration_us, 5);
 }
@@ -191,13 +194,14 @@ TEST_F(TraceTest, FlowsTieSpansTogether) {
   {
     TraceScope send("send", Cat::kNetwork);
     send.FlowOut(kId);
+    send.FlowOut(kId + 1);
   }
   {
     TraceScope serve("serve", Cat::kServer);
     serve.FlowIn(kId);
   }
   const ListedTrace trace = Finish();
-  ASSERT_EQ(trace.flows.size(), 2u);
+  ASSERT_EQ(trace.flows.size(), 3u);
   EXPECT_DOUBLE_EQ(std::stod(trace.flows.at("s0xffff000000000003")), trace.Find("send").begin_us);
   EXPECT_DOUBLE_EQ(std::stod(trace.flows.at("f0xffff000000000003")), trace.Find("serve").begin_us);
   EXPECT_EQ(trace.Find("send").args, "{}");

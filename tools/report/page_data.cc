@@ -118,6 +118,8 @@ void WriteSplit(const StepSplit& split, JsonWriter& json) {
   Text("process", split.process, json);
   Value("total_s", split.total_s, json);
   Value("steps", static_cast<double>(split.steps), json);
+  Value("sent_bytes", split.sent_bytes, json);
+  Value("received_bytes", split.received_bytes, json);
   json.Key("parts");
   json.BeginObject();
   for (size_t p = 0; p < kParts; ++p) Value(PartName(static_cast<Part>(p)), split.seconds[p], json);

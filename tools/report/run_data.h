@@ -67,6 +67,7 @@ struct Flow {
 struct ProcessData {
   std::string name;  // "worker-0"
   int64_t pid = 0;
+  std::string host;
   uint64_t dropped_spans = 0;
   int64_t clock_offset_ns = 0;
   uint64_t trace_bytes = 0;  // of the file; 0: no trace

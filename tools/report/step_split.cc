@@ -118,6 +118,8 @@ class Splitter {
     if (span.name == step_) CountStep(span);
     if (span.name == send_ && open.part == Part::kNetwork) {
       ++split_.exchanges;
+      send_end_ns_ = span.end_ns;
+      split_.saved_without_network_s += own_s;
       split_.sent_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
       split_.exchanged_keys += static_cast<double>(process_.Arg(span, keys_, 0));
     }
@@ -137,18 +139,34 @@ class Splitter {
   // did meanwhile hides the beginning of that, never its end.
   void CountWait(const Span& span, double wait_s) {
     split_.received_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
-    const double barrier_s =
-        std::min(wait_s, Seconds(std::max<int64_t>(0, process_.Arg(span, barrier_ns_, 0))));
-    const double server_s = std::min(
-        wait_s - barrier_s, Seconds(std::max<int64_t>(0, process_.Arg(span, server_ns_, 0))));
+    const double all_barrier_s = Seconds(std::max<int64_t>(0, process_.Arg(span, barrier_ns_, 0)));
+    const double all_server_s = Seconds(std::max<int64_t>(0, process_.Arg(span, server_ns_, 0)));
+    CountSavings(span, wait_s, all_server_s, all_barrier_s);
+    const double barrier_s = std::min(wait_s, all_barrier_s);
+    const double server_s = std::min(wait_s - barrier_s, all_server_s);
     split_[Part::kBarrier] += barrier_s;
     split_[Part::kServer] += server_s;
     split_[Part::kNetwork] += wait_s - barrier_s - server_s;
     if (barrier_s > 0) split_.barrier_s_by_worker[process_.Arg(span, straggler_, -1)] += barrier_s;
   }
 
+  // An exchange takes network, server and barrier time; the worker's own work since it was sent
+  // hides so much of their sum.
+  void CountSavings(const Span& span, double wait_s, double server_s, double barrier_s) {
+    const double hidden_s = send_end_ns_ < 0 ? 0 : Seconds(span.begin_ns - send_end_ns_);
+    const double network_s = std::max(0.0, hidden_s + wait_s - server_s - barrier_s);
+    const auto saved_s = [&](double left_s) {
+      return std::max(0.0, wait_s - std::max(0.0, left_s - hidden_s));
+    };
+    split_.saved_without_network_s += saved_s(server_s + barrier_s);
+    split_.saved_without_server_s += saved_s(network_s + barrier_s);
+    split_.saved_without_barrier_s += saved_s(network_s + server_s);
+    send_end_ns_ = -1;
+  }
+
   const ProcessData& process_;
   StepSplit& split_;
+  int64_t send_end_ns_ = -1;  // of the exchange on its way; -1: none
   const uint32_t step_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_, straggler_;
   std::vector<Open> stack_;
   std::vector<Interval> input_waits_;
@@ -242,6 +260,9 @@ std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& proce
   splitter.Go(*thread);
   SplitInput(run, process, *thread, splitter.whole(), splitter.input_waits(), split);
   split.cpu_s = CpuBetween(process, splitter.whole());
+  for (const ProcessData& other : run.processes) {
+    if (other.host == process.host) split.host_cpu_s += CpuBetween(other, splitter.whole());
+  }
   return split;
 }
 
@@ -268,6 +289,10 @@ StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
     mean.sent_bytes += split.sent_bytes;
     mean.received_bytes += split.received_bytes;
     mean.cpu_s += split.cpu_s;
+    mean.host_cpu_s += split.host_cpu_s / n;
+    mean.saved_without_network_s += split.saved_without_network_s / n;
+    mean.saved_without_server_s += split.saved_without_server_s / n;
+    mean.saved_without_barrier_s += split.saved_without_barrier_s / n;
   }
   return mean;
 }

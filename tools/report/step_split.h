@@ -42,8 +42,14 @@ struct StepSplit {
   double exchanged_keys = 0;
   double sent_bytes = 0;
   double received_bytes = 0;
+  // What would be saved if this part took no time, by exchanges: what is hidden behind the worker's
+  // own work now stays hidden.
+  double saved_without_network_s = 0;
+  double saved_without_server_s = 0;
+  double saved_without_barrier_s = 0;
   // From the samples, between the same two moments; 0 without samples.
   double cpu_s = 0;
+  double host_cpu_s = 0;  // of all processes of the run on the same host
 
   double operator[](Part part) const { return seconds[static_cast<size_t>(part)]; }
   double& operator[](Part part) { return seconds[static_cast<size_t>(part)]; }

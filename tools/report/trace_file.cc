@@ -83,6 +83,8 @@ class TraceReader {
         process_.clock_offset_ns = json_.Int();
       } else if (key == "steady_origin_ns") {
         origin_ns_ = json_.Int();
+      } else if (key == "host") {
+        process_.host = json_.String();
       } else if (key == "pid") {
         process_.pid = json_.Int();
       } else {

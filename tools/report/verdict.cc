@@ -84,15 +84,18 @@ std::vector<StepSplit> Others(const std::vector<StepSplit>& workers, const std::
 // What is left when `name` takes no time, but not less than what goes on beside the training
 // thread needs.
 double SecondsWithout(const std::string& name, double seconds, const StepSplit& split,
-                      size_t workers, double cores) {
+                      double cores) {
+  if (name == "network") seconds = split.saved_without_network_s;
+  if (name == "server") seconds = split.saved_without_server_s;
+  if (name == "barrier") seconds = split.saved_without_barrier_s;
   double left = split.total_s - seconds;
   const auto threads = static_cast<double>(std::max<size_t>(1, split.input_threads));
   if (name == "compute") left = std::max(left, (split.decode_busy_s + split.read_busy_s) / threads);
-  if (name == "input") {
-    // The reading is taken away, the decoding stays; both share the cores with the training.
-    left = std::max(left, split.decode_busy_s / threads);
-    if (cores > 0 && workers == 1) left = std::max(left, split.cpu_s / cores);
-  }
+  // The reading is taken away, the decoding stays.
+  if (name == "input") left = std::max(left, split.decode_busy_s / threads);
+  // The work that is left needs the cores that all processes of the host share.
+  const bool waiting = name == "input" || name == "network" || name == "barrier";
+  if (waiting && cores > 0) left = std::max(left, split.host_cpu_s / cores);
   return std::max(left, 1e-9);
 }
 
@@ -121,6 +124,28 @@ std::string InputWhy(const StepSplit& split) {
                 TimeText(split.read_busy_s).c_str());
 }
 
+const char* Phrase(const std::string& bottleneck) {
+  if (bottleneck == "input") return "waiting for input";
+  if (bottleneck == "compute") return "computing";
+  if (bottleneck == "network") return "sending and receiving";
+  if (bottleneck == "server") return "waiting for the servers' work";
+  if (bottleneck == "barrier") return "waiting at the barrier";
+  if (bottleneck == "evaluation") return "testing the model";
+  return "writing checkpoints";
+}
+
+std::string BarrierWhy(const Verdict& verdict) {
+  if (verdict.straggler.empty()) return "no worker is always the last";
+  std::string text = "the others wait for " + verdict.straggler;
+  for (const StepSplit& split : verdict.workers) {
+    if (split.process != verdict.straggler) continue;
+    const Candidate own = Largest(split);
+    text += Format(", which spends %.0f %% of its time %s",
+                   100 * own.seconds / std::max(1e-9, split.total_s), Phrase(own.name));
+  }
+  return text;
+}
+
 std::string Why(const RunData& run, const Verdict& verdict,
                 const std::vector<ServerLoad>& servers) {
   const StepSplit& split = verdict.split;
@@ -141,21 +166,8 @@ std::string Why(const RunData& run, const Verdict& verdict,
     }
     return text.empty() ? "requests wait for the servers' work" : text;
   }
-  if (verdict.bottleneck == "barrier") {
-    return verdict.straggler.empty() ? "no worker is always the last"
-                                     : "the others wait for " + verdict.straggler;
-  }
+  if (verdict.bottleneck == "barrier") return BarrierWhy(verdict);
   return Format("%llu steps were trained meanwhile", static_cast<unsigned long long>(split.steps));
-}
-
-const char* Phrase(const std::string& bottleneck) {
-  if (bottleneck == "input") return "waiting for input";
-  if (bottleneck == "compute") return "computing";
-  if (bottleneck == "network") return "sending and receiving";
-  if (bottleneck == "server") return "waiting for the servers' work";
-  if (bottleneck == "barrier") return "waiting at the barrier";
-  if (bottleneck == "evaluation") return "testing the model";
-  return "writing checkpoints";
 }
 
 std::string Sentence(const RunData& run, const Verdict& v, const std::vector<ServerLoad>& servers) {
@@ -289,8 +301,7 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
   verdict.bottleneck = worst.name;
   verdict.share = worst.seconds / std::max(1e-9, verdict.split.total_s);
   verdict.speedup_without =
-      verdict.split.total_s /
-      SecondsWithout(worst.name, worst.seconds, verdict.split, verdict.workers.size(), Cores(run));
+      verdict.split.total_s / SecondsWithout(worst.name, worst.seconds, verdict.split, Cores(run));
   verdict.sentence = Sentence(run, verdict, ServerLoads(run));
   AddStepTime(verdict.split, verdict.evidence);
   AddTraffic(run, verdict.split, verdict.evidence);

@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from cluster import Job  # noqa: E402
+
 BIN, HELPERS = sys.argv[1], sys.argv[2]
 FEATURES = 33762578
 ROWS = 400000
@@ -92,6 +95,47 @@ class Scenarios(unittest.TestCase):
             drained = run(f"{HELPERS}/drain_queue", 100, FEATURES, 1, 6, 1000, *self.files).stdout.split()
             self.assertEqual(int(drained[1]), 6 * ROWS)
             self.compare("compute", busy, total_of(busy) / float(drained[0]))
+
+        repeated(once)
+
+
+    def job(self, name, mode, workers, *flags, **obstacles):
+        run_dir = self.root / name
+        shutil.rmtree(run_dir, ignore_errors=True)
+        files = ",".join(str(file) for file in self.files)
+        Job(BIN, run_dir, mode, workers, [f"--train={files}", f"--num_features={FEATURES}", *flags]).run(**obstacles)
+        return verdict_of(run_dir)
+
+    def test_slow_network_is_network_bound(self):
+        def once():
+            flags = ("async", 1, "--batch_size=2000", "--threads=1")
+            free = self.job("direct", *flags)
+            sent = sum(float(w["sent_bytes"]) + float(w["received_bytes"]) for w in free["workers"])
+            slow = self.job("relayed", *flags, network_bytes_per_s=sent / 2 / (3 * total_of(free)))
+            self.assertEqual(slow["bottleneck"], "network", slow["sentence"])
+            self.compare("network", slow, total_of(slow) / total_of(free))
+
+        repeated(once)
+
+    def test_slow_server_is_server_bound(self):
+        def once():
+            flags = ("async", 1, "--batch_size=8000", "--optimizer=adam", "--epochs=3")
+            free = self.job("quick", *flags)
+            slow = self.job("stopped", *flags, server_part=0.12)
+            self.assertEqual(slow["bottleneck"], "server", slow["sentence"])
+            self.compare("server", slow, total_of(slow) / total_of(free))
+
+        repeated(once)
+
+    def test_slow_worker_is_named_as_the_straggler(self):
+        def once():
+            flags = ("sync", 3, "--batch_size=500", "--threads=1")
+            free = self.job("even", *flags)
+            rate = self.bytes / 3 / (3 * total_of(free))
+            slow = self.job("uneven", *flags, preload={2: self.slow_disk(rate)})
+            self.assertEqual(slow["bottleneck"], "barrier", slow["sentence"])
+            self.assertEqual(slow["straggler"], "worker-2")
+            self.compare("straggler", slow, total_of(slow) / total_of(free))
 
         repeated(once)
 

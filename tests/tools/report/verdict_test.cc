@@ -124,6 +124,22 @@ TEST_F(VerdictTest, StragglerIsNamedAndNotBlamedOnItsOwnComputing) {
   EXPECT_NEAR(v.speedup_without, 130 / 40.0, 1e-3);
 }
 
+TEST_F(VerdictTest, WhatIsHiddenBehindWorkStaysHidden) {
+  // An exchange of 102 us, 20 of them the server's, runs beside 30 us of computing: without the
+  // network nothing of it would be seen.
+  SyntheticTrace trace;
+  for (int s = 0; s < 50; ++s) {
+    const double now = 1000 + 102 * s;
+    trace.Span(1, "step", "step", now, 102, "\"rows\":100");
+    trace.Span(1, "exchange_send", "network", now, 2, "\"bytes\":10,\"keys\":3");
+    trace.Span(1, "margins", "compute", now + 2, 30, "\"rows\":100");
+    trace.Span(1, "exchange_wait", "network", now + 32, 70,
+               "\"bytes\":10,\"server_ns\":20000,\"barrier_ns\":0");
+  }
+  trace.Write(folder_, "worker-0");
+  EXPECT_NEAR(Judge().speedup_without, 102 / 30.0, 1e-3);
+}
+
 TEST_F(VerdictTest, WaitingInTurnHasNoStraggler) {
   for (int w = 0; w < 3; ++w) {
     Worker({.compute = 20, .wait = 80, .barrier = 75, .straggler = (w + 1) % 3}, 50)

@@ -80,6 +80,26 @@ TEST_F(TrainingTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
   }
 }
 
+// Random bytes, huge claims, wrong tokens and half-open connections on both servers' ports while
+// the job runs.
+TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
+  const std::string expected = Undisturbed();
+  Launched job = Launch(flags_, Command("sync", "attacked"));
+  ASSERT_TRUE(IsUnderWay(job, "attacked")) << job.output();
+  const std::string said = job.output();
+  for (const char* shard : {"shard 0 of 2", "shard 1 of 2"}) {
+    const size_t at = said.find(shard);
+    ASSERT_NE(at, std::string::npos) << said;
+    const size_t colon = said.find(':', said.find("listening on ", at));
+    const std::string port = said.substr(colon + 1, said.find('\n', colon) - colon - 1);
+    const std::string command =
+        "python3 -B " MILLRACE_SOURCE_DIR "/tests/tools/attack.py " + port + " 1";
+    EXPECT_EQ(std::system(command.c_str()), 0);
+  }
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_TRUE(Model("attacked") == expected);
+}
+
 TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) {
   const std::string expected = Undisturbed();
   Launched job = Launch(flags_, Command("sync", "run", "--checkpoint_every=0"));

@@ -1,0 +1,170 @@
+// The wire: an exchange beside a bare TCP ping-pong of the same size, and its parts.
+#include <arpa/inet.h>
+#include <benchmark/benchmark.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "io/base/random.h"
+#include "ps/float_codec.h"
+#include "ps/gradient_sum.h"
+#include "ps/key_codec.h"
+#include "ps/remote_store.h"
+#include "ps/server.h"
+#include "ps/thrift_transport.h"
+
+namespace millrace::ps {
+namespace {
+
+// Keys of a batch: differences like those of 100 rows of 33.76 M features.
+std::vector<uint64_t> Keys(size_t count, uint64_t seed) {
+  io::Random random(seed);
+  std::vector<uint64_t> keys(count);
+  uint64_t key = 0;
+  for (uint64_t& k : keys) k = key += 1 + random.Below(2 * 33000000 / count - 1);
+  return keys;
+}
+
+void BM_EncodeKeys(benchmark::State& state) {
+  const std::vector<uint64_t> keys = Keys(static_cast<size_t>(state.range(0)), 1);
+  std::string bytes;
+  for (auto _ : state) EncodeKeys(keys, bytes);
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_EncodeKeys)->Arg(2000)->Arg(20000);
+
+void BM_DecodeKeys(benchmark::State& state) {
+  const std::vector<uint64_t> keys = Keys(static_cast<size_t>(state.range(0)), 1);
+  std::string bytes;
+  EncodeKeys(keys, bytes);
+  KeyDecoder decoder;
+  io::PodVector<uint64_t> decoded;
+  for (auto _ : state) {
+    if (!decoder.Decode(bytes, 0, decoded).ok()) state.SkipWithError("decode");
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_DecodeKeys)->Arg(2000)->Arg(20000);
+
+void BM_EncodeGradient(benchmark::State& state) {
+  io::Random random(1);
+  std::vector<float> numbers(2000);
+  for (float& x : numbers) x = static_cast<float>(random.Uniform() - 0.5);
+  FloatCodec codec;
+  std::string bytes;
+  const FloatFormat format = {.bf16 = state.range(0) != 0, .zstd = state.range(1) != 0};
+  for (auto _ : state) {
+    if (!codec.Encode(numbers, format, bytes).ok()) state.SkipWithError("encode");
+  }
+  state.counters["bytes"] = static_cast<double>(bytes.size());
+}
+BENCHMARK(BM_EncodeGradient)->ArgNames({"bf16", "zstd"})->ArgsProduct({{0, 1}, {0, 1}});
+
+void BM_SumOfThreeWorkers(benchmark::State& state) {
+  std::vector<std::vector<uint64_t>> keys;
+  for (uint64_t w = 0; w < 3; ++w) keys.push_back(Keys(static_cast<size_t>(state.range(0)), w));
+  const std::vector<float> gradient(keys[0].size(), 1.0f);
+  GradientSum sum;
+  for (auto _ : state) {
+    sum.Clear();
+    for (const auto& list : keys) sum.Add(list, gradient);
+  }
+  state.SetItemsProcessed(state.iterations() * 3 * state.range(0));
+}
+BENCHMARK(BM_SumOfThreeWorkers)->Arg(2000)->Arg(20000);
+
+constexpr size_t kPayload = 48 << 10;  // of which half goes each way
+
+void Transfer(int fd, char* buffer, size_t size, bool send) {
+  for (size_t done = 0; done < size;) {
+    const ssize_t some = send ? ::send(fd, buffer + done, size - done, MSG_NOSIGNAL)
+                              : ::recv(fd, buffer + done, size - done, 0);
+    if (some <= 0) return;
+    done += static_cast<size_t>(some);
+  }
+}
+
+// 24 KB there and 24 KB back, blocking, as bare as it gets.
+void BM_TcpPingPong48K(benchmark::State& state) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), length) != 0 ||
+      ::listen(listener, 1) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length) != 0) {
+    state.SkipWithError("no port");
+    return;
+  }
+  const int one = 1;
+  std::jthread echo([&] {
+    const int fd = ::accept(listener, nullptr, nullptr);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    std::vector<char> buffer(kPayload / 2);
+    char probe = 0;
+    while (::recv(fd, &probe, 1, MSG_PEEK) > 0) {
+      Transfer(fd, buffer.data(), buffer.size(), false);
+      Transfer(fd, buffer.data(), buffer.size(), true);
+    }
+    ::close(fd);
+  });
+  const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return;
+  ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  std::vector<char> buffer(kPayload / 2);
+  for (auto _ : state) {
+    Transfer(fd, buffer.data(), buffer.size(), true);
+    Transfer(fd, buffer.data(), buffer.size(), false);
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kPayload));
+  ::close(fd);
+  ::close(listener);
+}
+BENCHMARK(BM_TcpPingPong48K)->UseRealTime();
+
+// An exchange of about the same: keys and gradient there, weights back; with the update and all.
+void BM_Exchange48K(benchmark::State& state) {
+  const ServerOptions options;
+  auto server = Server::Start(options);
+  ThriftOptions thrift;
+  thrift.servers = {{.host = "127.0.0.1", .port = (*server)->port()}};
+  auto transport = MakeThriftTransport(thrift);
+  RealClock clock;
+  RemoteOptions remote;
+  remote.config.num_features = 33762578;
+  remote.config.update.rule = sparse::Rule::kSgd;
+  auto store = RemoteStore::Connect(**transport, clock, remote);
+  if (!store.ok() || !(*store)->Start().ok()) {
+    state.SkipWithError("no server");
+    return;
+  }
+  const size_t count = kPayload / (4 + 4 + 2);  // a gradient, a weight and a key's difference
+  const std::vector<uint64_t> lists[2] = {Keys(count, 1), Keys(count, 2)};
+  std::vector<float> weights(count), gradient(count, 0.001f);
+  size_t turn = 0;
+  if (!(*store)->Pull(lists[0], weights).ok()) state.SkipWithError("pull");
+  for (auto _ : state) {
+    const std::vector<uint64_t>& next = lists[(turn + 1) % 2];
+    (*store)->Announce(next);
+    (*store)->Describe({.rows = 100, .weight = 100});
+    const bool well =
+        (*store)->Push(lists[turn % 2], gradient).ok() && (*store)->Pull(next, weights).ok();
+    if (!well) state.SkipWithError("exchange");
+    ++turn;
+  }
+  const WireStats& wire = (*store)->wire(0);
+  state.counters["bytes"] = static_cast<double>(wire.sent + wire.received) /
+                            static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
+  state.SetBytesProcessed(static_cast<int64_t>(wire.sent + wire.received));
+}
+BENCHMARK(BM_Exchange48K)->UseRealTime();
+
+}  // namespace
+}  // namespace millrace::ps

@@ -1,0 +1,99 @@
+// What a server decodes: a stranger's raw bytes through the whole service, and the binary parts of
+// a worker's messages. Nothing may crash, hang or allocate by a mere claim; what is decoded keeps
+// its promises, and what is encoded comes back.
+#include <thrift/protocol/TBinaryProtocol.h>
+#include <thrift/transport/TBufferTransports.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "io/base/status.h"
+#include "ps/connection.h"
+#include "ps/entry_codec.h"
+#include "ps/float_codec.h"
+#include "ps/job_config.h"
+#include "ps/key_codec.h"
+
+namespace millrace::ps {
+namespace {
+
+using apache::thrift::protocol::TBinaryProtocol;
+using apache::thrift::transport::TMemoryBuffer;
+
+void Service(std::string_view bytes) {
+  ServerState state({}, "token", 1000, 10);
+  auto in = std::make_shared<MessageTransport>(
+      std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
+                                      static_cast<uint32_t>(bytes.size())));
+  auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
+  auto input = std::make_shared<TBinaryProtocol>(in, 64 << 10, 1 << 16, true, true);
+  auto output = std::make_shared<TBinaryProtocol>(out);
+  auto connection = std::make_shared<Connection>(state, input, in, out);
+  rpc::ParameterServerProcessor processor(connection);
+  try {
+    while (processor.process(input, output, nullptr)) {
+    }
+  } catch (const std::exception&) {
+    // The connection ends: that is all that bad bytes cost.
+  }
+  CHECK(!state.shard.joined());
+}
+
+void Keys(std::string_view bytes) {
+  KeyDecoder decoder;
+  io::PodVector<uint64_t> keys;
+  if (!decoder.Decode(bytes, 1 << 20, keys).ok()) return;
+  for (size_t i = 0; i < keys.size(); ++i)
+    CHECK(keys[i] < 1 << 20 && (i == 0 || keys[i] > keys[i - 1]));
+  std::string again;
+  EncodeKeys(keys, again);
+  io::PodVector<uint64_t> twice;
+  CHECK(decoder.Decode(again, 1 << 20, twice).ok() && twice == keys);
+}
+
+void Floats(std::string_view bytes) {
+  FloatCodec codec;
+  std::vector<float> numbers(bytes.size() % 97);
+  (void)codec.Decode(bytes, numbers);
+}
+
+void Entries(std::string_view bytes) {
+  EntryList entries;
+  if (!DecodeEntries(bytes, entries).ok()) return;
+  std::string again;
+  EncodeEntries(entries, again);
+  EntryList twice;
+  CHECK(DecodeEntries(again, twice).ok() && twice.size() == entries.size());
+}
+
+void Config(std::string_view bytes) {
+  const auto fields = io::StateFields::Decode(bytes);
+  if (fields.ok()) (void)JobConfig::From(*fields).ok();
+}
+
+}  // namespace
+}  // namespace millrace::ps
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0 || size > 4096) return 0;
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  switch (data[0] % 5) {
+    case 0:
+      millrace::ps::Service(bytes);
+      break;
+    case 1:
+      millrace::ps::Keys(bytes);
+      break;
+    case 2:
+      millrace::ps::Floats(bytes);
+      break;
+    case 3:
+      millrace::ps::Entries(bytes);
+      break;
+    default:
+      millrace::ps::Config(bytes);
+  }
+  return 0;
+}

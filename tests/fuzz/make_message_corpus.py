@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""Writes the seeds of the message fuzzer. Usage: make_message_corpus.py FOLDER.
+
+The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration.
+"""
+import pathlib
+import struct
+import sys
+
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir(parents=True, exist_ok=True)
+
+
+def text(field, value):
+    return struct.pack(">bhI", 11, field, len(value)) + value
+
+
+def call(name, body):
+    return struct.pack(">II", 0x80010001, len(name)) + name + struct.pack(">I", 1) + body
+
+
+def join(token):
+    request = struct.pack(">bhi", 8, 1, 1) + text(2, token) + struct.pack(">bhi", 8, 3, 0) + text(4, b"n")
+    return call(b"join", struct.pack(">bh", 12, 1) + request + text(5, b"mode sync\n") + b"\0\0")
+
+
+def exchange():
+    request = struct.pack(">bhi", 8, 1, 0) + struct.pack(">bhq", 10, 2, 1) + struct.pack(">bhq", 10, 3, 1)
+    request += struct.pack(">bhb", 2, 5, 1) + text(7, b"\x02\x05\x01") + text(8, b"\0" + struct.pack("<2f", 1, 2))
+    return call(b"exchange", struct.pack(">bh", 12, 1) + request + b"\0\0")
+
+
+config = (
+    "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nmodel sparse\n"
+    "rule sgd\noption.rate 0.5\noption.decay constant\noption.l1 0\noption.l2 0\noption.ftrl_beta 1\n"
+    "option.adagrad_epsilon 1e-06\noption.adam_beta1 0.9\noption.adam_beta2 0.999\noption.adam_epsilon 1e-08\n"
+    "zstd 0\nbf16 0\ndata x\n"
+)
+seeds = {
+    "join": b"\0" + join(b"guess"),
+    "join_token": b"\0" + join(b"token"),
+    "exchange": b"\0" + exchange(),
+    "two_calls": b"\0" + join(b"x") + exchange(),
+    "huge_claim": b"\0" + struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi",
+    "keys": b"\1\x04\x05\x01\x80\x02\x07",
+    "keys_wide": b"\1\x02\xff\xff\x3f\x01",
+    "keys_huge_count": b"\1\xff\xff\xff\xff\x0f\x01",
+    "floats": b"\2\0" + struct.pack("<3f", 1, -2, 0.5),
+    "halves": b"\2\1" + struct.pack("<3H", 0x3F80, 0xC000, 0x3F00),
+    "packed": b"\2\2" + bytes.fromhex("28b52ffd200c6100000000000000803f000000c00000003f"),
+    "entries": b"\3\x05" + struct.pack("<f", 1) + b"\x80\x01" + struct.pack("<f", -1),
+    "config": b"\4" + config.encode(),
+}
+for name, data in seeds.items():
+    (folder / name).write_bytes(data)

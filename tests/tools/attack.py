@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Attacks a running server on loopback: random bytes, huge claims, wrong tokens, half-open connections.
+
+Usage: attack.py PORT SEED. Bounded: some hundred connections in a few seconds. Prints what it did; exit status 0.
+"""
+import random
+import socket
+import struct
+import sys
+
+STRICT_CALL = 0x80010001
+
+
+def connect(port):
+    s = socket.create_connection(("127.0.0.1", port), timeout=2)
+    s.settimeout(0.05)
+    return s
+
+
+def call(name, body, sequence=1):
+    """A message of Thrift's strict binary protocol."""
+    return struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body
+
+
+def join_with_token(token):
+    """join(1: JoinRequest{1: version, 2: token, 3: worker, 4: name, 5: config, 6: rejoin})"""
+    text = lambda field, value: struct.pack(">bhI", 11, field, len(value)) + value
+    request = struct.pack(">bhi", 8, 1, 1) + text(2, token) + struct.pack(">bhi", 8, 3, 0)
+    request += text(4, b"nobody") + text(5, b"") + struct.pack(">bhb", 2, 6, 1) + b"\0"
+    return call(b"join", struct.pack(">bh", 12, 1) + request + b"\0")
+
+
+def attacks(rng):
+    noise = lambda size: rng.getrandbits(8 * size).to_bytes(size, "big")
+    return [
+        lambda: noise(rng.randint(1, 5000)),
+        lambda: struct.pack(">II", STRICT_CALL, 0x7FFFFFFF) + noise(20),  # a name of 2 GB
+        lambda: call(b"exchange", struct.pack(">bhbhI", 12, 1, 11, 8, 0x70000000)),  # a string of 1.8 GB
+        lambda: call(b"exchange", noise(300)),
+        lambda: call(b"stop", noise(64)),
+        lambda: call(b"no_such_call", b"\0"),
+        lambda: join_with_token(noise(32)),
+        lambda: join_with_token(b""),
+        lambda: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        lambda: struct.pack(">I", STRICT_CALL)[: rng.randint(1, 3)],  # and then nothing
+    ]
+
+
+def main():
+    port, rng = int(sys.argv[1]), random.Random(int(sys.argv[2]))
+    kinds, held, answered, refused = attacks(rng), [], 0, 0
+    for _ in range(300):
+        try:
+            s = connect(port)
+            s.sendall(rng.choice(kinds)())
+            answered += bool(s.recv(4096))
+        except (socket.timeout, ConnectionError, BrokenPipeError, OSError):
+            refused += 1
+        held.append(s)
+        if len(held) > 40:  # half-open ones stay for a while
+            held.pop(rng.randrange(len(held))).close()
+    print(f"300 attacks: {answered} got an answer, {refused} none")
+
+
+main()

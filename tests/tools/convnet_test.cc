@@ -111,7 +111,8 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
   const std::pair<const char*, const char*> cases[] = {
       {"--net=vgg --data=synthetic", "net: expected softmax, lenet or alexnet, found 'vgg'"},
       {"--net=lenet", "--train is missing: expected the training images, or --data=synthetic"},
-      {"--mode=cloud --data=synthetic", "--mode=cloud: expected single"},
+      {"--mode=cloud --data=synthetic", "found 'cloud'"},
+      {"--mode=sync --data=synthetic", "needs servers: expected --job_name=worker"},
       {"--data=synthetic --train=x", "--data=synthetic makes its own images"},
       {"--data=synthetic --optimizer=ftrl", "optimizer: expected sgd, momentum or adam"},
       {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},

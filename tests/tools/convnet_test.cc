@@ -125,6 +125,25 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
   }
 }
 
+TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
+  const auto train = [&](const std::string& name, const std::string& mode) {
+    return RunProgram("millrace-launch",
+                      "--num_ps=2 --num_workers=3 -- " MILLRACE_BIN_DIR "/millrace-convnet " +
+                          Data() + "--net=lenet --epochs=3 --batch_size=16 --threads=1 --mode=" +
+                          mode + " --run_dir=" + folder_ / name);
+  };
+  for (const char* name : {"a", "b"}) {
+    const ProgramRun run = train(name, "sync");
+    ASSERT_EQ(run.status, 0) << run.out << run.err;
+    EXPECT_NE(run.out.find("effective batch 48"), std::string::npos) << run.out;
+  }
+  EXPECT_TRUE(test::ReadFile(folder_ / "a/model/model.bin") ==
+              test::ReadFile(folder_ / "b/model/model.bin"));
+  const std::string csv = test::ReadFile(folder_ / "a/metrics.csv");
+  EXPECT_NE(csv.find("\n63,2997,"), std::string::npos) << csv;
+  EXPECT_EQ(train("c", "async").status, 0);
+}
+
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {
   const std::string whole = test::ReadFile(*data_ / "train-images-ubyte");
   test::WriteFile(folder_ / "short-ubyte", whole.substr(0, whole.size() - 100));

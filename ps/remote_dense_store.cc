@@ -133,8 +133,7 @@ Status RemoteDenseStore::Init(std::span<const sparse::DenseParam> params) {
   RETURN_IF_ERROR(WaitForLanes());
   ASSIGN_OR_RETURN(place_, job_.Start());
   sequence_ = place_.sequence;
-  for (Block& block : blocks_) Enqueue(block.shard, [this, &block] { return Fetch(block); });
-  return WaitForLanes();
+  return Refresh();
 }
 
 void RemoteDenseStore::Describe(const sparse::PushInfo& info, std::string state) {
@@ -166,6 +165,10 @@ Status RemoteDenseStore::EndStep() {
   job_.SetState(std::move(state_));
   RETURN_IF_ERROR(job_.Push({}, {}));
   RETURN_IF_ERROR(job_.Flush());
+  return Refresh();
+}
+
+Status RemoteDenseStore::Refresh() {
   for (Block& block : blocks_) Enqueue(block.shard, [this, &block] { return Fetch(block); });
   return WaitForLanes();
 }

@@ -46,6 +46,9 @@ class RemoteDenseStore final : public sparse::DenseStore {
   io::Status Push(size_t param, std::span<const float> gradient) override;
   io::Status Pull(size_t param) override;
 
+  // Between steps: the parameters as they are now, the other workers' updates included.
+  io::Status Refresh();
+
   // Bytes of blocks that a step sends and receives, as they are.
   uint64_t bytes_a_step() const { return bytes_a_step_; }
 

@@ -247,6 +247,8 @@ Status RemoteStore::Receive(std::span<float> weights) {
                    .weight = reply.weight};
     }
     stopped_ |= reply.stop;
+    // A dense job pulls no keys: its blocks are fetched after each step, and are those of it.
+    if (!pull && options_.config.dense) steps_[shard] = reply.step;
     if (!pull) continue;
     (stashing ? stash_steps_ : steps_)[shard] = reply.step;
     Status decoded;

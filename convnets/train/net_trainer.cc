@@ -19,6 +19,7 @@ using io::Status;
 using trainer::NamedRow;
 
 constexpr size_t kKeptBefore = 1;
+constexpr double kChiefSeconds = 5;
 
 uint64_t EvalEvery(const NetTrainOptions& options, const ImageSet& train) {
   return options.eval_every > 0 ? options.eval_every : train.size();
@@ -70,17 +71,13 @@ Status NetTrainOptions::Validate() const {
 
 Result<std::unique_ptr<NetTrainer>> NetTrainer::Create(const NetTrainOptions& options,
                                                        const ImageSet& train, const ImageSet* test,
-                                                       NetObserver observer,
-                                                       sparse::DenseStore* store) {
+                                                       NetObserver observer, NetJob* job) {
   RETURN_IF_ERROR(options.Validate());
-  if (store && !options.checkpoints.empty()) {
-    return Invalid("checkpoints of servers are theirs: expected no folder for them here");
-  }
   ASSIGN_OR_RETURN(NetSpec spec, MakeNet(options.net));
   if (train.size() == 0) return Invalid("the training data has no images");
   try {
     auto trainer = std::make_unique<NetTrainer>(Private{}, options, train, test,
-                                                std::move(observer), std::move(spec), store);
+                                                std::move(observer), std::move(spec), job);
     RETURN_IF_ERROR(trainer->Prepare());
     return trainer;
   } catch (const std::bad_alloc&) {
@@ -89,15 +86,14 @@ Result<std::unique_ptr<NetTrainer>> NetTrainer::Create(const NetTrainOptions& op
 }
 
 NetTrainer::NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train,
-                       const ImageSet* test, NetObserver observer, NetSpec spec,
-                       sparse::DenseStore* store)
+                       const ImageSet* test, NetObserver observer, NetSpec spec, NetJob* job)
     : options_(options),
       train_(train),
       test_(test),
       observer_(std::move(observer)),
       spec_(std::move(spec)),
       params_(spec_),
-      store_(store),
+      job_(job),
       schedule_(EvalEvery(options, train)) {}
 
 Status NetTrainer::Prepare() {
@@ -106,7 +102,9 @@ Status NetTrainer::Prepare() {
                                     {.max_batch = options_.batch_size,
                                      .threads = options_.threads,
                                      .seed = options_.seed}));
-  if (!store_) {
+  if (job_) {
+    store_ = &job_->store();
+  } else {
     local_ = std::make_unique<sparse::LocalDenseStore>(
         options_.update, [this](size_t size, const std::function<void(size_t, size_t)>& work) {
           net_->Spread(size, work);
@@ -117,7 +115,15 @@ Status NetTrainer::Prepare() {
     RETURN_IF_ERROR(LoadArrays(options_.model_in, NetFields("net"), Arrays(false)).status());
   }
   RETURN_IF_ERROR(store_->Init(params_.all()));
-  if (options_.resume) RETURN_IF_ERROR(Restore());
+  if (job_) {
+    ASSIGN_OR_RETURN(const std::optional<ProgressState> place, job_->place());
+    if (place) {
+      state_ = *place;
+      resumed_step_ = state_.steps;
+    }
+  } else if (options_.resume) {
+    RETURN_IF_ERROR(Restore());
+  }
   schedule_ = trainer::EvalSchedule(EvalEvery(options_, train_), state_.tested_at);
   next_checkpoint_ =
       options_.checkpoint_every > 0
@@ -128,7 +134,7 @@ Status NetTrainer::Prepare() {
                                            .seed = options_.seed,
                                            .worker = options_.worker,
                                            .workers = options_.workers},
-                                 .begin = state_.steps,
+                                 .begin = state_.batches,
                                  .end = LastBatch(),
                                  .threads = train_.slow() ? options_.input_threads : 0});
   return {};
@@ -203,35 +209,60 @@ Status NetTrainer::Restore() {
   return {};
 }
 
+void NetTrainer::CountStep(const Batch& batch, const Outcome& outcome) {
+  ++state_.batches;
+  state_.own_examples += batch.images();
+  state_.row_correct += outcome.correct;
+  state_.row_own_examples += batch.images();
+  if (job_) return;
+  ++state_.steps;
+  state_.examples += batch.images();
+  state_.row_examples += batch.images();
+  state_.row_loss += outcome.loss;
+  state_.total_loss += outcome.loss;
+  row_examples_here_ += batch.images();
+}
+
+// What the job has learnt since the last look counts as learnt.
+void NetTrainer::SyncWithJob() {
+  if (!job_) return;
+  const JobSums sums = job_->sums();
+  state_.row_examples += sums.examples - state_.examples;
+  row_examples_here_ += sums.examples - state_.examples;
+  state_.row_loss += sums.loss - state_.total_loss;
+  state_.steps = sums.steps;
+  state_.examples = sums.examples;
+  state_.total_loss = sums.loss;
+}
+
 // One step. False when there is no more data.
 Result<bool> NetTrainer::Step() {
-  TRACE_SCOPE("step", static_cast<int64_t>(options_.batch_size));
+  profiler::MarkStep(state_.batches);
+  TRACE_SCOPE("step", profiler::Cat::kStep, {.rows = static_cast<int64_t>(options_.batch_size)});
   Batch batch;
   ASSIGN_OR_RETURN(const bool more, batches_->Next(batch));
   if (!more) return false;
+  const auto images = static_cast<uint32_t>(batch.images());
+  if (job_) job_->Describe(images, 0, state_);
   const Result<Outcome> outcome =
-      net_->Learn(batch, state_.steps + 1, [this](size_t param, std::span<const float> gradient) {
+      net_->Learn(batch, state_.batches + 1, [this](size_t param, std::span<const float> gradient) {
         return store_->Push(param, gradient);
       });
   RETURN_IF_ERROR(outcome.status());
-  for (size_t p = 0; p < params_.size(); ++p) RETURN_IF_ERROR(store_->Pull(p));
-  ++state_.steps;
-  state_.examples += batch.images();
   if (!std::isfinite(outcome->loss)) {
-    return Invalid("training diverged: the loss of step " + std::to_string(state_.steps) +
+    return Invalid("training diverged: the loss of step " + std::to_string(state_.batches + 1) +
                    " is not finite; expected a learning rate below " +
                    std::to_string(options_.update.Rate()));
   }
-  state_.row_loss += outcome->loss;
-  state_.total_loss += outcome->loss;
-  state_.row_correct += outcome->correct;
-  state_.row_examples += batch.images();
-  row_examples_here_ += batch.images();
+  CountStep(batch, *outcome);
+  if (job_) job_->Describe(images, outcome->loss, state_);
+  for (size_t p = 0; p < params_.size(); ++p) RETURN_IF_ERROR(store_->Pull(p));
+  SyncWithJob();
   return true;
 }
 
 Status NetTrainer::Test() {
-  TRACE_SCOPE("test");
+  TRACE_SCOPE("test", profiler::Cat::kEvaluation);
   Outcome sum;
   BatchSource source(*test_,
                      {.order = {.batch_size = options_.batch_size, .shuffle = false},
@@ -254,12 +285,12 @@ Status NetTrainer::Test() {
   row.loss = Share(state_.row_loss, state_.row_examples);
   row.test = NetMetrics(Share(static_cast<double>(sum.correct), test_->size()),
                         Share(sum.loss, test_->size()),
-                        Share(static_cast<double>(state_.row_correct), state_.row_examples));
+                        Share(static_cast<double>(state_.row_correct), state_.row_own_examples));
   row.examples_per_s = static_cast<double>(row_examples_here_) / std::max(row_seconds_, 1e-9);
   schedule_.Tested(state_.examples);
   state_.tested_at = schedule_.tested_at();
   state_.row_loss = 0;
-  state_.row_correct = state_.row_examples = 0;
+  state_.row_correct = state_.row_examples = state_.row_own_examples = 0;
   row_examples_here_ = 0;
   row_seconds_ = 0;
   summary_.last_test = row;
@@ -267,8 +298,13 @@ Status NetTrainer::Test() {
 }
 
 Status NetTrainer::Checkpoint() {
-  TRACE_SCOPE("checkpoint");
+  TRACE_SCOPE("checkpoint", profiler::Cat::kCheckpoint);
   if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
+  if (options_.checkpoint_every > 0) {
+    next_checkpoint_ =
+        (state_.examples / options_.checkpoint_every + 1) * options_.checkpoint_every;
+  }
+  if (job_) return job_->Checkpoint(state_);
   std::error_code error;
   std::filesystem::create_directories(options_.checkpoints, error);
   if (error) return io::IoError("cannot create the folder " + options_.checkpoints, error.value());
@@ -277,41 +313,63 @@ Status NetTrainer::Checkpoint() {
   RETURN_IF_ERROR(
       SaveArrays(io::CheckpointPath(options_.checkpoints, state_.steps), fields, Arrays(true)));
   io::RemoveOtherCheckpoints(options_.checkpoints, state_.steps, kKeptBefore);
-  if (options_.checkpoint_every > 0) {
-    next_checkpoint_ =
-        (state_.examples / options_.checkpoint_every + 1) * options_.checkpoint_every;
-  }
   return {};
+}
+
+// Asked to end early, which the chief does for all workers, with a checkpoint if there is a place
+// for it. The others wait for it to do so, some seconds long.
+Result<bool> NetTrainer::Interrupted() {
+  if (!observer_.should_stop || !observer_.should_stop()) return false;
+  const double now = observer_.now_s();
+  if (!chief()) {
+    if (stop_by_s_ == 0) stop_by_s_ = now + kChiefSeconds;
+    if (now < stop_by_s_) return false;
+  }
+  summary_.stopped = true;
+  if (!chief()) return true;
+  if (job_) RETURN_IF_ERROR(job_->Stop());
+  if (!options_.checkpoints.empty()) RETURN_IF_ERROR(Checkpoint());
+  return true;
+}
+
+bool NetTrainer::Finished() const {
+  if (job_ && job_->stopped()) return true;
+  if (options_.max_examples == 0) return false;
+  const bool one_more = options_.worker < options_.max_examples % options_.workers;
+  return state_.own_examples >= options_.max_examples / options_.workers + (one_more ? 1 : 0);
 }
 
 Result<NetSummary> NetTrainer::Run() {
   const double start = observer_.now_s();
   const double earlier_seconds = state_.seconds;
-  const uint64_t earlier_examples = state_.examples;
+  const uint64_t earlier_examples = state_.own_examples;
+  const bool tests = test_ && chief();
   double step_begin = start;
-  while (options_.max_examples == 0 || state_.examples < options_.max_examples) {
+  while (!Finished()) {
     ASSIGN_OR_RETURN(const bool more, Step());
     if (!more) break;
     const double now = observer_.now_s();
     row_seconds_ += now - step_begin;
     summary_.train_seconds += now - step_begin;
     state_.seconds = earlier_seconds + now - start;
-    if (test_ && schedule_.Due(state_.examples)) RETURN_IF_ERROR(Test());
-    if (!options_.checkpoints.empty() && state_.examples >= next_checkpoint_) {
+    if (tests && schedule_.Due(state_.examples)) RETURN_IF_ERROR(Test());
+    if (chief() && !options_.checkpoints.empty() && state_.examples >= next_checkpoint_) {
       RETURN_IF_ERROR(Checkpoint());
     }
     if (observer_.on_progress) observer_.on_progress(state_.examples);
-    if (observer_.should_stop && observer_.should_stop()) {
-      summary_.stopped = true;
-      if (!options_.checkpoints.empty()) RETURN_IF_ERROR(Checkpoint());
-      break;
-    }
+    ASSIGN_OR_RETURN(const bool interrupted, Interrupted());
+    if (interrupted) break;
     step_begin = observer_.now_s();
   }
-  if (test_ && !summary_.stopped && schedule_.DueAtEnd(state_.examples)) RETURN_IF_ERROR(Test());
+  if (job_) {
+    summary_.stopped |= !chief() && job_->stopped();
+    RETURN_IF_ERROR(job_->Finish());
+    SyncWithJob();
+  }
+  if (tests && !summary_.stopped && schedule_.DueAtEnd(state_.examples)) RETURN_IF_ERROR(Test());
   summary_.steps = state_.steps;
   summary_.examples = state_.examples;
-  summary_.examples_here = state_.examples - earlier_examples;
+  summary_.examples_here = state_.own_examples - earlier_examples;
   summary_.seconds = observer_.now_s() - start;
   summary_.input_wait_seconds = batches_->wait_seconds();
   summary_.mean_loss = Share(state_.total_loss, state_.examples);

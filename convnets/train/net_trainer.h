@@ -12,6 +12,7 @@
 #include "convnets/input/image_set.h"
 #include "convnets/net/net.h"
 #include "convnets/train/net_file.h"
+#include "convnets/train/net_job.h"
 #include "convnets/train/progress_state.h"
 #include "io/base/status.h"
 #include "sparse/dense_options.h"
@@ -70,14 +71,14 @@ class NetTrainer {
 
  public:
   // Makes the net, or takes it from the newest checkpoint (resume) or a model. The image sets
-  // outlive the trainer; without `test` nothing is tested. `store`: parameters are trained there,
-  // by servers say, and their checkpoints are that store's business; null: in this process.
+  // outlive the trainer; without `test` nothing is tested. `job`: this process is one of several
+  // workers, and parameters and checkpoints are the job's; null: all is in this process.
   static io::Result<std::unique_ptr<NetTrainer>> Create(const NetTrainOptions& options,
                                                         const ImageSet& train, const ImageSet* test,
                                                         NetObserver observer,
-                                                        sparse::DenseStore* store = nullptr);
+                                                        NetJob* job = nullptr);
   NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train, const ImageSet* test,
-             NetObserver observer, NetSpec spec, sparse::DenseStore* store);
+             NetObserver observer, NetSpec spec, NetJob* job);
 
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
   io::Result<NetSummary> Run();
@@ -91,7 +92,11 @@ class NetTrainer {
   io::Status Prepare();
   io::Status Restore();
   io::Result<bool> Step();
-  bool TestDue() const;
+  io::Result<bool> Interrupted();
+  void CountStep(const Batch& batch, const Outcome& outcome);
+  void SyncWithJob();
+  bool chief() const { return !job_ || job_->chief(); }
+  bool Finished() const;
   io::Status Test();
   io::Status Checkpoint();
   uint64_t LastBatch() const;  // behind the last one of the run
@@ -106,8 +111,9 @@ class NetTrainer {
   const NetSpec spec_;
   Params params_;
   std::unique_ptr<Net> net_;
-  std::unique_ptr<sparse::LocalDenseStore> local_;  // null: the store is the caller's
-  sparse::DenseStore* store_;
+  NetJob* const job_;
+  std::unique_ptr<sparse::LocalDenseStore> local_;  // null: the store is the job's
+  sparse::DenseStore* store_ = nullptr;
   std::unique_ptr<BatchSource> batches_;
   trainer::EvalSchedule schedule_;
   ProgressState state_;
@@ -116,6 +122,8 @@ class NetTrainer {
   double row_seconds_ = 0;  // of training since the last row
   uint64_t row_examples_here_ = 0;
   uint64_t next_checkpoint_ = 0;
+  double stop_by_s_ =
+      0;  // a worker that was asked to stop waits until then for the chief to say so
 };
 
 // The metrics of a row: test accuracy, test logloss, and the training images' own accuracy.

@@ -36,7 +36,7 @@ struct Ran {
 
 // `stop_after`: steps after which the run is asked to stop; 0: never.
 Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t stop_after = 0,
-          sparse::DenseStore* store = nullptr) {
+          NetJob* job = nullptr) {
   Ran ran;
   const auto train = Digits(610, false), test = Digits(100, true);
   uint64_t steps = 0;
@@ -48,7 +48,7 @@ Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t sto
   };
   observer.should_stop = [&] { return ++steps == stop_after; };
   observer.now_s = [&] { return clock += 0.001; };
-  auto trainer = NetTrainer::Create(options, *train, test.get(), observer, store);
+  auto trainer = NetTrainer::Create(options, *train, test.get(), observer, job);
   ran.status = trainer.status();
   if (!trainer.ok()) return ran;
   const auto summary = (*trainer)->Run();
@@ -189,12 +189,49 @@ class LateStore final : public sparse::DenseStore {
   std::vector<std::vector<float>> gradients_;
 };
 
-TEST(NetTrainer, KnowsItsStoreByItsInterfaceAlone) {
+// A job of one worker.
+class LoneJob final : public NetJob {
+ public:
+  explicit LoneJob(const sparse::DenseOptions& options) : store_(options) {}
+
+  sparse::DenseStore& store() override { return store_; }
+  bool chief() const override { return true; }
+  io::Result<std::optional<ProgressState>> place() override {
+    return std::optional<ProgressState>();
+  }
+  void Describe(uint32_t images, double loss, const ProgressState& after) override {
+    if (after.batches == sums_.steps) return;  // before the step
+    ++sums_.steps;
+    sums_.examples += images;
+    sums_.loss += loss;
+  }
+  JobSums sums() const override { return sums_; }
+  bool stopped() const override { return false; }
+  io::Status Stop() override { return {}; }
+  io::Status Checkpoint(const ProgressState&) override { return {}; }
+  io::Status Finish() override {
+    finished = true;
+    return {};
+  }
+
+  bool finished = false;
+
+ private:
+  LateStore store_;
+  JobSums sums_;
+};
+
+TEST(NetTrainer, AJobOfOneWorkerIsARunByItself) {
   const TemporaryFolder folder;
   NetTrainOptions options = SoftmaxOptions();
   const Ran local = Train(options, folder / "local");
-  LateStore store(options.update);
-  EXPECT_TRUE(Train(options, folder / "late", 0, &store).model == local.model);
+  LoneJob job(options.update);
+  const Ran ran = Train(options, folder / "job", 0, &job);
+  EXPECT_TRUE(ran.model == local.model);
+  EXPECT_TRUE(job.finished);
+  ASSERT_EQ(ran.rows.size(), local.rows.size());
+  EXPECT_NEAR(ran.rows.back().loss, local.rows.back().loss, 1e-12);
+  EXPECT_EQ(ran.rows.back().examples, local.rows.back().examples);
 }
 
 TEST(NetTrainer, DivergenceIsAnError) {

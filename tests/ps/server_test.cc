@@ -325,6 +325,8 @@ TEST_F(ServerTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
         ASSERT_TRUE(store.Pull(1).ok());
       }
       finals[w] = a;
+      EXPECT_EQ(job->progress().step, 5u);
+      EXPECT_EQ(job->progress().examples, 5u * 30);
       ASSERT_TRUE(job->Finish().ok() && job->Leave().ok());
     });
   }

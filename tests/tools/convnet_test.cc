@@ -111,7 +111,8 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
   const std::pair<const char*, const char*> cases[] = {
       {"--net=vgg --data=synthetic", "net: expected softmax, lenet or alexnet, found 'vgg'"},
       {"--net=lenet", "--train is missing: expected the training images, or --data=synthetic"},
-      {"--mode=cloud --data=synthetic", "--mode=cloud: expected single"},
+      {"--mode=cloud --data=synthetic", "found 'cloud'"},
+      {"--mode=sync --data=synthetic", "needs servers: expected --job_name=worker"},
       {"--data=synthetic --train=x", "--data=synthetic makes its own images"},
       {"--data=synthetic --optimizer=ftrl", "optimizer: expected sgd, momentum or adam"},
       {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},
@@ -122,6 +123,25 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
     EXPECT_EQ(run.status, 2) << flags;
     EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
   }
+}
+
+TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
+  const auto train = [&](const std::string& name, const std::string& mode) {
+    return RunProgram("millrace-launch",
+                      "--num_ps=2 --num_workers=3 -- " MILLRACE_BIN_DIR "/millrace-convnet " +
+                          Data() + "--net=lenet --epochs=3 --batch_size=16 --threads=1 --mode=" +
+                          mode + " --run_dir=" + folder_ / name);
+  };
+  for (const char* name : {"a", "b"}) {
+    const ProgramRun run = train(name, "sync");
+    ASSERT_EQ(run.status, 0) << run.out << run.err;
+    EXPECT_NE(run.out.find("effective batch 48"), std::string::npos) << run.out;
+  }
+  EXPECT_TRUE(test::ReadFile(folder_ / "a/model/model.bin") ==
+              test::ReadFile(folder_ / "b/model/model.bin"));
+  const std::string csv = test::ReadFile(folder_ / "a/metrics.csv");
+  EXPECT_NE(csv.find("\n63,2997,"), std::string::npos) << csv;
+  EXPECT_EQ(train("c", "async").status, 0);
 }
 
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {

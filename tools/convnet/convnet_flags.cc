@@ -6,6 +6,8 @@
 #include <charconv>
 #include <thread>
 
+#include "tools/common/cluster_flags.h"
+
 using millrace::convnets::ImageOptions;
 using millrace::convnets::NetTrainOptions;
 using millrace::sparse::DenseOptions;
@@ -47,7 +49,19 @@ DEFINE_uint64(decay_every, DenseOptions{}.decay_every,
 DEFINE_double(decay_factor, DenseOptions{}.decay_factor, "see decay_every");
 DEFINE_uint64(batch_size, kDefaults.batch_size, "images a step");
 
-DEFINE_string(mode, "single", "single: one process");
+DECLARE_string(job_name);
+DECLARE_uint64(task_index);
+DEFINE_string(mode, "single",
+              "single (one process); with servers: sync (a step has all workers' gradients), async "
+              "(a gradient counts when it arrives), ssp (async with a bound)");
+DEFINE_uint64(staleness, millrace::ps::JobConfig{}.staleness,
+              "ssp: steps that a worker may be ahead of the slowest");
+DEFINE_uint64(
+    replicas_to_aggregate, 0,
+    "sync: so many gradients make a step and the rest is dropped; 0: those of all workers");
+DEFINE_bool(wire_bf16, false, "send gradients with 8 bits of precision");
+DEFINE_bool(wire_zstd, false, "pack gradients and weights on the wire");
+DEFINE_bool(rejoin, false, "this worker was part of the job before and comes back");
 DEFINE_uint64(epochs, kDefaults.epochs, "passes over the training images");
 DEFINE_uint64(max_examples, kDefaults.max_examples,
               "stop after so many training images; 0: after the epochs");
@@ -66,6 +80,9 @@ DEFINE_uint64(checkpoint_every, kDefaults.checkpoint_every,
 DEFINE_string(model_in, "", "start from this model's weights");
 DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir");
+DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");
+DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
+              "milliseconds between samples of CPU, memory, disk and network in run_dir; 0: none");
 
 namespace millrace::tools {
 namespace {
@@ -75,8 +92,9 @@ using io::Result;
 using io::Status;
 
 Status CheckFlags() {
-  if (FLAGS_mode != "single") {
-    return Invalid("--mode=" + FLAGS_mode + ": expected single");
+  if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
+    return Invalid("--job_name=" + FLAGS_job_name +
+                   ": expected --mode=sync, async or ssp with it, found single");
   }
   if (FLAGS_data != "files" && FLAGS_data != "synthetic") {
     return Invalid("--data=" + FLAGS_data + ": expected files or synthetic");
@@ -88,7 +106,7 @@ Status CheckFlags() {
   if (synthetic && !(FLAGS_train.empty() && FLAGS_test.empty())) {
     return Invalid("--data=synthetic makes its own images: expected no --train and no --test");
   }
-  if (FLAGS_profile && FLAGS_run_dir.empty()) {
+  if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
     return Invalid("--profile needs a place for the trace: expected --run_dir");
   }
   if (FLAGS_resume && FLAGS_overwrite)
@@ -153,6 +171,51 @@ Result<DenseOptions> Update() {
   return update;
 }
 
+Result<profiler::SessionOptions> Profile() {
+  profiler::SessionOptions profile;
+  profile.run_dir = FLAGS_run_dir;
+  profile.process = "worker-" + std::to_string(FLAGS_mode == "single" ? 0 : FLAGS_task_index);
+  profile.trace = FLAGS_profile || !FLAGS_profile_steps.empty();
+  profile.sample_ms = static_cast<int>(std::min<uint64_t>(FLAGS_sample_ms, 3600000));
+  if (FLAGS_profile_steps.empty()) return profile;
+  const std::string error = profiler::ParseStepWindow(FLAGS_profile_steps, profile.trace_options);
+  if (!error.empty()) return Invalid("--profile_steps: " + error);
+  return profile;
+}
+
+Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOptions& train) {
+  if (FLAGS_mode == "single") return std::optional<convnets::ServerJobOptions>();
+  convnets::ServerJobOptions job;
+  ASSIGN_OR_RETURN(job.config.mode, ps::ModeFromName(FLAGS_mode));
+  if (FLAGS_job_name != "worker") {
+    return Invalid("--mode=" + FLAGS_mode +
+                   " needs servers: expected --job_name=worker with --ps_hosts and "
+                   "--worker_hosts, or start the whole job with millrace-launch");
+  }
+  ASSIGN_OR_RETURN(job.servers.servers, PsHostsFromFlags());
+  job.servers.tls = TlsFromFlags();
+  job.worker = FLAGS_task_index;
+  job.config.num_workers = WorkerHostsFromFlags().size();
+  job.config.num_shards = job.servers.servers.size();
+  job.config.staleness = FLAGS_staleness;
+  job.config.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
+  job.config.dense = train.update;
+  job.config.bf16 = FLAGS_wire_bf16;
+  job.config.zstd = FLAGS_wire_zstd;
+  job.config.data = train.net.name + ", batch_size " + std::to_string(train.batch_size) +
+                    ", seed " + std::to_string(train.seed);
+  job.rejoin = FLAGS_rejoin;
+  job.resume = FLAGS_resume;
+  job.name = ProcessName();
+  ASSIGN_OR_RETURN(job.token, TokenFromFlags());
+  if (job.servers.servers.empty()) return Invalid("--ps_hosts: expected the servers, found none");
+  if (job.worker >= job.config.num_workers) {
+    return Invalid("--task_index: expected below the " + std::to_string(job.config.num_workers) +
+                   " workers, found " + std::to_string(job.worker));
+  }
+  return std::optional(std::move(job));
+}
+
 }  // namespace
 
 const CommandSpec& ConvnetSpec() {
@@ -167,11 +230,11 @@ const CommandSpec& ConvnetSpec() {
                   {"optimizer", "learning_rate", "momentum", "weight_decay", "decay_every",
                    "decay_factor", "batch_size"}},
                  {"Course of the run",
-                  {"mode", "epochs", "max_examples", "eval_every", "seed", "threads",
-                   "input_threads"}},
+                  {"epochs", "max_examples", "eval_every", "seed", "threads", "input_threads"}},
                  {"What it leaves",
                   {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
-                   "profile"}}},
+                   "profile", "profile_steps", "sample_ms"}},
+                 WorkerFlags()},
       .examples = {
           "millrace-convnet --net=lenet "
           "--train=data/mnist/train-images-idx3-ubyte,data/mnist/train-labels-idx1-ubyte "
@@ -181,7 +244,9 @@ const CommandSpec& ConvnetSpec() {
           "--mean=123.7,116.8,103.9 --batch_size=128 --run_dir=runs/alexnet",
           "millrace-convnet --net=alexnet --data=synthetic --num_classes=10 --batch_size=64 "
           "--max_examples=640",
-          "millrace-convnet --net=lenet --graph=lenet.dot"}};
+          "millrace-convnet --net=lenet --graph=lenet.dot",
+          "millrace-launch --deploy_mode=cluster2 -- millrace-convnet --mode=sync --net=lenet "
+          "--train=IMAGES,LABELS --test=IMAGES,LABELS --epochs=6 --run_dir=runs/lenet3"}};
   return spec;
 }
 
@@ -212,7 +277,12 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
   options.synthetic = FLAGS_data == "synthetic";
   options.synthetic_images = FLAGS_synthetic_images;
   options.run = {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
-  options.profile = FLAGS_profile;
+  ASSIGN_OR_RETURN(options.profile, Profile());
+  ASSIGN_OR_RETURN(options.job, Job(train));
+  if (options.job) {
+    train.worker = options.job->worker;
+    train.workers = options.job->config.num_workers;
+  }
   options.model_out = FLAGS_model_out;
   options.graph = FLAGS_graph;
   RETURN_IF_ERROR(train.Validate());

@@ -1,13 +1,16 @@
 // The command line of millrace-convnet, as options.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "convnets/input/image_set.h"
 #include "convnets/train/net_trainer.h"
+#include "convnets/train/server_job.h"
 #include "io/base/status.h"
+#include "profiler/session.h"
 #include "tools/common/flags.h"
 #include "trainer/run/run_folder.h"
 
@@ -21,8 +24,9 @@ struct ConvnetOptions {
   std::string train_files, test_files;  // patterns; the first is empty for synthetic images
   bool synthetic = false;
   size_t synthetic_images = 0;
-  trainer::RunFolderOptions run;  // an empty path: nothing is kept
-  bool profile = false;
+  std::optional<convnets::ServerJobOptions> job;  // none: one process
+  trainer::RunFolderOptions run;                  // an empty path: nothing is kept
+  profiler::SessionOptions profile;
   std::string model_out;  // empty: the run folder's model/
   std::string graph;      // a file for the graph in DOT; nothing is trained
 };

@@ -10,7 +10,7 @@
 
 #include "convnets/net/graph.h"
 #include "io/record/output_file.h"
-#include "profiler/trace.h"
+#include "profiler/session.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/convnet/convnet_flags.h"
@@ -41,6 +41,15 @@ uint64_t PeakMemoryBytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
+void PrintNote(const std::string& note) {
+  std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
+}
+
+// The profiler knows no Status: it says what went wrong, or nothing.
+Status FromText(const std::string& error) {
+  return error.empty() ? Status() : Status(io::Code::kIo, error);
+}
+
 Status WriteText(const std::string& path, const std::string& text) {
   if (path == "-") return std::fputs(text.c_str(), stdout) < 0 ? io::IoError("-", errno) : Status();
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
@@ -59,23 +68,27 @@ class Run {
       RETURN_IF_ERROR(WriteText(options_.graph, convnets::GraphDot(spec)));
       return 0;
     }
-    if (!options_.run.path.empty()) {
+    if (!options_.run.path.empty() && Chief()) {
       ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
       folder_.emplace(std::move(folder));
     }
     const double begin_s = SteadyNow();
     RETURN_IF_ERROR(OpenImages());
-    ASSIGN_OR_RETURN(trainer_, convnets::NetTrainer::Create(options_.train, *train_images_,
-                                                            test_images_.get(), Observer()));
+    RETURN_IF_ERROR(JoinJob());
+    ASSIGN_OR_RETURN(
+        trainer_, convnets::NetTrainer::Create(options_.train, *train_images_, test_images_.get(),
+                                               Observer(), job_.get()));
     RETURN_IF_ERROR(BeginFolder());
     PrintHead(SteadyNow() - begin_s);
-    if (options_.profile) profiler::StartTracing();
+    RETURN_IF_ERROR(FromText(profile_.Start(options_.profile)));
     const Result<NetSummary> summary = Train();
     Status status = summary.status();
-    if (status.ok() && !summary->stopped && !ModelPath().empty()) {
+    if (status.ok() && !summary->stopped && !ModelPath().empty() && Chief()) {
       status = trainer_->SaveModel(ModelPath());
     }
-    if (options_.profile && status.ok()) status = SaveTrace();
+    if (status.ok() && job_) status = job_->Leave();
+    const Status profiled = FromText(profile_.Finish());
+    if (status.ok()) status = profiled;
     RETURN_IF_ERROR(EndFolder(status, summary));
     RETURN_IF_ERROR(status);
     PrintEnd(*summary);
@@ -83,6 +96,18 @@ class Run {
   }
 
  private:
+  // Worker 0 of a job, and a process by itself.
+  bool Chief() const { return options_.train.worker == 0; }
+
+  Status JoinJob() {
+    if (!options_.job) return {};
+    options_.job->on_note = PrintNote;
+    options_.job->should_stop = Interrupted;
+    ASSIGN_OR_RETURN(job_, convnets::ServerJob::Join(*options_.job));
+    profiler::SetClockOffset(job_->clock_offset_ns());
+    return {};
+  }
+
   Status OpenImages() {
     convnets::ImageOptions test = options_.images;
     test.augment = false;
@@ -104,9 +129,7 @@ class Run {
     convnets::NetObserver observer;
     observer.on_test = [this](const NamedRow& row) { return OnTest(row); };
     observer.before_checkpoint = [this] { return log_ ? log_->Sync() : Status(); };
-    observer.on_note = [](const std::string& note) {
-      std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
-    };
+    observer.on_note = PrintNote;
     observer.on_progress = [this](uint64_t examples) { OnProgress(examples); };
     observer.should_stop = Interrupted;
     observer.now_s = SteadyNow;
@@ -147,6 +170,7 @@ class Run {
     std::printf("learning  %s, rate %g, batches of %zu, seed %llu\n",
                 sparse::DenseRuleName(o.update.rule), o.update.Rate(), o.batch_size,
                 static_cast<unsigned long long>(o.seed));
+    if (job_) PrintJob();
     std::printf("data      %s training and %s test images%s\n",
                 WithCommas(train_images_->size()).c_str(),
                 WithCommas(test_images_ ? test_images_->size() : 0).c_str(),
@@ -157,8 +181,22 @@ class Run {
       std::printf("resumed   from the checkpoint of step %s\n",
                   WithCommas(*trainer_->resumed_step()).c_str());
     }
-    if (test_images_) std::printf("\n%s\n", convnets::NetConsoleHeader().c_str());
+    if (test_images_ && Chief()) std::printf("\n%s\n", convnets::NetConsoleHeader().c_str());
     std::fflush(stdout);
+  }
+
+  void PrintJob() const {
+    const ps::JobConfig& c = options_.job->config;
+    std::printf("job       worker %llu of %llu, %llu server%s, %s, %s a step each way",
+                static_cast<unsigned long long>(options_.job->worker),
+                static_cast<unsigned long long>(c.num_workers),
+                static_cast<unsigned long long>(c.num_shards), c.num_shards == 1 ? "" : "s",
+                ps::ModeName(c.mode), BytesText(job_->bytes_a_step()).c_str());
+    if (c.mode == ps::Mode::kSync) {
+      const uint64_t replicas = c.replicas_to_aggregate ? c.replicas_to_aggregate : c.num_workers;
+      std::printf("; effective batch %s", WithCommas(replicas * options_.train.batch_size).c_str());
+    }
+    std::printf("\n");
   }
 
   Result<NetSummary> Train() {
@@ -185,13 +223,6 @@ class Run {
   std::string ModelPath() const {
     if (!options_.model_out.empty()) return options_.model_out;
     return folder_ ? folder_->model() + "/model.bin" : "";
-  }
-
-  Status SaveTrace() const {
-    profiler::StopTracing();
-    const std::string error =
-        profiler::WriteTrace(folder_->path() + "/trace-worker-0.json", kProgram);
-    return error.empty() ? Status() : Status(io::Code::kIo, error);
   }
 
   Status EndFolder(const Status& status, const Result<NetSummary>& summary) {
@@ -229,7 +260,9 @@ class Run {
   std::optional<trainer::RunFolder> folder_;
   std::optional<trainer::MetricsLog> log_;
   std::unique_ptr<convnets::ImageSet> train_images_, test_images_;
+  std::unique_ptr<convnets::ServerJob> job_;
   std::unique_ptr<convnets::NetTrainer> trainer_;
+  profiler::Session profile_;
   std::optional<Progress> progress_;
   uint64_t shown_ = 0;
 };

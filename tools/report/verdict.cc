@@ -247,10 +247,9 @@ double PeakOf(const std::vector<double>& rates) {
 void AddLimits(const RunData& run, const Limits& limits, const Verdict& verdict,
                std::vector<std::string>& lines) {
   const double cores = Cores(run);
-  if (cores > 0 && verdict.split.cpu_s > 0) {
-    const double used = verdict.split.cpu_s / verdict.split.total_s;
-    lines.push_back(Format("CPU: %.2f of %.0f cores busy with the training process%s on average",
-                           used, cores, verdict.workers.size() > 1 ? "es" : ""));
+  if (cores > 0 && verdict.split.host_cpu_s > 0) {
+    lines.push_back(Format("CPU: %.2f of %.0f cores busy with the run's processes on average",
+                           verdict.split.host_cpu_s / verdict.split.total_s, cores));
   }
   for (const ProcessData& process : run.processes) {
     if (limits.network_bytes_per_s > 0) {
@@ -304,7 +303,7 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
       verdict.split.total_s / SecondsWithout(worst.name, worst.seconds, verdict.split, Cores(run));
   verdict.sentence = Sentence(run, verdict, ServerLoads(run));
   AddStepTime(verdict.split, verdict.evidence);
-  AddTraffic(run, verdict.split, verdict.evidence);
+  AddTraffic(run, MeanSplit(verdict.workers), verdict.evidence);
   AddLimits(run, limits, verdict, verdict.evidence);
   return verdict;
 }

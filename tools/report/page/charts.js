@@ -95,7 +95,7 @@ class LineChart {
     const g = this.canvas.getContext('2d');
     g.scale(scale, scale);
     this.r = this.range();
-    this.box = {left: 50, top: 8, width: width - 60, height: height - 30};
+    this.box = {left: 50, top: 8, width: width - 72, height: height - 30};
     g.font = '11px system-ui, sans-serif';
     g.fillStyle = css('soft');
     g.strokeStyle = css('line');

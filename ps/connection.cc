@@ -325,7 +325,7 @@ void Connection::chief_state(std::string& state, int32_t worker, int64_t generat
 void Connection::entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,
                          int64_t first) {
   const Lock lock = Enter("entries", worker, generation);
-  if (first == 0) {
+  if (first == 0 || model_.empty()) {  // the latter on a new connection, in the middle
     model_.clear();
     state_.shard.store().ForEach([&](uint64_t key, std::span<const float> slot) {
       if (slot[0] != 0) model_.push_back({.key = key, .weight = slot[0]});

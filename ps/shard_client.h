@@ -15,7 +15,7 @@ namespace millrace::ps {
 
 struct ClientOptions {
   JoinRequest join;
-  int64_t give_up_ns = int64_t{4} * 1000000000;      // without a connection
+  int64_t give_up_ns = int64_t{2} * 1000000000;      // without a connection
   int64_t first_join_ns = int64_t{60} * 1000000000;  // the server may still have to start
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;  // asked while it waits

@@ -22,8 +22,8 @@ io::Result<HostPort> ParseHostPort(std::string_view text);
 struct ThriftOptions {
   std::vector<HostPort> servers;  // by shard
   TlsFiles tls = {};
-  int connect_ms = 2000;
-  int call_ms = 5000;  // a server answers within a second, if only to say that it waits
+  int connect_ms = 1000;
+  int call_ms = 2500;  // a server answers within a second, if only to say that it waits
 };
 
 // The options' TLS files are read; an error if they are not what they should be.

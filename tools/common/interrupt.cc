@@ -21,4 +21,6 @@ void CatchInterrupts() {
 
 bool Interrupted() { return interrupted != 0; }
 
+void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
+
 }  // namespace millrace::tools

@@ -10,4 +10,8 @@ void CatchInterrupts();
 
 bool Interrupted();
 
+// For programs with connections: a peer that is gone is an error of the write, not the end of the
+// process.
+void IgnoreBrokenPipes();
+
 }  // namespace millrace::tools

@@ -277,6 +277,7 @@ int Main(const std::vector<std::string>& words) {
   const Result<ConvnetOptions> options = ConvnetOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
+  IgnoreBrokenPipes();
   Run run(*options);
   const Result<int> code = run.Go();
   return code.ok() ? *code : Fail(kProgram, code.status());

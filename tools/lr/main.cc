@@ -237,8 +237,9 @@ class Run {
     if (s.end == TrainSummary::End::kEarlyStop)
       std::printf("stopped   early, as --early_stop says\n");
     if (s.end == TrainSummary::End::kStopped) {
-      std::printf("stopped   by a signal%s\n", folder_ ? "; go on with the same flags and --resume"
-                                                       : "; nothing was kept (no --run_dir)");
+      std::printf("stopped   by a signal%s\n", !options_.run.path.empty()
+                                                   ? "; go on with the same flags and --resume"
+                                                   : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
     }
@@ -272,6 +273,7 @@ int Main(const std::vector<std::string>& words) {
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
+  if (options->train.cluster) IgnoreBrokenPipes();
   Run run(*options);
   const Result<int> code = run.Go();
   const int status = code.ok() ? *code : Fail(kProgram, code.status());

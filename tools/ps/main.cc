@@ -132,6 +132,7 @@ int Main(const std::vector<std::string>& words) {
   const Result<ps::ServerOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
+  IgnoreBrokenPipes();
   return Serve(*options);
 }
 

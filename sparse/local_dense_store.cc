@@ -30,7 +30,8 @@ Status LocalDenseStore::Init(std::span<const DenseParam> params) {
 }
 
 Status LocalDenseStore::Push(size_t param, std::span<const float> gradient) {
-  TRACE_SCOPE("update", -1, static_cast<int64_t>(gradient.size_bytes()));
+  TRACE_SCOPE("update", profiler::Cat::kCompute,
+              {.bytes = static_cast<int64_t>(gradient.size_bytes())});
   RETURN_IF_ERROR(CheckParam(param));
   Slot& slot = slots_[param];
   if (gradient.size() != slot.weights.size()) {

@@ -51,7 +51,8 @@ class DnnlNet final : public Net {
         SoftmaxLoss(scores, batch.labels, 1.0f / static_cast<float>(batch.images()),
                     slopes.first(scores.size()));
     for (size_t i = ops_.size(); i-- > 0;) {
-      TRACE_SCOPE(spans_[i].backward.c_str(), static_cast<int64_t>(batch.images()));
+      TRACE_SCOPE(spans_[i].backward.c_str(), profiler::Cat::kCompute,
+                  {.rows = static_cast<int64_t>(batch.images())});
       RETURN_IF_ERROR(ops_[i]->Backward(plan_, sink));
     }
     return outcome;
@@ -140,13 +141,15 @@ class DnnlNet final : public Net {
     CHECK(batch.images() > 0 && batch.images() <= options_.max_batch);
     const std::span<float> images = Floats(images_);
     {
-      TRACE_SCOPE("copy images", static_cast<int64_t>(batch.images()));
+      TRACE_SCOPE("copy images", profiler::Cat::kCompute,
+                  {.rows = static_cast<int64_t>(batch.images())});
       const std::span<const float> given = batch.pixels.first(batch.images() * spec_.input.size());
       std::ranges::copy(given, images.begin());
       std::ranges::fill(images.subspan(given.size()), 0.0f);
     }
     for (size_t i = 0; i < ops_.size(); ++i) {
-      TRACE_SCOPE(spans_[i].forward.c_str(), static_cast<int64_t>(batch.images()));
+      TRACE_SCOPE(spans_[i].forward.c_str(), profiler::Cat::kCompute,
+                  {.rows = static_cast<int64_t>(batch.images())});
       ops_[i]->Forward(plan_);
     }
     return Floats(ops_.back()->y).first(batch.images() * spec_.classes());

@@ -141,7 +141,7 @@ void LaneNet::PlanMemory() {
 }
 
 void LaneNet::LoadBlock(Worker& worker, const Batch& batch, size_t first, size_t images) {
-  TRACE_SCOPE("pack images", static_cast<int64_t>(images));
+  TRACE_SCOPE("pack images", profiler::Cat::kCompute, {.rows = static_cast<int64_t>(images)});
   const Shape& in = spec_.input;
   kernels_.pack(batch.pixels.data() + first * in.size(), images, in.channels, in.height, in.width,
                 pad_, worker.memory.data() + input_);
@@ -154,7 +154,8 @@ void LaneNet::ForwardBlock(Worker& worker) {
   float* const m = worker.memory.data();
   const float* x = m + input_;
   for (const Stage& s : stages_) {
-    TRACE_SCOPE(s.forward_span.c_str(), static_cast<int64_t>(kernels_.lanes));
+    TRACE_SCOPE(s.forward_span.c_str(), profiler::Cat::kCompute,
+                {.rows = static_cast<int64_t>(kernels_.lanes)});
     const float* w = params_.weights(s.param).data();
     const float* bias = params_.weights(s.param + 1).data();
     if (s.is_conv) {
@@ -170,7 +171,8 @@ void LaneNet::ForwardBlock(Worker& worker) {
 void LaneNet::BackwardConv(const Stage& s, Worker& worker, const float* x, float* dx, bool first) {
   float* const m = worker.memory.data();
   {
-    TRACE_SCOPE(s.weights_span.c_str(), static_cast<int64_t>(kernels_.lanes));
+    TRACE_SCOPE(s.weights_span.c_str(), profiler::Cat::kCompute,
+                {.rows = static_cast<int64_t>(kernels_.lanes)});
     kernels_.pool_backward(s.pool, m + s.y, m + s.dy, s.relu, m + s.wide);
     if (first) {
       std::fill_n(m + s.dw, params_.weights(s.param).size() * kernels_.lanes, 0.0f);
@@ -179,7 +181,8 @@ void LaneNet::BackwardConv(const Stage& s, Worker& worker, const float* x, float
     kernels_.conv_backward_weights(s.conv, x, m + s.wide, m + s.dw, m + s.dbias);
   }
   if (!dx) return;
-  TRACE_SCOPE(s.data_span.c_str(), static_cast<int64_t>(kernels_.lanes));
+  TRACE_SCOPE(s.data_span.c_str(), profiler::Cat::kCompute,
+              {.rows = static_cast<int64_t>(kernels_.lanes)});
   kernels_.conv_backward_data(s.conv, params_.weights(s.param).data(), m + s.wide, dx);
 }
 
@@ -188,7 +191,8 @@ void LaneNet::BackwardFc(const Stage& s, Worker& worker, const float* x, const f
                          float* dx, bool first) {
   float* const m = worker.memory.data();
   {
-    TRACE_SCOPE(s.weights_span.c_str(), static_cast<int64_t>(kernels_.lanes));
+    TRACE_SCOPE(s.weights_span.c_str(), profiler::Cat::kCompute,
+                {.rows = static_cast<int64_t>(kernels_.lanes)});
     if (s.relu) kernels_.relu_backward(m + s.y, s.fc.O * kernels_.lanes, m + s.dy);
     const bool aligned = reinterpret_cast<uintptr_t>(rows) % (kernels_.lanes * sizeof(float)) == 0;
     if (!rows || !aligned || s.pitch != s.fc.I) {
@@ -198,7 +202,8 @@ void LaneNet::BackwardFc(const Stage& s, Worker& worker, const float* x, const f
     kernels_.fc_backward_weights(s.fc, rows, s.pitch, m + s.dy, first, m + s.dw, m + s.dbias);
   }
   if (!dx) return;
-  TRACE_SCOPE(s.data_span.c_str(), static_cast<int64_t>(kernels_.lanes));
+  TRACE_SCOPE(s.data_span.c_str(), profiler::Cat::kCompute,
+              {.rows = static_cast<int64_t>(kernels_.lanes)});
   kernels_.fc_backward_data(s.fc, params_.weights(s.param).data(), m + s.dy, dx);
 }
 
@@ -287,7 +292,7 @@ Result<Outcome> LaneNet::Learn(const Batch& batch, uint64_t, const GradientSink&
   CHECK(batch.images() > 0 && batch.images() <= options_.max_batch);
   team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*learn=*/true); });
   {
-    TRACE_SCOPE("add up gradients");
+    TRACE_SCOPE("add up gradients", profiler::Cat::kCompute);
     team_.Run([&](size_t thread) {
       for (const Stage& s : stages_) AddUp(s, thread, team_.size());
     });

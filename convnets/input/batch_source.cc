@@ -47,7 +47,8 @@ BatchSource::~BatchSource() {
 }
 
 void BatchSource::Make(Slot& slot) const {
-  TRACE_SCOPE("make batch", static_cast<int64_t>(slot.images.size()));
+  TRACE_SCOPE("make batch", profiler::Cat::kInput,
+              {.rows = static_cast<int64_t>(slot.images.size())});
   const size_t size = images_.shape().size();
   slot.labels.resize(slot.images.size());
   for (size_t n = 0; n < slot.images.size(); ++n) {
@@ -86,7 +87,7 @@ void BatchSource::MakeAhead() {
 }
 
 Result<bool> BatchSource::Next(Batch& batch) {
-  TRACE_SCOPE("input_wait");
+  TRACE_SCOPE("input_wait", profiler::Cat::kInput);
   const double begin = Now();
   std::unique_lock lock(mutex_);
   if (taken_ >= options_.end) return false;

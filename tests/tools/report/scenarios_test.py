@@ -74,6 +74,12 @@ class Scenarios(unittest.TestCase):
         (self.root / "slow_disk.rate").write_text(f"{bytes_per_s:.0f}\n")
         return library
 
+    def slow_locks(self, microseconds):
+        library = self.root / "libslow_locks.so"
+        shutil.copy(f"{HELPERS}/libslow_locks.so", library)
+        (self.root / "slow_locks.us").write_text(f"{microseconds}\n")
+        return library
+
     def compare(self, what, verdict, really):
         print(f"{what}: what-if {verdict['speedup_without']:.2f}, really {really:.2f}: {verdict['sentence']}")
         self.assertLess(abs(verdict["speedup_without"] / really - 1), TOLERANCE)
@@ -119,9 +125,9 @@ class Scenarios(unittest.TestCase):
 
     def test_slow_server_is_server_bound(self):
         def once():
-            flags = ("async", 1, "--batch_size=8000", "--optimizer=adam", "--epochs=3")
+            flags = ("sync", 2, "--batch_size=1000", "--threads=1")
             free = self.job("quick", *flags)
-            slow = self.job("stopped", *flags, server_part=0.12)
+            slow = self.job("locked", *flags, preload={"ps-0": self.slow_locks(2000)})
             self.assertEqual(slow["bottleneck"], "server", slow["sentence"])
             self.compare("server", slow, total_of(slow) / total_of(free))
 
@@ -132,7 +138,7 @@ class Scenarios(unittest.TestCase):
             flags = ("sync", 3, "--batch_size=500", "--threads=1")
             free = self.job("even", *flags)
             rate = self.bytes / 3 / (3 * total_of(free))
-            slow = self.job("uneven", *flags, preload={2: self.slow_disk(rate)})
+            slow = self.job("uneven", *flags, preload={"worker-2": self.slow_disk(rate)})
             self.assertEqual(slow["bottleneck"], "barrier", slow["sentence"])
             self.assertEqual(slow["straggler"], "worker-2")
             self.compare("straggler", slow, total_of(slow) / total_of(free))

@@ -60,6 +60,7 @@ class Splitter {
       : process_(process),
         split_(split),
         step_(run.names.Find("step")),
+        save_(run.names.Find("save_model")),
         send_(run.names.Find("exchange_send")),
         wait_(run.names.Find("exchange_wait")),
         rows_(run.names.Find("rows")),
@@ -73,7 +74,7 @@ class Splitter {
     const auto first = std::find_if(thread.spans.begin(), thread.spans.end(),
                                     [&](const Span& span) { return span.name == step_; });
     int64_t end_ns = first->begin_ns, covered_ns = 0;
-    for (auto span = first; span != thread.spans.end(); ++span) {
+    for (auto span = first; span != thread.spans.end() && span->name != save_; ++span) {
       CloseUntil(span->begin_ns);
       if (stack_.empty()) covered_ns += span->duration_ns();
       stack_.push_back({&*span, span->duration_ns(), PartWithin(*span)});
@@ -167,7 +168,8 @@ class Splitter {
   const ProcessData& process_;
   StepSplit& split_;
   int64_t send_end_ns_ = -1;  // of the exchange on its way; -1: none
-  const uint32_t step_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_, straggler_;
+  const uint32_t step_, save_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_,
+      straggler_;
   std::vector<Open> stack_;
   std::vector<Interval> input_waits_;
   int64_t begin_ns_ = 0, end_ns_ = 0;

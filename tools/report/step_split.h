@@ -27,7 +27,7 @@ const char* PartName(Part part);
 
 struct StepSplit {
   std::string process;
-  double total_s = 0;  // from the first step to the end of the last span of the thread
+  double total_s = 0;  // from the first step to the end of the last span before the model is saved
   std::array<double, kParts> seconds = {};
   uint64_t steps = 0;
   uint64_t rows = 0;

@@ -22,7 +22,7 @@ inline void RacySubtract(float& w, float change) {
   cell.store(cell.load(std::memory_order_relaxed) - change, std::memory_order_relaxed);
 }
 
-// As DirectMargins and DirectStep of direct_step.h, for batches that are not compacted.
+// As DirectMargins and DirectSgdStep of direct_step.h, for batches that are not compacted.
 void HogwildMargins(const io::CsrBatch& batch, SgdSlot* slots, std::span<float> margins);
 void HogwildUpdate(const io::CsrBatch& batch, std::span<const float> slopes, float rate,
                    SgdSlot* slots);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a fresh machine to a first result: installs what is missing, builds the programs into build/bin, makes
-# Criteo-like TFRecord data, checks it, trains the model of 33,762,578 features, and shows what it left.
+# Criteo-like TFRecord data, checks it, trains the model of 33,762,578 features, and shows what it left: how good
+# the model is, what was the bottleneck, and a report page.
 #
 #   tools/quickstart.sh [--rows=2000000] [--test_rows=200000] [--data=data/quickstart] [--run=runs/quickstart]
 set -euo pipefail
@@ -16,7 +17,7 @@ for arg in "$@"; do
     --test_rows=*) test_rows=${arg#*=} ;;
     --data=*) data=${arg#*=} ;;
     --run=*) run=${arg#*=} ;;
-    -h|--help) sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "quickstart: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done
@@ -39,8 +40,10 @@ step "the first two records"
 build/bin/millrace-records cat --limit=2 "$data/train-00000*"
 step "train on all rows, test every 500,000"
 build/bin/millrace-lr --train="$data/train-*" --test="$data/test-*" --num_features=33762578 --eval_every=500000 \
-  --run_dir="$run" --overwrite
+  --run_dir="$run" --overwrite --profile_steps=0:2000
+step "what the run spent its time on"
+build/bin/millrace-report --ops=12 "$run"
 step "done"
-echo "programs: build/bin    data: $data    run: $run"
+echo "programs: build/bin    data: $data    run: $run    page: $run/report.html"
 sed -n 's/.*"bayes_logloss": \([0-9.]*\), "bayes_auc": \([0-9.]*\).*/best possible on the test part: logloss \1, AUC \2/p' \
   "$data/synth.json"

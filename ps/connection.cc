@@ -144,6 +144,7 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   worker_ = static_cast<size_t>(request.worker);
   generation_ = *generation;
   job_ = std::make_unique<ExchangeJob>(worker_);
+  profiler::NameThread("for worker " + std::to_string(worker_));
   const ConnectionLimits limits;
   protocol_->setStringSizeLimit(limits.max_string);
   input_->SetLimits(limits);

@@ -246,7 +246,11 @@ void ResourceReader::ReadSockets(Resources& r) {
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
     struct stat status {};
-    if (entry->d_name[0] == '.' || ::fstat(fd, &status) != 0 || !S_ISSOCK(status.st_mode)) continue;
+    // By name: the descriptor is another thread's, which may close it just now.
+    if (entry->d_name[0] == '.' || ::fstatat(::dirfd(folder), entry->d_name, &status, 0) != 0 ||
+        !S_ISSOCK(status.st_mode)) {
+      continue;
+    }
     tcp_info info{};
     socklen_t size = sizeof info;
     if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
 #include <thread>
 
@@ -122,11 +123,18 @@ TEST(SessionTest, SamplesGoOnWhenTheFileIsErased) {
   const std::string path = folder / "resources-ps-0.csv";
   Session session;
   ASSERT_EQ(session.Start({.run_dir = folder.path(), .process = "ps-0", .sample_ms = 3600000}), "");
+  // The sampler's thread takes its first sample when it starts.
+  const auto lines = [&] {
+    const std::string text = test::ReadFile(path);
+    return std::count(text.begin(), text.end(), '\n');
+  };
+  for (int i = 0; i < 10000 && lines() < 2; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   std::filesystem::remove(path);
   ASSERT_EQ(session.Finish(), "");
-  const std::string csv = test::ReadFile(path);
-  EXPECT_TRUE(csv.starts_with(ResourcesCsvHeader()));
-  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 2);
+  EXPECT_TRUE(test::ReadFile(path).starts_with(ResourcesCsvHeader()));
+  EXPECT_EQ(lines(), 2);
 }
 
 TEST(SessionTest, StepWindowsAreParsedOrRefused) {

@@ -162,6 +162,8 @@ void BM_Exchange48K(benchmark::State& state) {
   const WireStats& wire = (*store)->wire(0);
   state.counters["bytes"] = static_cast<double>(wire.sent + wire.received) /
                             static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
+  state.counters["server_us"] = 1e-3 * static_cast<double>(wire.server_ns) /
+                                static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
   state.SetBytesProcessed(static_cast<int64_t>(wire.sent + wire.received));
 }
 BENCHMARK(BM_Exchange48K)->UseRealTime();

@@ -58,9 +58,13 @@ INLINE void Loop(DenseRule rule, const Update& u) {
 
 void RunPlain(DenseRule rule, const Update& u) { Loop(rule, u); }
 #if defined(__x86_64__)
+#if defined(__clang__)  // which takes no width here
+#define MILLRACE_AVX512 "avx512f,avx512vl"
+#else
+#define MILLRACE_AVX512 "avx512f,avx512vl,prefer-vector-width=512"
+#endif
 __attribute__((target("avx2"))) void RunAvx2(DenseRule rule, const Update& u) { Loop(rule, u); }
-__attribute__((target("avx512f,avx512vl,prefer-vector-width=512"))) void RunAvx512(
-    DenseRule rule, const Update& u) {
+__attribute__((target(MILLRACE_AVX512))) void RunAvx512(DenseRule rule, const Update& u) {
   Loop(rule, u);
 }
 #endif

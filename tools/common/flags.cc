@@ -256,6 +256,14 @@ std::string HelpText(const CommandSpec& spec) {
   return text;
 }
 
+std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const std::string& name : AllFlags(spec)) {
+    values.emplace_back(name, InfoOf(name).current_value);
+  }
+  return values;
+}
+
 std::string VersionText(std::string_view program) {
   return std::string(program) + " " MILLRACE_VERSION "\n";
 }

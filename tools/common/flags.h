@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/base/status.h"
@@ -49,6 +50,9 @@ io::Result<ParsedLine> ParseLine(const CommandSpec& spec,
 
 // The flags of `spec` alone, by group, with default and description, and the examples.
 std::string HelpText(const CommandSpec& spec);
+
+// Names and values of all flags of `spec`, in the order of the help text.
+std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec);
 
 // "millrace-records 0.1.0\n"
 std::string VersionText(std::string_view program);

@@ -290,15 +290,7 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
 }
 
 std::vector<std::pair<std::string, std::string>> ConvnetFlagValues() {
-  std::vector<std::pair<std::string, std::string>> values;
-  for (const FlagGroup& group : ConvnetSpec().groups) {
-    for (const std::string& name : group.flags) {
-      std::string value;
-      google::GetCommandLineOption(name.c_str(), &value);
-      values.emplace_back(name, value);
-    }
-  }
-  return values;
+  return FlagValues(ConvnetSpec());
 }
 
 }  // namespace millrace::tools

@@ -293,16 +293,6 @@ Result<LrOptions> LrOptionsFromFlags() {
   return options;
 }
 
-std::vector<std::pair<std::string, std::string>> LrFlagValues() {
-  std::vector<std::pair<std::string, std::string>> values;
-  for (const FlagGroup& group : LrSpec().groups) {
-    for (const std::string& name : group.flags) {
-      std::string value;
-      google::GetCommandLineOption(name.c_str(), &value);
-      values.emplace_back(name, value);
-    }
-  }
-  return values;
-}
+std::vector<std::pair<std::string, std::string>> LrFlagValues() { return FlagValues(LrSpec()); }
 
 }  // namespace millrace::tools

@@ -22,11 +22,16 @@ using io::Status;
 
 constexpr int kMaxString = 256 << 20;
 constexpr int kMaxContainer = 1 << 20;
+// The slowest that a server may be with a large message before it counts as gone: unpacking,
+// applying and answering, on a machine with other work.
+constexpr size_t kSlowestBytesPerSecond = 4 << 20;
 
 class ThriftChannel final : public Channel {
  public:
-  explicit ThriftChannel(const std::shared_ptr<TSocket>& socket)
-      : transport_(std::make_shared<MessageTransport>(socket)),
+  ThriftChannel(const std::shared_ptr<TSocket>& socket, int call_ms)
+      : socket_(socket),
+        call_ms_(call_ms),
+        transport_(std::make_shared<MessageTransport>(socket)),
         client_(std::make_shared<TBinaryProtocol>(transport_, kMaxString, kMaxContainer,
                                                   /*strict_read=*/true, /*strict_write=*/true)) {}
   ~ThriftChannel() override {
@@ -86,6 +91,8 @@ class ThriftChannel final : public Channel {
     in.pull_list = static_cast<int64_t>(request.pull_list);
     in.pull_keys = request.pull_keys;
     in.keep_list = request.keep_list;
+    // A key takes at least a byte here, and its weight four in the answer.
+    AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size());
     return Call([&] { client_.send_exchange(in); });
   }
 
@@ -148,6 +155,7 @@ class ThriftChannel final : public Channel {
     return {};
   }
   Status Load(const std::string& entries) override {
+    AllowFor(entries.size());
     return Call([&] { client_.load(worker_, generation_, entries); });
   }
 
@@ -179,10 +187,12 @@ class ThriftChannel final : public Channel {
 
   Status InitDense(const DenseCall& call) override {
     rpc::DenseReply out;
+    AllowFor(call.values.size());
     return Call([&] { client_.init_dense(out, DenseRequest(call)); });
   }
   Status PushDense(const DenseCall& call) override {
     rpc::DenseReply out;
+    AllowFor(call.values.size());
     return Call([&] { client_.push_dense(out, DenseRequest(call)); });
   }
   Status PullDense(const DenseCall& call, DenseReply& reply) override {
@@ -212,6 +222,16 @@ class ThriftChannel final : public Channel {
     }
   }
 
+  // More time for this and all later calls: key lists that the server keeps, and blocks of numbers,
+  // are asked for again by name.
+  void AllowFor(size_t bytes) {
+    const int more_s = static_cast<int>(bytes / kSlowestBytesPerSecond);
+    if (more_s <= more_s_) return;
+    more_s_ = more_s;
+    socket_->setRecvTimeout(call_ms_ + more_s * 1000);
+    socket_->setSendTimeout(call_ms_ + more_s * 1000);
+  }
+
   rpc::DenseRequest DenseRequest(const DenseCall& call) const {
     rpc::DenseRequest in;
     in.worker = worker_;
@@ -224,6 +244,9 @@ class ThriftChannel final : public Channel {
     return in;
   }
 
+  std::shared_ptr<TSocket> socket_;
+  int call_ms_;
+  int more_s_ = 0;
   std::shared_ptr<MessageTransport> transport_;
   rpc::ParameterServerClient client_;
   int32_t worker_ = 0;
@@ -255,7 +278,7 @@ class ThriftTransport final : public Transport {
       socket->setSendTimeout(options_.call_ms);
       socket->setNoDelay(true);
       socket->open();
-      return std::unique_ptr<Channel>(std::make_unique<ThriftChannel>(socket));
+      return std::unique_ptr<Channel>(std::make_unique<ThriftChannel>(socket, options_.call_ms));
     } catch (const std::exception& error) {
       return Status(io::Code::kIo, error.what());
     }

@@ -23,7 +23,8 @@ struct ThriftOptions {
   std::vector<HostPort> servers;  // by shard
   TlsFiles tls = {};
   int connect_ms = 1000;
-  int call_ms = 2500;  // a server answers within a second, if only to say that it waits
+  // A server answers within a second, if only to say that it waits; large messages get more.
+  int call_ms = 2500;
 };
 
 // The options' TLS files are read; an error if they are not what they should be.

@@ -158,6 +158,7 @@ class Run {
                                                           .resume_step = trainer_->resumed_step(),
                                                           .columns = columns}));
     log_.emplace(std::move(log));
+    if (trainer_->resumed_step()) return {};  // the first event file has the graph
     return log_->AddGraph(convnets::GraphDef(trainer_->spec()), WallNow());
   }
 

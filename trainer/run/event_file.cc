@@ -93,9 +93,10 @@ io::Result<EventFile> EventFile::Create(const EventFileOptions& options) {
   ASSIGN_OR_RETURN(AppendFile file, AppendFile::Open(FreeName(options)));
   std::string records;
   io::AppendFrame(VersionEvent(options.wall_time_s), records);
-  if (options.resume_step) {
-    io::AppendFrame(StartEvent(options.wall_time_s, *options.resume_step + 1), records);
-  }
+  // TensorBoard takes a run's first session start as no more than that: only a later one drops
+  // steps.
+  const uint64_t first_step = options.resume_step ? *options.resume_step + 1 : 0;
+  io::AppendFrame(StartEvent(options.wall_time_s, first_step), records);
   RETURN_IF_ERROR(file.Append(records));
   return EventFile(std::move(file));
 }

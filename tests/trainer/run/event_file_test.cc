@@ -43,6 +43,7 @@ TEST(EventFile, AnIndependentReaderFindsWhatWasWritten) {
   Add(file, 1700000002.5, uint64_t{1} << 40, {{std::string(300, 'x'), -1e30f}});
   EXPECT_EQ(Listing(file.path()),
             "1700000000.750000\t0\tversion\tbrain.Event:2\n"
+            "1700000000.750000\t0\tsession\t1\n"
             "1700000001.500000\t200\tscalar\ttrain/loss\t0.5\n"
             "1700000001.500000\t200\tscalar\ttest/auc\t0.75\n"
             "1700000002.500000\t1099511627776\tscalar\t" +
@@ -55,6 +56,7 @@ TEST(EventFile, AGraphIsFoundWithItsNodes) {
   ASSERT_TRUE(file.AddGraph(2, std::string_view("\x0a\x06\x0a\x01x\x12\x01y", 8)).ok());
   EXPECT_EQ(Listing(file.path()),
             "1.000000\t0\tversion\tbrain.Event:2\n"
+            "1.000000\t0\tsession\t1\n"
             "2.000000\t0\tgraph\tx:y\n");
 }
 
@@ -76,7 +78,8 @@ TEST(EventFile, ACutFileReadsUpToItsLastWholeRecord) {
   Add(file, 2, 1, {{"a", 1}});
   const std::string whole = ReadFile(file.path());
   WriteFile(folder / "cut", whole.substr(0, whole.size() - 3));
-  EXPECT_EQ(Listing(folder / "cut"), "1.000000\t0\tversion\tbrain.Event:2\ntorn\n");
+  EXPECT_EQ(Listing(folder / "cut"),
+            "1.000000\t0\tversion\tbrain.Event:2\n1.000000\t0\tsession\t1\ntorn\n");
 }
 
 TEST(EventFile, AResumedRunSaysFromWhichStepOnItStartsAgain) {
@@ -113,7 +116,8 @@ TEST(EventFile, WritesTheBytesThatTensorFlowWrites) {
   const TemporaryFolder folder;
   EventFile file = Created({.folder = folder.path(), .host = "omaha", .wall_time_s = 1548797801});
   const std::string head = ReadFile(file.path());
-  EXPECT_EQ(head, real.substr(0, head.size()));
+  constexpr size_t kVersionRecord = 16 + 24;
+  EXPECT_EQ(head.substr(0, kVersionRecord), real.substr(0, kVersionRecord));
   Add(file, std::bit_cast<double>(uint64_t{0x41d71431dd2c41ff}), 1,
       {{"acc", std::bit_cast<float>(0x3f781062u)}});
   Add(file, 0, 0, {});

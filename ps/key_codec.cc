@@ -1,5 +1,6 @@
 #include "ps/key_codec.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -41,14 +42,18 @@ Status CountError(uint64_t expected, size_t found) {
 }  // namespace
 
 void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
-  out.resize((keys.size() + 1) * kMaxVarintBytes);
-  char* at = PutVarint(out.data(), keys.size());
+  char block[4096];
+  out.assign(block, PutVarint(block, keys.size()));
   uint64_t last = 0;
-  for (const uint64_t key : keys) {
-    at = PutVarint(at, key - last);
-    last = key;
+  constexpr size_t kBlockKeys = sizeof block / kMaxVarintBytes;
+  for (size_t begin = 0; begin < keys.size(); begin += kBlockKeys) {
+    char* at = block;
+    for (const uint64_t key : keys.subspan(begin, std::min(kBlockKeys, keys.size() - begin))) {
+      at = PutVarint(at, key - last);
+      last = key;
+    }
+    out.append(block, at);
   }
-  out.resize(static_cast<size_t>(at - out.data()));
 }
 
 Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<uint64_t>& keys) {
@@ -60,23 +65,25 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
   std::memset(padded_.data() + bytes.size(), 0, io::kVarintReadSlack);
   const std::string_view list(padded_.data(), bytes.size());
   narrow_.resize(list.size() + io::kVarintWriteSlack);
-  keys.resize(list.size());
-  static const io::Varints32Function decode32 = io::DecodeVarints32For(io::DetectCpuLevel());
-  if (const auto narrow = decode32(list, narrow_.data())) {
-    if (narrow->count != *count) return CountError(*count, narrow->count);
-    for (size_t i = 0; i < narrow->count; ++i) keys[i] = narrow_[i];
-  } else {
-    const std::optional<size_t> wide = io::DecodeVarints64(list, keys.data());
-    if (!wide) return io::Corrupt("key list: expected varints, found a cut or too long one");
-    if (*wide != *count) return CountError(*count, *wide);
-  }
   keys.resize(*count);
   bool ascending = true;
   uint64_t key = 0;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const uint64_t next = key + keys[i];
-    ascending &= i == 0 || next > key;  // false for a difference of 0 and for an overflow
-    keys[i] = key = next;
+  static const io::Varints32Function decode32 = io::DecodeVarints32For(io::DetectCpuLevel());
+  if (const auto narrow = decode32(list, narrow_.data())) {
+    if (narrow->count != *count) return CountError(*count, narrow->count);
+    const std::span<const uint32_t> steps(narrow_.data(), *count);
+    for (const uint32_t step : steps.subspan(std::min<size_t>(1, *count))) ascending &= step != 0;
+    for (size_t i = 0; i < steps.size(); ++i) keys[i] = key += steps[i];
+  } else {
+    wide_.resize(list.size());
+    const std::optional<size_t> wide = io::DecodeVarints64(list, wide_.data());
+    if (!wide) return io::Corrupt("key list: expected varints, found a cut or too long one");
+    if (*wide != *count) return CountError(*count, *wide);
+    for (size_t i = 0; i < *count; ++i) {
+      const uint64_t next = key + wide_[i];
+      ascending &= i == 0 || next > key;  // false for a difference of 0 and for an overflow
+      keys[i] = key = next;
+    }
   }
   if (!ascending) return io::Corrupt("key list: expected ascending keys");
   if (limit > 0 && !keys.empty() && keys.back() >= limit) {
@@ -86,18 +93,29 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
   return {};
 }
 
+// Four sums side by side: a single one would wait for each of its multiplications.
 uint64_t ListSignature(std::string_view bytes) {
-  uint64_t hash = io::Mix64(bytes.size() + 1);
+  constexpr size_t kLanes = 4;
+  uint64_t lanes[kLanes];
+  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = io::Mix64(bytes.size() + 1 + lane);
+  uint64_t words[kLanes];
   size_t at = 0;
-  for (; at + 8 <= bytes.size(); at += 8) {
-    uint64_t word;
-    std::memcpy(&word, bytes.data() + at, 8);
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-    hash ^= hash >> 32;
+  const auto add = [&] {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = (lanes[lane] ^ words[lane]) * 0x9e3779b97f4a7c15u;
+      lanes[lane] ^= lanes[lane] >> 32;
+    }
+  };
+  for (; at + sizeof words <= bytes.size(); at += sizeof words) {
+    std::memcpy(words, bytes.data() + at, sizeof words);
+    add();
   }
-  uint64_t tail = 0;
-  std::memcpy(&tail, bytes.data() + at, bytes.size() - at);
-  return io::Mix64(hash ^ tail) | 1;
+  std::memset(words, 0, sizeof words);
+  if (at < bytes.size()) std::memcpy(words, bytes.data() + at, bytes.size() - at);
+  add();
+  uint64_t hash = 0;
+  for (const uint64_t lane : lanes) hash = io::Mix64(hash ^ lane);
+  return hash | 1;
 }
 
 }  // namespace millrace::ps

@@ -26,6 +26,7 @@ class KeyDecoder {
  private:
   io::RawBuffer padded_;
   io::PodVector<uint32_t> narrow_;
+  io::PodVector<uint64_t> wide_;
 };
 
 // Identifies a list by its encoded bytes; never 0.

@@ -6,7 +6,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 1
+const i32 kProtocolVersion = 2
 
 // The request cannot be: wrong token, another job, a sequence out of order, keys outside the shard.
 exception Refused {

@@ -228,17 +228,24 @@ void Shard::TryStep(int64_t now_ns) {
 // In the order of workers, whoever came first.
 void Shard::ApplyPending(int64_t now_ns) {
   CountWaiting(now_ns);
-  double weight = 0;
-  {
-    TRACE_SCOPE("aggregate", Cat::kServer);
-    sum_.Clear();
-    for (const WorkerRecord& w : workers_) {
-      if (!w.pending) continue;
-      sum_.Add(w.pending->list->keys, w.pending->gradient);
-      weight += w.pending->weight;
+  const auto is_pending = [](const WorkerRecord& w) { return w.pending.has_value(); };
+  const auto first = std::find_if(workers_.begin(), workers_.end(), is_pending);
+  Status applied;
+  if (std::none_of(first + 1, workers_.end(), is_pending)) {
+    applied = Apply(first->pending->list->keys, first->pending->gradient, first->pending->weight);
+  } else {
+    double weight = 0;
+    {
+      TRACE_SCOPE("aggregate", Cat::kServer);
+      sum_.Clear();
+      for (const WorkerRecord& w : workers_) {
+        if (!w.pending) continue;
+        sum_.Add(w.pending->list->keys, w.pending->gradient);
+        weight += w.pending->weight;
+      }
     }
+    applied = Apply(sum_.keys(), sum_.gradient(), weight);
   }
-  const Status applied = Apply(sum_.keys(), sum_.gradient(), weight);
   if (!applied.ok()) return Fail("a step could not be applied: " + applied.message());
   for (WorkerRecord& w : workers_) {
     if (!w.pending) continue;

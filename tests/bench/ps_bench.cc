@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -18,17 +20,33 @@
 #include "ps/remote_store.h"
 #include "ps/server.h"
 #include "ps/thrift_transport.h"
+#include "sparse/local_store.h"
 
 namespace millrace::ps {
 namespace {
 
-// Keys of a batch: differences like those of 100 rows of 33.76 M features.
+constexpr uint64_t kFeatures = 33762578;
+
+// Keys spread evenly over all features, each on a page of its own: the worst case.
 std::vector<uint64_t> Keys(size_t count, uint64_t seed) {
   io::Random random(seed);
   std::vector<uint64_t> keys(count);
   uint64_t key = 0;
   for (uint64_t& k : keys) k = key += 1 + random.Below(2 * 33000000 / count - 1);
   return keys;
+}
+
+// Keys of rows of 39 fields in which a few values make most of the rows, as in logs of clicks.
+std::vector<uint64_t> SkewedKeys(size_t count, uint64_t seed) {
+  constexpr uint64_t kFields = 39;
+  constexpr uint64_t kValues = kFeatures / kFields;
+  io::Random random(seed);
+  std::set<uint64_t> keys;
+  for (uint64_t field = 0; keys.size() < count; field = (field + 1) % kFields) {
+    const double rank = std::pow(random.Uniform(), 8);
+    keys.insert(field * kValues + static_cast<uint64_t>(rank * static_cast<double>(kValues)));
+  }
+  return {keys.begin(), keys.end()};
 }
 
 void BM_EncodeKeys(benchmark::State& state) {
@@ -129,7 +147,29 @@ void BM_TcpPingPong48K(benchmark::State& state) {
 }
 BENCHMARK(BM_TcpPingPong48K)->UseRealTime();
 
-// An exchange of about the same: keys and gradient there, weights back; with the update and all.
+// Two lists in turn whose exchange is about the same: keys and gradient there, weights back.
+std::vector<std::vector<uint64_t>> ExchangeLists(bool skewed) {
+  const size_t count = kPayload / (4 + 4 + 2);  // a gradient, a weight and a key's difference
+  if (skewed) return {SkewedKeys(count, 1), SkewedKeys(count, 2)};
+  return {Keys(count, 1), Keys(count, 2)};
+}
+
+// What the model itself takes of an exchange: the update with one list, the weights of the other.
+void BM_UpdateAndGather48K(benchmark::State& state) {
+  const sparse::ModelShape shape = {.num_features = kFeatures};
+  auto store = sparse::LocalStore::Create(shape, {.rule = sparse::Rule::kSgd});
+  const auto lists = ExchangeLists(state.range(0) != 0);
+  std::vector<float> weights(lists[0].size()), gradient(lists[0].size(), 0.001f);
+  size_t turn = 0;
+  for (auto _ : state) {
+    const bool well = (*store)->Push(lists[turn % 2], gradient).ok() &&
+                      (*store)->Pull(lists[(turn + 1) % 2], weights).ok();
+    if (!well) state.SkipWithError("update");
+    ++turn;
+  }
+}
+BENCHMARK(BM_UpdateAndGather48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime();
+
 void BM_Exchange48K(benchmark::State& state) {
   const ServerOptions options;
   auto server = Server::Start(options);
@@ -138,16 +178,15 @@ void BM_Exchange48K(benchmark::State& state) {
   auto transport = MakeThriftTransport(thrift);
   RealClock clock;
   RemoteOptions remote;
-  remote.config.num_features = 33762578;
+  remote.config.num_features = kFeatures;
   remote.config.update.rule = sparse::Rule::kSgd;
   auto store = RemoteStore::Connect(**transport, clock, remote);
   if (!store.ok() || !(*store)->Start().ok()) {
     state.SkipWithError("no server");
     return;
   }
-  const size_t count = kPayload / (4 + 4 + 2);  // a gradient, a weight and a key's difference
-  const std::vector<uint64_t> lists[2] = {Keys(count, 1), Keys(count, 2)};
-  std::vector<float> weights(count), gradient(count, 0.001f);
+  const auto lists = ExchangeLists(state.range(0) != 0);
+  std::vector<float> weights(lists[0].size()), gradient(lists[0].size(), 0.001f);
   size_t turn = 0;
   if (!(*store)->Pull(lists[0], weights).ok()) state.SkipWithError("pull");
   for (auto _ : state) {
@@ -166,7 +205,7 @@ void BM_Exchange48K(benchmark::State& state) {
                                 static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
   state.SetBytesProcessed(static_cast<int64_t>(wire.sent + wire.received));
 }
-BENCHMARK(BM_Exchange48K)->UseRealTime();
+BENCHMARK(BM_Exchange48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime();
 
 }  // namespace
 }  // namespace millrace::ps

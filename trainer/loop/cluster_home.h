@@ -59,6 +59,7 @@ class ClusterHome final : public ModelHome {
   int64_t clock_offset_ns() const { return store_->clock_offset_ns(); }
 
   BatchLearner& learner() override { return *learner_; }
+  sparse::WeightStore* remote_store() override { return store_.get(); }
   bool chief() const override { return options_.worker == 0; }
   std::optional<ps::JobProgress> progress() const override { return store_->progress(); }
   void WillLearn(const WorkerPlace& after) override { store_->SetState(after.Encode()); }

@@ -41,6 +41,8 @@ class ModelHome {
   virtual ~ModelHome() = default;
   virtual BatchLearner& learner() = 0;
 
+  // The model where it is on servers: a test need not hold up training then. None otherwise.
+  virtual sparse::WeightStore* remote_store() { return nullptr; }
   // Whether this process tests and saves the model.
   virtual bool chief() const { return true; }
   // Of the whole job, as far as it is known here; none where there is only this process.

@@ -125,6 +125,7 @@ Status SparseTrainer::Prepare() {
   state_.options_digest = OptionsDigest(options_);
   if (!options_.test.files.empty() && home_->chief()) {
     test_set_ = std::make_unique<TestSet>(options_.test, options_.test_cache_bytes);
+    if (options_.cluster) test_set_->Preload();
   }
   schedule_.emplace(options_.eval_every, state_.tested_at);
   early_stop_.emplace(options_.early_stop, state_.early_stop);
@@ -232,6 +233,7 @@ Result<TrainSummary> SparseTrainer::Run() {
       RETURN_IF_ERROR(Stop());
       break;
     }
+    if (test_.pending() && test_.done()) RETURN_IF_ERROR(TakeTest());
     ShowProgress();
   }
   if (summary_.end != TrainSummary::End::kStopped) RETURN_IF_ERROR(End(early));
@@ -364,24 +366,54 @@ Status SparseTrainer::CountLoss(double loss, double weight, uint64_t examples) {
 // True when the run should end early.
 Result<bool> SparseTrainer::TestIfDue(bool at_end) {
   const bool due = at_end ? schedule_->DueAtEnd(state_.examples) : schedule_->Due(state_.examples);
+  if (at_end || due) RETURN_IF_ERROR(TakeTest());
   if (!test_set_ || !due) return false;
-  const double before_s = observer_.now_s();
   MetricsRow row;
-  ASSIGN_OR_RETURN(row.test, test_set_->Test(home_->learner()));
   row.step = state_.steps;
   row.examples = state_.examples;
   row.epoch = static_cast<double>(state_.position.epoch);
   row.seconds = state_.seconds;
   row.loss = state_.row_weight > 0 ? state_.row_loss / state_.row_weight : 0;
-  row.examples_per_s = static_cast<double>(row_examples_) / std::max(before_s - row_start_s_, 1e-9);
+  row.examples_per_s =
+      static_cast<double>(row_examples_) / std::max(observer_.now_s() - row_start_s_, 1e-9);
+  tested_row_ = row;
+  bool stop = false;
+  ASSIGN_OR_RETURN(const bool begun, at_end ? Result<bool>(false) : BeginTest());
+  if (!begun) {
+    ASSIGN_OR_RETURN(const BinaryMetrics metrics, test_set_->Test(home_->learner()));
+    ASSIGN_OR_RETURN(stop, Tested(metrics, row));
+  }
   schedule_->Tested(state_.examples);
-  const bool stop = early_stop_->Update(state_.steps, row.test);
-  ++state_.tests;
   state_.tested_at = schedule_->tested_at();
-  state_.early_stop = early_stop_->state();
   state_.row_loss = state_.row_weight = 0;
   row_examples_ = 0;
   row_start_s_ = observer_.now_s();
+  return stop;
+}
+
+// In the background, where that lets others go on and nothing hangs on the result. False: not so.
+Result<bool> SparseTrainer::BeginTest() {
+  sparse::WeightStore* store = home_->remote_store();
+  if (!store || options_.early_stop.enabled()) return false;
+  ASSIGN_OR_RETURN(const std::span<const CsrBatch> batches, test_set_->Batches());
+  if (batches.empty()) return false;
+  RETURN_IF_ERROR(test_.Begin(batches, *store, *kernels_));
+  return true;
+}
+
+// The result of the test in the background, if there is one.
+Status SparseTrainer::TakeTest() {
+  if (!test_.pending()) return {};
+  const BinaryMetrics metrics = test_.Take();
+  RETURN_IF_ERROR(test_set_->CheckNotEmpty(metrics));
+  return Tested(metrics, tested_row_).status();
+}
+
+Result<bool> SparseTrainer::Tested(const BinaryMetrics& metrics, MetricsRow row) {
+  row.test = metrics;
+  ++state_.tests;
+  const bool stop = early_stop_->Update(row.step, row.test);
+  state_.early_stop = early_stop_->state();
   summary_.last_test = row;
   if (observer_.on_test) RETURN_IF_ERROR(observer_.on_test(row));
   return stop;
@@ -395,6 +427,7 @@ Status SparseTrainer::Stop() {
   RETURN_IF_ERROR(home_->StopJob());
   RETURN_IF_ERROR(home_->Settle());
   SyncWithJob();
+  RETURN_IF_ERROR(TakeTest());
   return options_.checkpoints.empty() || state_.steps == 0 ? Status() : Checkpoint();
 }
 
@@ -420,6 +453,7 @@ Status SparseTrainer::Salvage(const Status& error) {
 
 Status SparseTrainer::Checkpoint() {
   TRACE_SCOPE("checkpoint", profiler::Cat::kCheckpoint);
+  RETURN_IF_ERROR(TakeTest());
   if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
   RETURN_IF_ERROR(home_->Checkpoint(state_));
   next_checkpoint_ = NextAfter(state_.examples, options_.checkpoint_every);

@@ -12,6 +12,7 @@
 #include "io/queue/input_queue.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
+#include "trainer/loop/background_test.h"
 #include "trainer/loop/batch_learner.h"
 #include "trainer/loop/cluster_home.h"
 #include "trainer/loop/model_home.h"
@@ -112,6 +113,9 @@ class SparseTrainer {
   bool MayBeDue() const;
   io::Status TestAndCheckpoint(bool& early);
   io::Result<bool> TestIfDue(bool at_end);
+  io::Result<bool> BeginTest();
+  io::Status TakeTest();
+  io::Result<bool> Tested(const BinaryMetrics& metrics, MetricsRow row);
   io::Status Checkpoint();
   io::Status Stop();
   io::Status WaitForChief();
@@ -130,6 +134,8 @@ class SparseTrainer {
   int64_t clock_offset_ns_ = 0;
   std::unique_ptr<io::InputQueue> queue_;
   std::unique_ptr<TestSet> test_set_;
+  MetricsRow tested_row_;  // of the test in the background, without its results
+  BackgroundTest test_;
   std::optional<EvalSchedule> schedule_;
   std::optional<EarlyStop> early_stop_;
   TrainingState state_;  // of the whole job

@@ -23,28 +23,15 @@ Status ScoreBatch(BatchLearner& learner, const CsrBatch& batch, BinaryMetricsSum
 
 }  // namespace
 
-Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
-  TRACE_SCOPE("test", profiler::Cat::kEvaluation);
-  BinaryMetricsSum sum;
-  if (complete_) {
-    for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));
-  } else {
-    RETURN_IF_ERROR(TestFromFiles(learner, sum));
-  }
-  const BinaryMetrics metrics = sum.Compute();
-  if (metrics.examples + metrics.nan_margins > 0) return metrics;
-  return io::Invalid("the test data has no examples: " + input_.files.front() +
-                     (input_.files.size() > 1 ? " and the other files" : ""));
-}
-
-Status TestSet::TestFromFiles(BatchLearner& learner, BinaryMetricsSum& sum) {
+template <typename Visit>
+Status TestSet::Read(Visit visit) {
   ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input_));
   const CsrBatch* batch = nullptr;
   bool keeping = cache_bytes_ > 0;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, queue->Next(batch));
     if (!more) break;
-    RETURN_IF_ERROR(ScoreBatch(learner, *batch, sum));
+    RETURN_IF_ERROR(visit(*batch));
     kept_bytes_ += BytesOf(*batch);
     keeping = keeping && kept_bytes_ <= cache_bytes_;
     if (keeping) kept_.push_back(*batch);
@@ -55,6 +42,43 @@ Status TestSet::TestFromFiles(BatchLearner& learner, BinaryMetricsSum& sum) {
     cache_bytes_ = 0;
   }
   return {};
+}
+
+void TestSet::Preload() {
+  if (cache_bytes_ == 0) return;
+  loading_ = std::async(std::launch::async, [this] {
+    profiler::NameThread("test");
+    TRACE_SCOPE("read_test", profiler::Cat::kInput);
+    return Read([](const CsrBatch&) { return Status(); });
+  });
+}
+
+Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
+  TRACE_SCOPE("test", profiler::Cat::kEvaluation);
+  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
+  BinaryMetricsSum sum;
+  if (complete_) {
+    for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));
+  } else {
+    RETURN_IF_ERROR(Read([&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
+  }
+  const BinaryMetrics metrics = sum.Compute();
+  RETURN_IF_ERROR(CheckNotEmpty(metrics));
+  return metrics;
+}
+
+Result<std::span<const CsrBatch>> TestSet::Batches() {
+  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
+  if (!complete_ && cache_bytes_ > 0) {
+    RETURN_IF_ERROR(Read([](const CsrBatch&) { return Status(); }));
+  }
+  return std::span<const CsrBatch>(kept_);
+}
+
+Status TestSet::CheckNotEmpty(const BinaryMetrics& metrics) const {
+  if (metrics.examples + metrics.nan_margins > 0) return {};
+  return io::Invalid("the test data has no examples: " + input_.files.front() +
+                     (input_.files.size() > 1 ? " and the other files" : ""));
 }
 
 }  // namespace millrace::trainer

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
+#include <span>
 #include <vector>
 
 #include "io/base/status.h"
@@ -18,17 +20,26 @@ class TestSet {
   TestSet(io::InputOptions input, uint64_t cache_bytes)
       : input_(std::move(input)), cache_bytes_(cache_bytes) {}
 
+  // Begins to read the files in a thread of its own, so that the first test finds them read.
+  void Preload();
   // The model's metrics on the whole set. An error if there is no example.
   io::Result<BinaryMetrics> Test(BatchLearner& learner);
+  // The whole set, read if need be; empty if it does not fit into memory.
+  io::Result<std::span<const io::CsrBatch>> Batches();
+  // An error if a test with these results had no example.
+  io::Status CheckNotEmpty(const BinaryMetrics& metrics) const;
 
  private:
-  io::Status TestFromFiles(BatchLearner& learner, BinaryMetricsSum& sum);
+  // Reads the files and calls visit(batch) for each batch; keeps the batches if they fit.
+  template <typename Visit>
+  io::Status Read(Visit visit);
 
   io::InputOptions input_;
   uint64_t cache_bytes_;
   std::vector<io::CsrBatch> kept_;
   uint64_t kept_bytes_ = 0;
-  bool complete_ = false;  // kept_ is the whole set
+  bool complete_ = false;            // kept_ is the whole set
+  std::future<io::Status> loading_;  // last: waits for its thread
 };
 
 }  // namespace millrace::trainer

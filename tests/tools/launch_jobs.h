@@ -129,18 +129,18 @@ class LaunchTest : public testing::Test {
     return Launched(words, folder_.path(), folder_ / ("log" + std::to_string(logs_++)));
   }
 
-  // Kills the process that the placement table names.
-  static void Kill(const Launched& job, const std::string& process) {
+  // Kills, or sends another signal to, the process that the placement table names.
+  static void Kill(const Launched& job, const std::string& process, int signal = SIGKILL) {
     const std::string output = job.output();
     const size_t line = output.find("\n" + process + "  ");
     ASSERT_NE(line, std::string::npos) << output;
     const std::string row = output.substr(line + 1, output.find('\n', line + 1) - line - 1);
-    KillPid(row.substr(row.rfind(' ') + 1));
+    KillPid(row.substr(row.rfind(' ') + 1), signal);
   }
-  static void KillPid(const std::string& digits) {
+  static void KillPid(const std::string& digits, int signal = SIGKILL) {
     const long pid = std::strtol(digits.c_str(), nullptr, 10);
     ASSERT_GT(pid, 1) << digits;
-    ::kill(static_cast<pid_t>(pid), SIGKILL);
+    ::kill(static_cast<pid_t>(pid), signal);
   }
 
   // Waits until so many processes work in the folder.

@@ -37,10 +37,10 @@ class TrainingTest : public LaunchTest {
             more};
   }
 
-  // Waits until the job has learnt something: the chief has written the first row of its table.
-  bool IsUnderWay(Launched& job, const std::string& run) const {
+  // Waits until the job has learnt something: the chief has written the first rows of its table.
+  bool IsUnderWay(Launched& job, const std::string& run, int tests = 1) const {
     const std::string path = folder_ / (run + "/metrics.csv");
-    for (std::string rows; std::count(rows.begin(), rows.end(), '\n') < 2;) {
+    for (std::string rows; std::count(rows.begin(), rows.end(), '\n') < 1 + tests;) {
       if (job.HasEnded()) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       rows = test::ReadFile(path);
@@ -50,6 +50,13 @@ class TrainingTest : public LaunchTest {
 
   std::string Model(const std::string& run) const {
     return test::ReadFile(folder_ / (run + "/model/model.bin"));
+  }
+
+  double LastLogloss(const std::string& run) const {
+    const std::string rows = test::ReadFile(folder_ / (run + "/metrics.jsonl"));
+    const size_t at = rows.rfind("\"logloss\":");
+    EXPECT_NE(at, std::string::npos) << rows;
+    return std::atof(rows.c_str() + at + 10);
   }
 
   // What a sync job of two servers and three workers comes to when nobody disturbs it.
@@ -111,6 +118,28 @@ TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) {
   Launched rest = Launch(flags_, Command("sync", "run", "--resume"));
   EXPECT_EQ(rest.Wait(), 0) << rest.output();
   EXPECT_TRUE(Model("run") == expected) << rest.output();
+}
+
+TEST_F(TrainingTest, ZstdOnTheWireLosesNothingAndBf16Little) {
+  const std::string expected = Undisturbed();
+  const double logloss = LastLogloss("undisturbed");
+  Launched zstd = Launch(flags_, Command("sync", "zstd", "--wire_zstd"));
+  EXPECT_EQ(zstd.Wait(), 0) << zstd.output();
+  EXPECT_TRUE(Model("zstd") == expected);
+  Launched bf16 = Launch(flags_, Command("sync", "bf16", "--wire_bf16"));
+  EXPECT_EQ(bf16.Wait(), 0) << bf16.output();
+  EXPECT_FALSE(Model("bf16") == expected);
+  EXPECT_NEAR(LastLogloss("bf16"), logloss, 0.002 * logloss);
+}
+
+TEST_F(TrainingTest, BackupWorkersGoOnWhileOneStandsStill) {
+  Launched job =
+      Launch({"--deploy_mode=cluster2"}, Command("sync", "backup", "--replicas_to_aggregate=2"));
+  ASSERT_TRUE(IsUnderWay(job, "backup")) << job.output();
+  Kill(job, "worker 2", SIGSTOP);
+  EXPECT_TRUE(IsUnderWay(job, "backup", 4)) << job.output();
+  Kill(job, "worker 2", SIGCONT);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
 }
 
 TEST_F(TrainingTest, SyncJobWithoutRestartsEndsWithinFiveSeconds) {

@@ -3,6 +3,7 @@
 #include <thrift/protocol/TBinaryProtocol.h>
 #include <thrift/transport/TSocket.h>
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -15,16 +16,19 @@ namespace millrace::ps {
 namespace {
 
 using apache::thrift::protocol::TBinaryProtocol;
+using apache::thrift::protocol::TProtocolException;
 using apache::thrift::transport::TSocket;
 using apache::thrift::transport::TSSLSocketFactory;
+using apache::thrift::transport::TTransportException;
 using io::Result;
 using io::Status;
 
 constexpr int kMaxString = 256 << 20;
 constexpr int kMaxContainer = 1 << 20;
-// The slowest that a server may be with a large message before it counts as gone: unpacking,
-// applying and answering, on a machine with other work.
+// The slowest that a server may be with the part of a message beyond kOrdinaryBytes before it
+// counts as gone: unpacking, applying and answering, on a machine with other work.
 constexpr size_t kSlowestBytesPerSecond = 4 << 20;
+constexpr size_t kOrdinaryBytes = 8 << 20;
 
 class ThriftChannel final : public Channel {
  public:
@@ -217,6 +221,11 @@ class ThriftChannel final : public Channel {
       return io::Invalid(refused.message);
     } catch (const rpc::JobFailed& failed) {
       return io::Cancelled(failed.message);
+    } catch (const TTransportException& error) {
+      const bool late = error.getType() == TTransportException::TIMED_OUT;
+      return Status(io::Code::kIo, late ? "no answer in time" : error.what());
+    } catch (const TProtocolException&) {
+      return Status(io::Code::kIo, "the connection broke in the middle of an answer");
     } catch (const std::exception& error) {
       return Status(io::Code::kIo, error.what());
     }
@@ -225,7 +234,8 @@ class ThriftChannel final : public Channel {
   // More time for this and all later calls: key lists that the server keeps, and blocks of numbers,
   // are asked for again by name.
   void AllowFor(size_t bytes) {
-    const int more_s = static_cast<int>(bytes / kSlowestBytesPerSecond);
+    const size_t beyond = bytes - std::min(bytes, kOrdinaryBytes);
+    const int more_s = static_cast<int>(beyond / kSlowestBytesPerSecond);
     if (more_s <= more_s_) return;
     more_s_ = more_s;
     socket_->setRecvTimeout(call_ms_ + more_s * 1000);

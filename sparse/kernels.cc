@@ -22,7 +22,9 @@ io::Result<const Kernels*> KernelsByName(std::string_view name) {
   if (name == "mkl" && MklKernels() != nullptr) return MklKernels();
   if (name == "mkl") {
     return io::Invalid(
-        "kernel mkl: this build has no MKL (install libmkl-dev and build again, or use native)");
+        "kernel mkl: expected Intel MKL (at run time libmkl_rt.so of the package libmkl-rt, at "
+        "build "
+        "time libmkl-dev), found none: install it, or use native");
   }
   return io::Invalid("kernel: expected auto, native, mkl or plain, found '" + std::string(name) +
                      "'");

@@ -39,7 +39,7 @@ struct Kernels {
 
 const Kernels& PlainKernels();
 const Kernels& NativeKernels(io::CpuLevel level = io::DetectCpuLevel());
-// Null when built without MKL.
+// Null when built without MKL, or when it is not installed here.
 const Kernels* MklKernels();
 
 // "auto" (the faster one here, see docs/performance.md), "native", "mkl" or "plain".

@@ -1,10 +1,14 @@
-// The one file that knows MKL. Built without it, there are simply no MKL kernels.
+// The one file that knows MKL. It is loaded when it is first asked for: a program starts without
+// it, and runs where it is not installed. Built without its headers, there are simply no MKL
+// kernels.
 #include "sparse/kernels.h"
 
 #if defined(MILLRACE_HAVE_MKL)
+#include <dlfcn.h>
+#include <mkl_service.h>
 #include <mkl_spblas.h>
 
-#include <array>
+#include <optional>
 #include <vector>
 #endif
 
@@ -12,6 +16,42 @@ namespace millrace::sparse {
 
 #if defined(MILLRACE_HAVE_MKL)
 namespace {
+
+struct Mkl {
+  decltype(&mkl_sparse_s_create_csr) create_csr = nullptr;
+  decltype(&mkl_sparse_s_mv) mv = nullptr;
+  decltype(&mkl_sparse_destroy) destroy = nullptr;
+};
+
+template <typename Function>
+bool Find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+// Never unloaded: its threads' memory would go with it.
+std::optional<Mkl> Load() {
+  void* library = ::dlopen("libmkl_rt.so", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return std::nullopt;
+  decltype(&MKL_Set_Interface_Layer) set_interface = nullptr;
+  decltype(&MKL_Set_Threading_Layer) set_threading = nullptr;
+  Mkl mkl;
+  if (!Find(library, "MKL_Set_Interface_Layer", set_interface) ||
+      !Find(library, "MKL_Set_Threading_Layer", set_threading) ||
+      !Find(library, "mkl_sparse_s_create_csr", mkl.create_csr) ||
+      !Find(library, "mkl_sparse_s_mv", mkl.mv) ||
+      !Find(library, "mkl_sparse_destroy", mkl.destroy)) {
+    return std::nullopt;
+  }
+  set_interface(MKL_INTERFACE_LP64);
+  set_threading(MKL_THREADING_SEQUENTIAL);
+  return mkl;
+}
+
+const std::optional<Mkl>& Library() {
+  static const std::optional<Mkl> mkl = Load();
+  return mkl;
+}
 
 // MKL wants the values written out; batches of ones share an array that only grows.
 const float* ValuesOf(const io::CsrBatch& batch) {
@@ -30,14 +70,14 @@ void Multiply(sparse_operation_t operation, const io::CsrBatch& batch, const flo
   auto* cols = reinterpret_cast<MKL_INT*>(const_cast<uint32_t*>(batch.cols.data()));
   auto* values = const_cast<float*>(ValuesOf(batch));
   sparse_status_t status =
-      mkl_sparse_s_create_csr(&handle, SPARSE_INDEX_BASE_ZERO, static_cast<MKL_INT>(batch.rows()),
-                              static_cast<MKL_INT>(columns), begin, begin + 1, cols, values);
+      Library()->create_csr(&handle, SPARSE_INDEX_BASE_ZERO, static_cast<MKL_INT>(batch.rows()),
+                            static_cast<MKL_INT>(columns), begin, begin + 1, cols, values);
   CHECK(status == SPARSE_STATUS_SUCCESS);
   const matrix_descr general{SPARSE_MATRIX_TYPE_GENERAL, SPARSE_FILL_MODE_FULL,
                              SPARSE_DIAG_NON_UNIT};
-  status = mkl_sparse_s_mv(operation, 1.0f, handle, general, x, 0.0f, y);
+  status = Library()->mv(operation, 1.0f, handle, general, x, 0.0f, y);
   CHECK(status == SPARSE_STATUS_SUCCESS);
-  mkl_sparse_destroy(handle);
+  Library()->destroy(handle);
 }
 
 // An empty matrix is no matrix to MKL.
@@ -58,7 +98,7 @@ void Gradient(const io::CsrBatch& batch, std::span<const float> slopes, std::spa
 const Kernels* MklKernels() {
   static const Kernels kernels{KernelKind::kMkl, "mkl", Margins, Gradient,
                                NativeKernels().loss_and_slopes};
-  return &kernels;
+  return Library() ? &kernels : nullptr;
 }
 #else
 const Kernels* MklKernels() { return nullptr; }

@@ -418,7 +418,7 @@ TEST(Convert, ContradictoryFlagsAreErrorsBeforeAnyWork) {
       {"--hash_bits=4 --vocabulary=v" + clicks, "found several"},
       {"--hash_bits=4 --min_count=2" + clicks, "--min_count needs --vocabulary_out"},
       {"--hash_bits=65" + clicks, "expected 0 to 64"},
-      {"--format=csv" + rows, "expected libsvm, vw, criteo, mnist, images or auto"},
+      {"--format=csv" + rows, "expected auto, libsvm, vw, criteo, mnist or images"},
       {"--index_base=2" + rows, "expected 0 or 1"},
       {"--shards=0" + rows, "expected 1 to 1000"},
       {"--name=a/b" + rows, "without /"},

@@ -109,12 +109,12 @@ TEST_F(ConvnetTest, DrawsTheGraphWithoutData) {
 
 TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
   const std::pair<const char*, const char*> cases[] = {
-      {"--net=vgg --data=synthetic", "net: expected softmax, lenet or alexnet, found 'vgg'"},
+      {"--net=vgg --data=synthetic", "value 'vgg'; expected softmax, lenet or alexnet"},
       {"--net=lenet", "--train is missing: expected the training images, or --data=synthetic"},
-      {"--mode=cloud --data=synthetic", "found 'cloud'"},
+      {"--mode=cloud --data=synthetic", "value 'cloud'; expected single, sync, async or ssp"},
       {"--mode=sync --data=synthetic", "needs servers: expected --job_name=worker"},
       {"--data=synthetic --train=x", "--data=synthetic makes its own images"},
-      {"--data=synthetic --optimizer=ftrl", "optimizer: expected sgd, momentum or adam"},
+      {"--data=synthetic --optimizer=ftrl", "expected sgd, momentum or adam"},
       {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},
       {"--data=synthetic --mean=1,2", "--mean=1,2: expected 1"},
   };

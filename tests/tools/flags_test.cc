@@ -8,17 +8,21 @@ DEFINE_int32(test_level, 0, "level");
 DEFINE_double(test_rate, 0.444, "a rate");
 DEFINE_bool(test_values, true, "whether values are written");
 DEFINE_string(test_out, "", "where to write");
+DEFINE_string(test_rule, "", "slow or fast; empty: as it comes");
 DEFINE_string(test_vocabulary, "", "of the other command");
 
 namespace millrace::tools {
 namespace {
 
-const CommandSpec kSpec = {.name = "prog make",
-                           .job = "makes things",
-                           .arguments = "FILE...",
-                           .groups = {{"Files", {"test_out", "test_values"}},
-                                      {"Size", {"test_rows_wanted", "test_level", "test_rate"}}},
-                           .examples = {"prog make --test_out=x file"}};
+const CommandSpec kSpec = {
+    .name = "prog make",
+    .job = "makes things",
+    .arguments = "FILE...",
+    .groups = {{"Files", {"test_out", "test_values"}, {{"test_out", Folder()}}},
+               {"Size",
+                {"test_rows_wanted", "test_level", "test_rate", "test_rule"},
+                {{"test_rule", OneOf({"slow", "fast"})}}}},
+    .examples = {"prog make --test_out=x file"}};
 const CommandSpec kOther = {
     .name = "prog other", .job = "others", .groups = {{"All", {"test_vocabulary"}}}};
 
@@ -106,6 +110,15 @@ TEST_F(FlagsTest, BadValueNamesFlagValueAndExpectation) {
             "flag --test_values has the value 'maybe'; expected true or false");
 }
 
+TEST_F(FlagsTest, OnlyTheWordsOfAFlagAreTaken) {
+  EXPECT_EQ(Error({"--test_rule=quick"}),
+            "flag --test_rule has the value 'quick'; expected slow or fast");
+  ASSERT_TRUE(Parse({"--test_rule=fast"}).ok());
+  EXPECT_EQ(FLAGS_test_rule, "fast");
+  ASSERT_TRUE(Parse({"--test_rule="}).ok());
+  EXPECT_EQ(FLAGS_test_rule, "");
+}
+
 TEST_F(FlagsTest, MissingValueIsAnError) {
   EXPECT_EQ(Error({"--test_level"}), "flag --test_level needs a value: a whole number");
   EXPECT_EQ(Error({"--test_out", "--test_level=1"}), "flag --test_out needs a value: some text");
@@ -122,25 +135,11 @@ TEST_F(FlagsTest, HelpAndVersionWinOverWhatFollows) {
   EXPECT_EQ(Parse({"--help", "--nonsense"})->action, ParsedLine::Action::kHelp);
   EXPECT_EQ(Parse({"-h"})->action, ParsedLine::Action::kHelp);
   EXPECT_EQ(Parse({"--version"})->action, ParsedLine::Action::kVersion);
-}
-
-TEST_F(FlagsTest, HelpShowsTheCommandsFlagsAlone) {
-  EXPECT_EQ(HelpText(kSpec),
-            "prog make: makes things\n"
-            "\n"
-            "usage: prog make [flags] FILE...\n"
-            "\n"
-            "Files:\n"
-            "  --test_out=TEXT       where to write\n"
-            "  --[no]test_values     whether values are written (default true)\n"
-            "\n"
-            "Size:\n"
-            "  --test_rows_wanted=N  rows to make (default 7)\n"
-            "  --test_level=N        level (default 0)\n"
-            "  --test_rate=X         a rate (default 0.444)\n"
-            "\n"
-            "Examples:\n"
-            "  prog make --test_out=x file\n");
+  EXPECT_EQ(Parse({"--help=man"})->action, ParsedLine::Action::kManPage);
+  EXPECT_EQ(Parse({"--help=bash"})->action, ParsedLine::Action::kBashCompletion);
+  EXPECT_EQ(Error({"--help=html"}),
+            "flag --help has the value 'html'; expected none, man (a man page) or bash (a "
+            "completion script)");
 }
 
 TEST(Nearest, FarWordsHaveNone) {

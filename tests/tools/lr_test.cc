@@ -186,7 +186,7 @@ TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
       {Data() + "--learning_rat=1", "did you mean --learning_rate?"},
       {Data() + "--learning_rate=fast", "learning_rate"},
       {Data() + "--mode=sync", "needs servers"},
-      {Data() + "--mode=snc --job_name=worker", "expected sync, async or ssp"},
+      {Data() + "--mode=snc --job_name=worker", "expected single, sync, async or ssp"},
       {Data() + "--job_name=worker", "expected --mode=sync"},
       {Data() + "--mode=sync --job_name=worker", "expected the servers"},
       {Data() + "--mode=sync --job_name=worker --ps_hosts=a", "expected HOST:PORT, found 'a'"},

@@ -179,8 +179,9 @@ TEST_F(PredictTest, WrongCommandLinesSayWhatToWrite) {
   EXPECT_EQ(error(Model()),
             "millrace-predict: no input: name files, globs in quotes, @list, or - for standard "
             "input\n");
-  EXPECT_EQ(error(Model() + "--output=odds x"),
-            "millrace-predict: --output=odds: expected probability or margin\n");
+  EXPECT_EQ(
+      error(Model() + "--output=odds x"),
+      "millrace-predict: flag --output has the value 'odds'; expected probability or margin\n");
   EXPECT_EQ(error(Model() + "--vocabulary=v x"),
             "millrace-predict: --vocabulary goes with --top=N\n");
   EXPECT_EQ(error(Model() + "--top=3 x"),

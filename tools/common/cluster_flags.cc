@@ -24,7 +24,12 @@ using io::Result;
 FlagGroup ServerFlags() {
   return {"The job",
           {"ps_hosts", "worker_hosts", "job_name", "task_index", "token_file", "tls_cert",
-           "tls_key", "tls_ca"}};
+           "tls_key", "tls_ca"},
+          {{"job_name", OneOf({"ps", "worker"})},
+           {"token_file", File()},
+           {"tls_cert", File()},
+           {"tls_key", File()},
+           {"tls_ca", File()}}};
 }
 
 FlagGroup WorkerFlags() {
@@ -32,6 +37,7 @@ FlagGroup WorkerFlags() {
   group.title = "Training with servers";
   group.flags.insert(group.flags.begin(), {"mode", "staleness", "replicas_to_aggregate",
                                            "wire_bf16", "wire_zstd", "rejoin"});
+  group.values["mode"] = OneOf({"single", "sync", "async", "ssp"});
   return group;
 }
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <cstdlib>
 #include <numeric>
 #include <utility>
+
+#include "tools/common/flag_table.h"
 
 namespace millrace::tools {
 namespace {
@@ -15,10 +16,6 @@ namespace {
 using io::Invalid;
 using io::Result;
 using io::Status;
-
-constexpr size_t kLineWidth = 100;
-
-bool IsBool(const google::CommandLineFlagInfo& info) { return info.type == "bool"; }
 
 std::string Expected(const google::CommandLineFlagInfo& info) {
   if (IsBool(info)) return "true or false";
@@ -28,23 +25,9 @@ std::string Expected(const google::CommandLineFlagInfo& info) {
   return "a whole number";
 }
 
-std::vector<std::string> AllFlags(const CommandSpec& spec) {
-  std::vector<std::string> all;
-  for (const FlagGroup& group : spec.groups) {
-    all.insert(all.end(), group.flags.begin(), group.flags.end());
-  }
-  return all;
-}
-
 bool Takes(const CommandSpec& spec, const std::string& flag) {
   const std::vector<std::string> all = AllFlags(spec);
   return std::find(all.begin(), all.end(), flag) != all.end();
-}
-
-google::CommandLineFlagInfo InfoOf(const std::string& flag) {
-  google::CommandLineFlagInfo info;
-  CHECK(google::GetCommandLineFlagInfo(flag.c_str(), &info));  // a spec may only name defined flags
-  return info;
 }
 
 // One word of the form --name or --name=value.
@@ -90,10 +73,29 @@ Status Unknown(const CommandSpec& spec, std::span<const CommandSpec* const> sibl
   return Invalid("unknown flag --" + name + "; " + hint);
 }
 
-Status Set(const std::string& name, const std::string& value) {
-  if (!google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) return {};
+// "sgd, adagrad or ftrl"
+std::string Listed(const std::vector<std::string>& words) {
+  std::string text = words[0];
+  for (size_t i = 1; i < words.size(); ++i) {
+    text += (i + 1 < words.size() ? ", " : " or ") + words[i];
+  }
+  return text;
+}
+
+// A flag that is empty by default may be set so again.
+bool MayBe(const std::vector<std::string>& words, const google::CommandLineFlagInfo& info,
+           const std::string& value) {
+  if (words.empty() || (value.empty() && info.default_value.empty())) return true;
+  return std::find(words.begin(), words.end(), value) != words.end();
+}
+
+Status Set(const CommandSpec& spec, const std::string& name, const std::string& value) {
+  const google::CommandLineFlagInfo info = InfoOf(name);
+  const std::vector<std::string> words = KindOf(spec, name).words;
+  const bool allowed = MayBe(words, info, value);
+  if (allowed && !google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) return {};
   return Invalid("flag --" + name + " has the value '" + value + "'; expected " +
-                 Expected(InfoOf(name)));
+                 (allowed ? Expected(info) : Listed(words)));
 }
 
 class LineParser {
@@ -122,14 +124,22 @@ class LineParser {
 
  private:
   Status TakeFlag(FlagWord word) {
-    if (word.name == "help" || word.name == "h") return Stop(ParsedLine::Action::kHelp);
+    if (word.name == "help" || word.name == "h") return TakeHelp(word);
     if (word.name == "version") return Stop(ParsedLine::Action::kVersion);
     if (!Takes(spec_, word.name)) {
       if (!IsNegation(spec_, word)) return Unknown(spec_, siblings_, word.name);
-      return Set(word.name.substr(2), "false");
+      return Set(spec_, word.name.substr(2), "false");
     }
     if (!word.has_value) RETURN_IF_ERROR(FindValue(word));
-    return Set(word.name, word.value);
+    return Set(spec_, word.name, word.value);
+  }
+
+  Status TakeHelp(const FlagWord& word) {
+    if (!word.has_value) return Stop(ParsedLine::Action::kHelp);
+    if (word.value == "man") return Stop(ParsedLine::Action::kManPage);
+    if (word.value == "bash") return Stop(ParsedLine::Action::kBashCompletion);
+    return Invalid("flag --help has the value '" + word.value +
+                   "'; expected none, man (a man page) or bash (a completion script)");
   }
 
   Status Stop(ParsedLine::Action action) {
@@ -180,80 +190,11 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-std::string FlagForm(const google::CommandLineFlagInfo& info) {
-  if (IsBool(info)) return "--[no]" + info.name;
-  if (info.type == "double") return "--" + info.name + "=X";
-  return "--" + info.name + (info.type == "string" ? "=TEXT" : "=N");
-}
-
-// gflags prints all 17 digits of a double.
-std::string DefaultText(const google::CommandLineFlagInfo& info) {
-  if (info.type != "double") return info.default_value;
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", std::strtod(info.default_value.c_str(), nullptr));
-  return text;
-}
-
-std::string Describe(const google::CommandLineFlagInfo& info) {
-  if (info.default_value.empty()) return info.description;
-  return info.description + " (default " + DefaultText(info) + ")";
-}
-
-// `text` broken at spaces; every line but the first is indented.
-std::string Wrapped(std::string_view text, size_t indent) {
-  std::string out;
-  size_t column = indent;
-  while (!text.empty()) {
-    const size_t word_end = std::min(text.find(' '), text.size());
-    if (column > indent && column + 1 + word_end > kLineWidth) {
-      out += '\n';
-      out.append(indent, ' ');
-      column = indent;
-    }
-    if (column > indent) out += ' ', ++column;
-    out += text.substr(0, word_end);
-    column += word_end;
-    text.remove_prefix(std::min(word_end + 1, text.size()));
-  }
-  return out;
-}
-
-std::string GroupText(const FlagGroup& group, size_t indent) {
-  std::string text = "\n" + group.title + ":\n";
-  for (const std::string& flag : group.flags) {
-    const google::CommandLineFlagInfo info = InfoOf(flag);
-    std::string left = "  " + FlagForm(info);
-    left.resize(std::max(indent, left.size() + 2), ' ');
-    text += left + Wrapped(Describe(info), indent) + "\n";
-  }
-  return text;
-}
-
-// Where the descriptions begin: behind the longest flag.
-size_t DescriptionColumn(const CommandSpec& spec) {
-  size_t longest = 0;
-  for (const std::string& flag : AllFlags(spec))
-    longest = std::max(longest, FlagForm(InfoOf(flag)).size());
-  return longest + 4;
-}
-
 }  // namespace
 
 Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
                              std::span<const std::string> words) {
   return LineParser(spec, siblings, words).Parse();
-}
-
-std::string HelpText(const CommandSpec& spec) {
-  std::string text = spec.name + ": " + spec.job + "\n\nusage: " + spec.name;
-  if (!spec.groups.empty()) text += " [flags]";
-  if (!spec.arguments.empty()) text += " " + spec.arguments;
-  text += "\n";
-  const size_t indent = DescriptionColumn(spec);
-  for (const FlagGroup& group : spec.groups) text += GroupText(group, indent);
-  if (!spec.examples.empty()) text += "\nExamples:\n";
-  for (const std::string& example : spec.examples) text += "  " + example + "\n";
-  return text;
 }
 
 std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec) {
@@ -262,10 +203,6 @@ std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& s
     values.emplace_back(name, InfoOf(name).current_value);
   }
   return values;
-}
-
-std::string VersionText(std::string_view program) {
-  return std::string(program) + " " MILLRACE_VERSION "\n";
 }
 
 std::string Nearest(std::string_view word, std::span<const std::string> candidates) {
@@ -284,6 +221,7 @@ int Fail(std::string_view program, const Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
                status.message().c_str());
+  if (status.code() == io::Code::kCancelled) return kExitInterrupted;
   return status.code() == io::Code::kInvalid ? kExitUsage : kExitFailure;
 }
 

@@ -4,8 +4,11 @@
 //   DEFINE_uint64(rows, SynthOptions{}.rows, "training rows");
 //   const CommandSpec spec = {.name = "millrace-records synth", .job = "makes data", .groups =
 //   {{"Size", {"rows"}}}}; Result<ParsedLine> line = ParseLine(spec, {}, words);
+//
+// help.h makes the help text, the man page and the bash completion from the same spec.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,9 +22,22 @@ namespace millrace::tools {
 // What is left of a command line when its flags are taken out.
 using Args = std::vector<std::string>;
 
+// What the value of a text flag is. One of `words` where there are some: any other is an error.
+struct ValueKind {
+  enum class Form { kText, kWord, kFile, kFolder };
+  Form form = Form::kText;
+  std::vector<std::string> words = {};
+};
+inline ValueKind OneOf(std::vector<std::string> words) {
+  return {ValueKind::Form::kWord, std::move(words)};
+}
+inline ValueKind File() { return {.form = ValueKind::Form::kFile}; }
+inline ValueKind Folder() { return {.form = ValueKind::Form::kFolder}; }
+
 struct FlagGroup {
   std::string title;
-  std::vector<std::string> flags;  // gflags names, in the order of the help text
+  std::vector<std::string> flags;                // gflags names, in the order of the help text
+  std::map<std::string, ValueKind> values = {};  // of those flags that are more than any text
 };
 
 struct CommandSpec {
@@ -34,7 +50,7 @@ struct CommandSpec {
 };
 
 struct ParsedLine {
-  enum class Action { kRun, kHelp, kVersion };
+  enum class Action { kRun, kHelp, kManPage, kBashCompletion, kVersion };
   Action action = Action::kRun;
   Args args;
 };
@@ -48,23 +64,18 @@ io::Result<ParsedLine> ParseLine(const CommandSpec& spec,
                                  std::span<const CommandSpec* const> siblings,
                                  std::span<const std::string> words);
 
-// The flags of `spec` alone, by group, with default and description, and the examples.
-std::string HelpText(const CommandSpec& spec);
-
 // Names and values of all flags of `spec`, in the order of the help text.
 std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec);
-
-// "millrace-records 0.1.0\n"
-std::string VersionText(std::string_view program);
 
 // The candidate closest to `word`, or "" when none is near.
 std::string Nearest(std::string_view word, std::span<const std::string> candidates);
 
-constexpr int kExitFailure = 1;  // the work failed
-constexpr int kExitUsage = 2;    // the command line cannot be
+constexpr int kExitFailure = 1;        // the work failed
+constexpr int kExitUsage = 2;          // the command line cannot be
+constexpr int kExitInterrupted = 130;  // stopped by Ctrl-C or SIGTERM
 
 // Prints "program: message" on standard error. Returns the exit status: kExitUsage for
-// Code::kInvalid, else kExitFailure.
+// Code::kInvalid, kExitInterrupted for Code::kCancelled, else kExitFailure.
 int Fail(std::string_view program, const io::Status& status);
 
 }  // namespace millrace::tools

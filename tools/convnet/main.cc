@@ -11,6 +11,7 @@
 #include "convnets/net/graph.h"
 #include "io/record/output_file.h"
 #include "profiler/session.h"
+#include "tools/common/help.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/convnet/convnet_flags.h"
@@ -26,7 +27,6 @@ using io::Status;
 using trainer::NamedRow;
 
 constexpr char kProgram[] = "millrace-convnet";
-constexpr int kExitInterrupted = 130;
 
 double SteadyNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -271,10 +271,7 @@ class Run {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(ConvnetSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (line->action == ParsedLine::Action::kHelp)
-    return std::fputs(HelpText(ConvnetSpec()).c_str(), stdout) < 0;
-  if (line->action == ParsedLine::Action::kVersion)
-    return std::fputs(VersionText(kProgram).c_str(), stdout) < 0;
+  if (const auto answered = Answer(ConvnetSpec(), line->action)) return *answered;
   const Result<ConvnetOptions> options = ConvnetOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();

@@ -170,12 +170,19 @@ const CommandSpec& LaunchSpec() {
       .name = "millrace-launch",
       .job = "starts a whole training job, here, on other hosts or under mpirun and srun",
       .arguments = "-- COMMAND...",
-      .groups = {{"What to start", {"deploy_mode", "num_ps", "num_workers"}},
-                 {"Where", {"hosts", "ssh", "rendezvous"}},
+      .groups = {{"What to start",
+                  {"deploy_mode", "num_ps", "num_workers"},
+                  {{"deploy_mode", OneOf({"single", "cluster", "cluster2"})}}},
+                 {"Where", {"hosts", "ssh", "rendezvous"}, {{"rendezvous", Folder()}}},
                  {"Failures and time limits",
                   {"restart", "start_timeout", "stop_timeout", "server_grace"}},
                  {"What the processes get and leave",
-                  {"ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca", "log_dir"}}},
+                  {"ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca", "log_dir"},
+                  {{"ps_program", File()},
+                   {"tls_cert", File()},
+                   {"tls_key", File()},
+                   {"tls_ca", File()},
+                   {"log_dir", Folder()}}}},
       .examples = {
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
           "--train='data/train-*' "

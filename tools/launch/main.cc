@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "tools/common/help.h"
 #include "tools/launch/child/keeper.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/crew.h"
@@ -25,7 +26,6 @@ using io::Result;
 using io::Status;
 
 constexpr char kProgram[] = "millrace-launch";
-constexpr int kExitInterrupted = 130;
 constexpr char kLoopback[] = "127.0.0.1";
 
 // A pipe must never become standard output because that was closed.
@@ -89,12 +89,9 @@ int Main(const Words& words) {
   const SplitLine split = SplitAtDashes(words);
   const Result<ParsedLine> line = ParseLine(LaunchSpec(), {}, split.flags);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (line->action == ParsedLine::Action::kHelp) return Print(HelpText(LaunchSpec()));
-  if (line->action == ParsedLine::Action::kVersion) return Print(VersionText(kProgram));
+  if (const auto answered = Answer(LaunchSpec(), line->action)) return *answered;
   const Result<int> status = Run(*line, split.command);
-  if (status.ok()) return *status;
-  const int code = Fail(kProgram, status.status());
-  return status.status().code() == io::Code::kCancelled ? kExitInterrupted : code;
+  return status.ok() ? *status : Fail(kProgram, status.status());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "profiler/session.h"
+#include "tools/common/help.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/dashboard/dashboard.h"
@@ -26,7 +27,6 @@ using trainer::MetricsRow;
 using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-lr";
-constexpr int kExitInterrupted = 130;
 
 double SteadyNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -266,10 +266,7 @@ class Run {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(LrSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (line->action == ParsedLine::Action::kHelp)
-    return std::fputs(HelpText(LrSpec()).c_str(), stdout) < 0;
-  if (line->action == ParsedLine::Action::kVersion)
-    return std::fputs(VersionText(kProgram).c_str(), stdout) < 0;
+  if (const auto answered = Answer(LrSpec(), line->action)) return *answered;
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();

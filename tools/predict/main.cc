@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/common/flags.h"
+#include "tools/common/help.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/predict/predict_flags.h"
@@ -15,11 +15,6 @@ namespace millrace::tools {
 namespace {
 
 constexpr char kProgram[] = "millrace-predict";
-
-int Print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  return 0;
-}
 
 void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
   std::fprintf(stderr, "%s: %s weights, %s, %s, %s steps, %s examples\n", path.c_str(),
@@ -62,8 +57,7 @@ io::Status Run(const Args& args) {
 int Main(const std::vector<std::string>& words) {
   const io::Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (line->action == ParsedLine::Action::kHelp) return Print(HelpText(PredictSpec()));
-  if (line->action == ParsedLine::Action::kVersion) return Print(VersionText(kProgram));
+  if (const auto answered = Answer(PredictSpec(), line->action)) return *answered;
   CatchInterrupts();
   const io::Status status = Run(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);

@@ -84,11 +84,17 @@ const CommandSpec& PredictSpec() {
       .name = "millrace-predict",
       .job = "scores records with a saved model, or lists its largest weights",
       .arguments = "INPUT...",
-      .groups = {{"Scoring", {"model", "format", "output", "out", "metrics"}},
-                 {"Looking into a model", {"top", "vocabulary"}},
+      .groups = {{"Scoring",
+                  {"model", "format", "output", "out", "metrics"},
+                  {{"model", File()},
+                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
+                   {"output", OneOf({"probability", "margin"})},
+                   {"out", File()}}},
+                 {"Looking into a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
                   {"on_corrupt", "index_base", "hash_bits", "label_feature", "index_feature",
-                   "value_feature", "weight_feature", "threads"}}},
+                   "value_feature", "weight_feature", "threads"},
+                  {{"on_corrupt", OneOf({"fail", "skip"})}}}},
       .examples = {"millrace-predict --model=run/model/model.bin 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
                    "zcat test.svm.gz | millrace-predict --model=model.bin --format=libsvm -",
@@ -98,9 +104,6 @@ const CommandSpec& PredictSpec() {
 
 Status CheckFlags(const Args& args) {
   if (FLAGS_model.empty()) return Invalid("no model: write --model=FILE");
-  RETURN_IF_ERROR(ScoreKindFromName(FLAGS_output).status());
-  RETURN_IF_ERROR(io::OnCorruptFromName(FLAGS_on_corrupt).status());
-  if (FLAGS_format != "auto") RETURN_IF_ERROR(io::InputFormatFromName(FLAGS_format).status());
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }

@@ -9,6 +9,7 @@
 #include "ps/server.h"
 #include "tools/common/cluster_flags.h"
 #include "tools/common/flags.h"
+#include "tools/common/help.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 
@@ -30,7 +31,6 @@ using io::Result;
 using io::Status;
 
 constexpr char kProgram[] = "millrace-ps";
-constexpr int kExitInterrupted = 130;
 
 const CommandSpec& Spec() {
   static const CommandSpec spec = {
@@ -38,7 +38,8 @@ const CommandSpec& Spec() {
       .job = "holds one shard of the model for the workers of a job",
       .groups = {{"This server",
                   {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds", "profile",
-                   "sample_ms"}},
+                   "sample_ms"},
+                  {{"run_dir", Folder()}}},
                  ServerFlags()},
       .examples = {
           "millrace-ps --listen=127.0.0.1:7000 --num_workers=3 --run_dir=runs/1",
@@ -125,10 +126,7 @@ int Serve(const ps::ServerOptions& options) {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(Spec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (line->action == ParsedLine::Action::kHelp)
-    return std::fputs(HelpText(Spec()).c_str(), stdout) < 0;
-  if (line->action == ParsedLine::Action::kVersion)
-    return std::fputs(VersionText(kProgram).c_str(), stdout) < 0;
+  if (const auto answered = Answer(Spec(), line->action)) return *answered;
   const Result<ps::ServerOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();

@@ -129,7 +129,10 @@ const CommandSpec& CatSpec() {
       .name = "millrace-records cat",
       .job = "shows records as JSON lines",
       .arguments = "FILE...",
-      .groups = {{"Which records", {"skip", "limit", "on_corrupt"}}, {"Form", {"raw", "hex"}}},
+      .groups = {{"Which records",
+                  {"skip", "limit", "on_corrupt"},
+                  {{"on_corrupt", OneOf({"fail", "skip"})}}},
+                 {"Form", {"raw", "hex"}}},
       .examples = {"millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",
                    "millrace-records cat 'data/test-*' | head -n 1",
                    "millrace-records cat --raw --skip=5 --limit=1 data/photos.tfrecord > one.pb"}};

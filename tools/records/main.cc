@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/common/flags.h"
+#include "tools/common/help.h"
 #include "tools/records/commands.h"
 
 namespace millrace::tools {
@@ -27,21 +27,11 @@ std::vector<Command> Commands() {
           {"verify", VerifySpec(), RunVerify}};
 }
 
-std::string ProgramHelp(const std::vector<Command>& commands) {
-  std::string text = std::string(kProgram) +
-                     ": makes, converts and inspects TFRecord files\n\nusage: " + kProgram +
-                     " COMMAND [flags] [arguments]\n\nCommands:\n";
-  for (const Command& command : commands) {
-    std::string name = "  " + command.name;
-    name.resize(12, ' ');
-    text += name + command.spec.job + "\n";
-  }
-  return text + "\n" + kProgram + " COMMAND --help tells more; --version prints the version.\n";
-}
-
-int Print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  return 0;
+ProgramSpec Program(const std::vector<Command>& commands) {
+  ProgramSpec program = {
+      .name = kProgram, .job = "makes, converts and inspects TFRecord files", .commands = {}};
+  for (const Command& command : commands) program.commands.push_back(&command.spec);
+  return program;
 }
 
 int UnknownCommand(const std::vector<Command>& commands, const std::string& word) {
@@ -53,38 +43,37 @@ int UnknownCommand(const std::vector<Command>& commands, const std::string& word
   return Fail(io::Invalid("unknown command '" + word + "'; " + hint));
 }
 
-int RunCommand(const std::vector<Command>& commands, const Command& command,
+int RunCommand(const ProgramSpec& program, const Command& command,
                const std::vector<std::string>& words) {
-  std::vector<const CommandSpec*> siblings;
-  for (const Command& other : commands) siblings.push_back(&other.spec);
-  const io::Result<ParsedLine> line = ParseLine(command.spec, siblings, words);
+  const io::Result<ParsedLine> line = ParseLine(command.spec, program.commands, words);
   if (!line.ok()) return Fail(line.status());
-  switch (line->action) {
-    case ParsedLine::Action::kHelp:
-      return Print(HelpText(command.spec));
-    case ParsedLine::Action::kVersion:
-      return Print(VersionText(kProgram));
-    case ParsedLine::Action::kRun:
-      break;
-  }
+  if (const auto answered = Answer(program, &command.spec, line->action)) return *answered;
   return command.run(line->args);
+}
+
+// A line that begins with a flag: --help or --version, or a mistake.
+int RunWithoutCommand(const ProgramSpec& program, const std::vector<std::string>& words) {
+  const CommandSpec spec = {.name = kProgram, .job = program.job, .arguments = "COMMAND"};
+  const io::Result<ParsedLine> line = ParseLine(spec, program.commands, words);
+  if (!line.ok()) return Fail(line.status());
+  if (const auto answered = Answer(program, nullptr, line->action)) return *answered;
+  return Fail(io::Invalid("the command must come first; see millrace-records --help"));
 }
 
 int Main(const std::vector<std::string>& words) {
   const std::vector<Command> commands = Commands();
+  const ProgramSpec program = Program(commands);
   if (words.empty()) {
-    std::fputs(ProgramHelp(commands).c_str(), stderr);
+    std::fputs(HelpText(program).c_str(), stderr);
     return kExitUsage;
   }
-  const std::string& first = words[0];
-  if (first == "--help" || first == "-help" || first == "-h" || first == "help")
-    return Print(ProgramHelp(commands));
-  if (first == "--version" || first == "-version") return Print(VersionText(kProgram));
+  if (words[0] == "help") return *Answer(program, nullptr, ParsedLine::Action::kHelp);
+  if (words[0].starts_with("-")) return RunWithoutCommand(program, words);
   for (const Command& command : commands) {
-    if (command.name == first)
-      return RunCommand(commands, command, {words.begin() + 1, words.end()});
+    if (command.name == words[0])
+      return RunCommand(program, command, {words.begin() + 1, words.end()});
   }
-  return UnknownCommand(commands, first);
+  return UnknownCommand(commands, words[0]);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ const CommandSpec& StatSpec() {
       .groups = {{"Output", {"json"}},
                  {"Features of sparse examples",
                   {"label_feature", "index_feature", "value_feature"}},
-                 {"Work", {"threads", "on_corrupt"}}},
+                 {"Work", {"threads", "on_corrupt"}, {{"on_corrupt", OneOf({"fail", "skip"})}}}},
       .examples = {"millrace-records stat 'data/train-*'",
                    "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst"}};
   return spec;

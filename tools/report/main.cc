@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "io/record/output_file.h"
+#include "tools/common/help.h"
 #include "tools/common/progress.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
@@ -97,10 +98,7 @@ Status Go(const Args& paths) {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(ReportSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (line->action == ParsedLine::Action::kHelp)
-    return std::fputs(HelpText(ReportSpec()).c_str(), stdout) < 0;
-  if (line->action == ParsedLine::Action::kVersion)
-    return std::fputs(VersionText(kProgram).c_str(), stdout) < 0;
+  if (const auto answered = Answer(ReportSpec(), line->action)) return *answered;
   const Status status = Go(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }

@@ -7,6 +7,7 @@
 #   tools/setup.sh --with-fuzz    also clang, for the fuzzers
 #   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
 #   tools/setup.sh --with-browser also Chromium, for the tests of the report page
+#   tools/setup.sh --with-package also what cpack needs to make a .deb, and what packaging/try_deb.sh needs to try it
 set -euo pipefail
 
 required=(
@@ -24,7 +25,8 @@ for arg in "$@"; do
       [ -d /run/systemd/system ] || required+=(openssh-server) ;;
     --with-fuzz) required+=(clang libclang-rt-14-dev) ;;
     --with-browser) required+=(chromium chromium-driver) ;;
-    -h|--help) sed -n '2,9s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --with-package) required+=(dpkg-dev file debootstrap) ;;
+    -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs a Millrace package into a clean Debian 12 (section main alone), trains there, and removes it again.
+# As root, with debootstrap installed. The folder is made if it is not there, and kept.
+#
+#   packaging/try_deb.sh build/millrace_0.1.0_amd64.deb /tmp/clean-root
+set -euo pipefail
+[ $# = 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
+package=$1 root=$2
+say() { printf '\n== %s\n' "$*"; }
+inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
+
+if [ ! -e "$root/etc/debian_version" ]; then
+  say "a clean Debian 12 in $root"
+  debootstrap --variant=minbase --components=main bookworm "$root" >/dev/null
+fi
+mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
+trap 'umount "$root/proc"' EXIT
+cp "$package" "$root/root/millrace.deb"
+inside apt-get update -qq
+list_files() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./var -prune -o -path ./root -prune -o -print | sort); }
+
+say "apt-get install"
+inside apt-get install -y -q --no-install-recommends /root/millrace.deb | grep -E '^(The following|  |Setting up millrace|Need to get|After this)' || true
+inside dpkg -s millrace | grep -E '^(Status|Version|Depends)'
+say "train"
+inside sh -c 'cd /root && rm -rf data run &&
+  millrace-records synth --rows=100000 --test_rows=10000 --out=data 2>&1 | tail -n 3 &&
+  millrace-lr --train="data/train-*" --test="data/test-*" --num_features=33762578 --run_dir=run &&
+  millrace-predict --model=run/model/model.bin --metrics --out=/dev/null "data/test-*" &&
+  millrace-launch --deploy_mode=cluster -- millrace-lr --mode=sync --train="data/train-*" --num_features=33762578 2>&1 | tail -n 4 &&
+  millrace-convnet --net=lenet --data=synthetic --max_examples=640 | tail -n 3 &&
+  millrace-report run | tail -n 3'
+say "man page and completion"
+inside sh -c 'zcat /usr/share/man/man1/millrace-lr.1.gz | head -n 3; ls /usr/share/bash-completion/completions/millrace-*'
+say "kernel mkl without MKL"
+inside millrace-lr --kernel=mkl --train='/root/data/train-*' --num_features=33762578 || echo "exit status $?"
+
+say "apt-get purge"
+with=$(list_files)
+inside apt-get purge -y -qq millrace >/dev/null
+gone=$(comm -23 <(echo "$with") <(list_files))
+left=$(list_files | grep -i millrace || true)
+echo "$(wc -l <<<"$gone") files and folders removed, left: ${left:-nothing}"
+[ -z "$left" ]

@@ -12,13 +12,13 @@ constexpr uint64_t kMaxProcesses = 4096;
 constexpr std::pair<Mode, const char*> kModes[] = {
     {Mode::kSync, "sync"}, {Mode::kAsync, "async"}, {Mode::kSsp, "ssp"}};
 
-Status CheckCount(const char* name, uint64_t value) {
+}  // namespace
+
+Status CheckProcesses(const char* name, uint64_t value) {
   if (value >= 1 && value <= kMaxProcesses) return {};
   return io::Invalid(std::string(name) + ": expected 1 to " + std::to_string(kMaxProcesses) +
                      ", found " + std::to_string(value));
 }
-
-}  // namespace
 
 const char* ModeName(Mode mode) {
   for (const auto& [known, name] : kModes) {
@@ -35,8 +35,8 @@ Result<Mode> ModeFromName(std::string_view name) {
 }
 
 Status JobConfig::Validate() const {
-  RETURN_IF_ERROR(CheckCount("num_workers", num_workers));
-  RETURN_IF_ERROR(CheckCount("num_shards", num_shards));
+  RETURN_IF_ERROR(CheckProcesses("num_workers", num_workers));
+  RETURN_IF_ERROR(CheckProcesses("num_shards", num_shards));
   if (replicas_to_aggregate > num_workers) {
     return io::Invalid("replicas_to_aggregate: expected at most the " +
                        std::to_string(num_workers) + " workers, found " +

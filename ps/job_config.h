@@ -22,6 +22,9 @@ const char* ModeName(Mode mode);
 // Accepts "sync", "async", "ssp".
 io::Result<Mode> ModeFromName(std::string_view name);
 
+// A number of servers or workers that a job can have.
+io::Status CheckProcesses(const char* name, uint64_t value);
+
 struct JobConfig {
   uint64_t num_workers = 1;
   uint64_t num_shards = 1;

@@ -78,11 +78,12 @@ Status ServerOptions::Validate() const {
   if (port < 0 || port > 65535) {
     return io::Invalid("port: expected 0 to 65535, found " + std::to_string(port));
   }
-  if (shard.num_shards == 0 || shard.shard >= shard.num_shards) {
+  RETURN_IF_ERROR(CheckProcesses("num_ps", shard.num_shards));
+  if (shard.shard >= shard.num_shards) {
     return io::Invalid("task_index: expected below the " + std::to_string(shard.num_shards) +
                        " servers, found " + std::to_string(shard.shard));
   }
-  if (shard.num_workers == 0) return io::Invalid("num_workers: expected at least 1, found 0");
+  RETURN_IF_ERROR(CheckProcesses("num_workers", shard.num_workers));
   return tls.Validate();
 }
 

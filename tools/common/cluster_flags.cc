@@ -63,8 +63,16 @@ Result<std::vector<ps::HostPort>> PsHostsFromFlags() {
 
 std::vector<std::string> WorkerHostsFromFlags() { return SplitList(FLAGS_worker_hosts); }
 
-ps::TlsFiles TlsFromFlags() {
-  return {.cert = FLAGS_tls_cert, .key = FLAGS_tls_key, .ca = FLAGS_tls_ca};
+Result<ps::TlsFiles> TlsFromFlags() {
+  const ps::TlsFiles files = {.cert = FLAGS_tls_cert, .key = FLAGS_tls_key, .ca = FLAGS_tls_ca};
+  RETURN_IF_ERROR(files.Validate());
+  // OpenSSL does not say which file it could not read.
+  const std::pair<const char*, std::string> flags[] = {
+      {"--tls_cert=", files.cert}, {"--tls_key=", files.key}, {"--tls_ca=", files.ca}};
+  for (const auto& [flag, path] : flags) {
+    if (!path.empty() && ::access(path.c_str(), R_OK) != 0) return io::IoError(flag + path, errno);
+  }
+  return files;
 }
 
 Result<std::string> TokenFromFlags() {

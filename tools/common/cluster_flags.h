@@ -20,7 +20,8 @@ std::vector<std::string> SplitList(const std::string& text);
 
 io::Result<std::vector<ps::HostPort>> PsHostsFromFlags();
 std::vector<std::string> WorkerHostsFromFlags();
-ps::TlsFiles TlsFromFlags();
+// All three files can be read, or none is named.
+io::Result<ps::TlsFiles> TlsFromFlags();
 // The content of --token_file without the line end; empty without the flag. A file that others may
 // read is an error.
 io::Result<std::string> TokenFromFlags();

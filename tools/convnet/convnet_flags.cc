@@ -193,7 +193,7 @@ Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOp
                    "--worker_hosts, or start the whole job with millrace-launch");
   }
   ASSIGN_OR_RETURN(job.servers.servers, PsHostsFromFlags());
-  job.servers.tls = TlsFromFlags();
+  ASSIGN_OR_RETURN(job.servers.tls, TlsFromFlags());
   job.worker = FLAGS_task_index;
   job.config.num_workers = WorkerHostsFromFlags().size();
   job.config.num_shards = job.servers.servers.size();

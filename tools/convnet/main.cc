@@ -13,6 +13,7 @@
 #include "profiler/session.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/convnet/convnet_flags.h"
 #include "trainer/run/host_info.h"
@@ -51,7 +52,6 @@ Status FromText(const std::string& error) {
 }
 
 Status WriteText(const std::string& path, const std::string& text) {
-  if (path == "-") return std::fputs(text.c_str(), stdout) < 0 ? io::IoError("-", errno) : Status();
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
@@ -284,4 +284,6 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace millrace::tools
 
-int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+}

@@ -1,12 +1,12 @@
 // millrace-launch: starts a whole training job.
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 
 #include "tools/common/help.h"
+#include "tools/common/program.h"
 #include "tools/launch/child/keeper.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/crew.h"
@@ -27,13 +27,6 @@ using io::Status;
 
 constexpr char kProgram[] = "millrace-launch";
 constexpr char kLoopback[] = "127.0.0.1";
-
-// A pipe must never become standard output because that was closed.
-void OpenStandardStreams() {
-  int fd = ::open("/dev/null", O_RDWR);
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::dup(fd);
-  if (fd > STDERR_FILENO) ::close(fd);
-}
 
 int Print(const std::string& text) { return std::fputs(text.c_str(), stdout) < 0; }
 
@@ -80,7 +73,6 @@ Result<int> Run(const ParsedLine& line, const Words& command) {
 }
 
 int Main(const Words& words) {
-  OpenStandardStreams();
   if (words == Words{kKeeperFlag}) return RunKeeper();
   if (words.size() > 1 && words[0] == kReportFlag) {
     const Words programs(words.begin() + 2, words.end());
@@ -97,4 +89,6 @@ int Main(const Words& words) {
 }  // namespace
 }  // namespace millrace::tools
 
-int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+}

@@ -179,7 +179,7 @@ Result<std::optional<trainer::ClusterOptions>> Cluster() {
                        "--worker_hosts, or start the whole job with millrace-launch");
   }
   ASSIGN_OR_RETURN(cluster.servers.servers, PsHostsFromFlags());
-  cluster.servers.tls = TlsFromFlags();
+  ASSIGN_OR_RETURN(cluster.servers.tls, TlsFromFlags());
   cluster.worker = FLAGS_task_index;
   cluster.num_workers = WorkerHostsFromFlags().size();
   cluster.staleness = FLAGS_staleness;

@@ -11,6 +11,7 @@
 #include "profiler/session.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/job_table.h"
@@ -270,17 +271,20 @@ int Main(const std::vector<std::string>& words) {
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
-  if (options->train.cluster) IgnoreBrokenPipes();
+  IgnoreBrokenPipes();  // who looks on may go; the training goes on
   Run run(*options);
   const Result<int> code = run.Go();
   const int status = code.ok() ? *code : Fail(kProgram, code.status());
   // Everything is written. An input thread may hang in a read that nobody will end, so nothing is
   // waited for.
+  const int checked = CheckedStatus(kProgram, status);
   std::fflush(nullptr);
-  std::_Exit(status);
+  std::_Exit(checked);
 }
 
 }  // namespace
 }  // namespace millrace::tools
 
-int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+}

@@ -7,6 +7,7 @@
 
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/predict/predict_flags.h"
 #include "trainer/model/model_file.h"
@@ -36,6 +37,9 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
 
 io::Status RunScore(const trainer::Model& model, const Args& args) {
   ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
+  // A file that is half written must go. Otherwise a signal ends the program at once, even where it
+  // waits for input that does not come.
+  if (options.out != "-") CatchInterrupts();
   ASSIGN_OR_RETURN(const ScoreSummary summary, Score(model, options));
   if (summary.loss.events > 0) {
     std::fprintf(stderr, "%s: skipped %s damaged places (%s): no lines for them\n", kProgram,
@@ -58,7 +62,6 @@ int Main(const std::vector<std::string>& words) {
   const io::Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
   if (const auto answered = Answer(PredictSpec(), line->action)) return *answered;
-  CatchInterrupts();
   const io::Status status = Run(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }
@@ -69,5 +72,5 @@ int Main(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   // A reader that has seen enough ("| head") ends us without a word.
   std::signal(SIGPIPE, SIG_DFL);
-  return millrace::tools::Main({argv + 1, argv + argc});
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
 }

@@ -11,6 +11,7 @@
 #include "tools/common/flags.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 
 DECLARE_string(job_name);
@@ -54,6 +55,14 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   if (!FLAGS_job_name.empty() && FLAGS_job_name != "ps") {
     return io::Invalid("--job_name=" + FLAGS_job_name + ": expected ps");
   }
+  if (!(FLAGS_rejoin_seconds >= 0 && FLAGS_rejoin_seconds <= 1e6)) {
+    return io::Invalid("--rejoin_seconds=" + std::to_string(FLAGS_rejoin_seconds) +
+                       ": expected 0 to 1000000");
+  }
+  if (FLAGS_sample_ms > 3600000) {
+    return io::Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
+                       ": expected at most an hour, 3600000");
+  }
   ps::ServerOptions options;
   options.shard.shard = FLAGS_task_index;
   options.shard.num_shards = FLAGS_num_ps;
@@ -76,7 +85,7 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   }
   options.host = address.host;
   options.port = address.port;
-  options.tls = TlsFromFlags();
+  ASSIGN_OR_RETURN(options.tls, TlsFromFlags());
   ASSIGN_OR_RETURN(options.token, TokenFromFlags());
   if (!FLAGS_run_dir.empty()) {
     options.shard.checkpoints =
@@ -137,4 +146,6 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace millrace::tools
 
-int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+}

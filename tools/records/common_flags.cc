@@ -20,6 +20,8 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
 namespace millrace::tools {
 namespace {
 
+constexpr size_t kMaxThreads = 1024;
+
 int MaxLevel(io::Compression compression) {
   switch (compression) {
     case io::Compression::kNone:
@@ -52,7 +54,11 @@ io::FeatureNames FeatureNamesFromFlags() {
           .weight = ""};
 }
 
-size_t ThreadsFromFlags() {
+io::Result<size_t> ThreadsFromFlags() {
+  if (FLAGS_threads > kMaxThreads) {
+    return io::Invalid("--threads=" + std::to_string(FLAGS_threads) + ": expected at most " +
+                       std::to_string(kMaxThreads));
+  }
   if (FLAGS_threads > 0) return FLAGS_threads;
   return std::max<size_t>(1, std::thread::hardware_concurrency());
 }

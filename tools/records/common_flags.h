@@ -28,7 +28,7 @@ io::Result<io::WriterOptions> WriterOptionsFromFlags();
 // --label_feature, --index_feature, --value_feature.
 io::FeatureNames FeatureNamesFromFlags();
 
-// --threads, where 0 stands for the machine's number of cores.
-size_t ThreadsFromFlags();
+// --threads, where 0 stands for the machine's number of cores; an error beyond 1024.
+io::Result<size_t> ThreadsFromFlags();
 
 }  // namespace millrace::tools

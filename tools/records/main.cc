@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/common/help.h"
+#include "tools/common/program.h"
 #include "tools/records/commands.h"
 
 namespace millrace::tools {
@@ -83,5 +84,5 @@ int main(int argc, char** argv) {
   // A reader that has seen enough ("cat | head") ends us without a word, even if our parent ignores
   // the signal.
   std::signal(SIGPIPE, SIG_DFL);
-  return millrace::tools::Main({argv + 1, argv + argc});
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
 }

@@ -57,7 +57,9 @@ int RunStat(const Args& args) {
   if (!on_corrupt.ok()) return Fail(on_corrupt.status());
   const io::Result<std::vector<std::string>> files = InputFiles(args);
   if (!files.ok()) return Fail(files.status());
-  return Stat(*files, {.work = "reading", .threads = ThreadsFromFlags(), .on_corrupt = *on_corrupt},
+  const io::Result<size_t> threads = ThreadsFromFlags();
+  if (!threads.ok()) return Fail(threads.status());
+  return Stat(*files, {.work = "reading", .threads = *threads, .on_corrupt = *on_corrupt},
               FeatureNamesFromFlags());
 }
 

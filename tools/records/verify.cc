@@ -118,7 +118,9 @@ const CommandSpec& VerifySpec() {
 int RunVerify(const Args& args) {
   const io::Result<std::vector<std::string>> files = InputFiles(args);
   if (!files.ok()) return Fail(files.status());
-  return Verify(*files, ThreadsFromFlags(), FLAGS_examples);
+  const io::Result<size_t> threads = ThreadsFromFlags();
+  if (!threads.ok()) return Fail(threads.status());
+  return Verify(*files, *threads, FLAGS_examples);
 }
 
 }  // namespace millrace::tools

@@ -4,6 +4,8 @@
 
 #include "io/record/output_file.h"
 #include "tools/common/help.h"
+#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
@@ -99,6 +101,7 @@ int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(ReportSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
   if (const auto answered = Answer(ReportSpec(), line->action)) return *answered;
+  IgnoreBrokenPipes();  // the page is written all the same
   const Status status = Go(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }
@@ -106,4 +109,6 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace
 }  // namespace millrace::tools
 
-int main(int argc, char** argv) { return millrace::tools::Main({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+}

@@ -263,8 +263,10 @@ Status SparseTrainer::End(bool early) {
 
 Status SparseTrainer::NoExamples() const {
   const io::Loss loss = queue_->loss();
-  return io::Invalid("the training data has no examples" +
-                     (loss.events == 0 ? "" : ": all were skipped, the first: " + loss.first));
+  const std::vector<std::string>& files = options_.train.files;
+  return io::Invalid("the training data has no examples: " + files.front() +
+                     (files.size() > 1 ? " and the other files" : "") +
+                     (loss.events == 0 ? "" : "; all were skipped, the first: " + loss.first));
 }
 
 bool SparseTrainer::Stopping() const {

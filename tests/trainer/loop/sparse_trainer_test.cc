@@ -332,7 +332,8 @@ TEST_F(SparseTrainerTest, EmptyDataIsAnError) {
   test::WriteFile(folder_ / "empty", "");
   TrainOptions no_train = options_, no_test = options_;
   no_train.train.files = {folder_ / "empty"};
-  EXPECT_EQ(Failure(no_train).message(), "the training data has no examples");
+  EXPECT_EQ(Failure(no_train).message(),
+            "the training data has no examples: " + (folder_ / "empty"));
   no_test.test.files = {folder_ / "empty"};
   EXPECT_EQ(Failure(no_test).message(), "the test data has no examples: " + (folder_ / "empty"));
 }

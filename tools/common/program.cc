@@ -1,0 +1,55 @@
+#include "tools/common/program.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "tools/common/flags.h"
+
+namespace millrace::tools {
+namespace {
+
+const char* program_name = "";  // for the handler, which gets no arguments
+
+// Gives closed standard streams to a folder, which can neither be read nor written.
+void KeepClosedStreamsClosed() {
+  int fd = ::open("/", O_RDONLY | O_DIRECTORY);
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = ::dup(fd);
+  if (fd > STDERR_FILENO) ::close(fd);
+}
+
+// A core says nothing about a lack of memory; for everything else it is wanted.
+void EndWithoutMemory() {
+  try {
+    if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "%s: not enough memory\n", program_name);
+    std::_Exit(kExitFailure);
+  } catch (...) {
+  }
+  std::abort();
+}
+
+}  // namespace
+
+int ProgramMain(const char* name, int (*run)(const std::vector<std::string>& words), int argc,
+                char** argv) {
+  KeepClosedStreamsClosed();
+  program_name = name;
+  std::set_terminate(EndWithoutMemory);
+  return CheckedStatus(name, run({argv + 1, argv + argc}));
+}
+
+int CheckedStatus(const char* name, int status) {
+  errno = 0;
+  if (status != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return status;
+  if (errno == 0) errno = EIO;  // an earlier write failed
+  return Fail(name, io::IoError("cannot write standard output", errno));
+}
+
+}  // namespace millrace::tools

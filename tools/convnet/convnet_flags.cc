@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "tools/common/cluster_flags.h"
+#include "tools/common/run_record.h"
 
 using millrace::convnets::ImageOptions;
 using millrace::convnets::NetTrainOptions;
@@ -96,9 +97,6 @@ Status CheckFlags() {
     return Invalid("--job_name=" + FLAGS_job_name +
                    ": expected --mode=sync, async or ssp with it, found single");
   }
-  if (FLAGS_data != "files" && FLAGS_data != "synthetic") {
-    return Invalid("--data=" + FLAGS_data + ": expected files or synthetic");
-  }
   const bool synthetic = FLAGS_data == "synthetic";
   if (!synthetic && FLAGS_train.empty() && FLAGS_graph.empty()) {
     return Invalid("--train is missing: expected the training images, or --data=synthetic");
@@ -112,7 +110,7 @@ Status CheckFlags() {
   if (FLAGS_resume && FLAGS_overwrite)
     return Invalid("--resume and --overwrite: expected one of them");
   if (FLAGS_scale < 0) return Invalid("--scale: expected a number from 0 on");
-  return {};
+  return CheckModelOut(FLAGS_model_out);
 }
 
 Result<std::vector<float>> Mean(size_t channels) {

@@ -1,12 +1,10 @@
 // millrace-convnet: trains and tests softmax regression, LeNet and AlexNet.
 
 #include <sys/resource.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <optional>
+#include <memory>
 
 #include "convnets/net/graph.h"
 #include "io/record/output_file.h"
@@ -15,9 +13,8 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/common/run_record.h"
 #include "tools/convnet/convnet_flags.h"
-#include "trainer/run/host_info.h"
-#include "trainer/run/metrics_log.h"
 
 namespace millrace::tools {
 namespace {
@@ -29,13 +26,6 @@ using trainer::NamedRow;
 
 constexpr char kProgram[] = "millrace-convnet";
 
-double SteadyNow() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-double WallNow() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 uint64_t PeakMemoryBytes() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
@@ -44,11 +34,6 @@ uint64_t PeakMemoryBytes() {
 
 void PrintNote(const std::string& note) {
   std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
-}
-
-// The profiler knows no Status: it says what went wrong, or nothing.
-Status FromText(const std::string& error) {
-  return error.empty() ? Status() : Status(io::Code::kIo, error);
 }
 
 Status WriteText(const std::string& path, const std::string& text) {
@@ -60,7 +45,14 @@ Status WriteText(const std::string& path, const std::string& text) {
 // One run of the program: what is kept in the run folder, and what is printed.
 class Run {
  public:
-  explicit Run(ConvnetOptions options) : options_(std::move(options)) {}
+  explicit Run(ConvnetOptions options)
+      : options_(std::move(options)),
+        record_({.program = kProgram,
+                 .run = options_.run,
+                 .profile = options_.profile,
+                 .flags = ConvnetFlagValues(),
+                 .seed = options_.train.seed,
+                 .columns = {.test = convnets::NetMetrics(0, 0, 0)}}) {}
 
   Result<int> Go() {
     if (!options_.graph.empty()) {
@@ -68,34 +60,40 @@ class Run {
       RETURN_IF_ERROR(WriteText(options_.graph, convnets::GraphDot(spec)));
       return 0;
     }
-    if (!options_.run.path.empty() && Chief()) {
-      ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
-      folder_.emplace(std::move(folder));
-    }
+    const Result<NetSummary> summary = Work();
+    const bool stopped = summary.ok() && summary->stopped;
+    std::vector<trainer::NamedValue> metrics;
+    if (summary.ok() && summary->last_test) metrics = summary->last_test->test;
+    RETURN_IF_ERROR(record_.Finish(summary.status(), stopped, std::move(metrics)));
+    RETURN_IF_ERROR(summary.status());
+    PrintEnd(*summary);
+    return stopped ? kExitInterrupted : 0;
+  }
+
+ private:
+  Result<NetSummary> Work() {
+    if (Chief()) RETURN_IF_ERROR(record_.Open());
     const double begin_s = SteadyNow();
     RETURN_IF_ERROR(OpenImages());
     RETURN_IF_ERROR(JoinJob());
     ASSIGN_OR_RETURN(
         trainer_, convnets::NetTrainer::Create(options_.train, *train_images_, test_images_.get(),
                                                Observer(), job_.get()));
-    RETURN_IF_ERROR(BeginFolder());
+    RETURN_IF_ERROR(BeginRecord());
     PrintHead(SteadyNow() - begin_s);
-    RETURN_IF_ERROR(FromText(profile_.Start(options_.profile)));
-    const Result<NetSummary> summary = Train();
+    RETURN_IF_ERROR(record_.StartProfile());
+    Result<NetSummary> summary = Train();
     Status status = summary.status();
     if (status.ok() && !summary->stopped && !ModelPath().empty() && Chief()) {
       status = trainer_->SaveModel(ModelPath());
     }
     if (status.ok() && job_) status = job_->Leave();
-    const Status profiled = FromText(profile_.Finish());
-    if (status.ok()) status = profiled;
-    RETURN_IF_ERROR(EndFolder(status, summary));
+    const Status profiled = record_.FinishProfile();
     RETURN_IF_ERROR(status);
-    PrintEnd(*summary);
-    return summary->stopped ? kExitInterrupted : 0;
+    RETURN_IF_ERROR(profiled);
+    return summary;
   }
 
- private:
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return options_.train.worker == 0; }
 
@@ -128,38 +126,21 @@ class Run {
   convnets::NetObserver Observer() {
     convnets::NetObserver observer;
     observer.on_test = [this](const NamedRow& row) { return OnTest(row); };
-    observer.before_checkpoint = [this] { return log_ ? log_->Sync() : Status(); };
+    observer.before_checkpoint = [this] { return record_.Sync(); };
     observer.on_note = PrintNote;
-    observer.on_progress = [this](uint64_t examples) { OnProgress(examples); };
+    observer.on_progress = [this](uint64_t examples) { record_.ShowProgress(examples); };
     observer.should_stop = Interrupted;
     observer.now_s = SteadyNow;
     return observer;
   }
 
-  Status BeginFolder() {
-    if (!folder_) return {};
-    trainer::RunInfo info;
-    info.program = kProgram;
-    info.version = MILLRACE_VERSION;
-    info.flags = ConvnetFlagValues();
-    info.seed = options_.train.seed;
-    info.host = trainer::DescribeHost();
-    info.pid = ::getpid();
-    info.start_time_s = WallNow();
-    info.resumed_step = trainer_->resumed_step();
-    RETURN_IF_ERROR(folder_->Begin(info));
+  Status BeginRecord() {
+    RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
+    if (!record_.folder()) return {};
     RETURN_IF_ERROR(
-        WriteText(folder_->path() + "/graph.dot", convnets::GraphDot(trainer_->spec())));
-    NamedRow columns;
-    columns.test = convnets::NetMetrics(0, 0, 0);
-    ASSIGN_OR_RETURN(auto log, trainer::MetricsLog::Open({.run_dir = folder_->path(),
-                                                          .host = info.host.name,
-                                                          .wall_time_s = WallNow(),
-                                                          .resume_step = trainer_->resumed_step(),
-                                                          .columns = columns}));
-    log_.emplace(std::move(log));
+        WriteText(record_.folder()->path() + "/graph.dot", convnets::GraphDot(trainer_->spec())));
     if (trainer_->resumed_step()) return {};  // the first event file has the graph
-    return log_->AddGraph(convnets::GraphDef(trainer_->spec()), WallNow());
+    return record_.AddGraph(convnets::GraphDef(trainer_->spec()));
   }
 
   void PrintHead(double seconds) const {
@@ -203,41 +184,21 @@ class Run {
   Result<NetSummary> Train() {
     const uint64_t all = options_.train.epochs * train_images_->size();
     const uint64_t most = options_.train.max_examples;
-    progress_.emplace(ProgressOptions{
-        .work = "training", .unit = "images", .total = most > 0 ? std::min(most, all) : all});
+    record_.StartProgress("images", most > 0 ? std::min(most, all) : all);
     Result<NetSummary> summary = trainer_->Run();
-    progress_.reset();
+    record_.EndProgress();
     return summary;
-  }
-
-  void OnProgress(uint64_t examples) {
-    if (examples > shown_) progress_->Add(examples - shown_);
-    shown_ = examples;
   }
 
   Status OnTest(const NamedRow& row) {
     std::printf("%s\n", convnets::NetConsoleLine(row).c_str());
     std::fflush(stdout);
-    return log_ ? log_->Append(row, WallNow()) : Status();
+    return record_.Append(row);
   }
 
   std::string ModelPath() const {
     if (!options_.model_out.empty()) return options_.model_out;
-    return folder_ ? folder_->model() + "/model.bin" : "";
-  }
-
-  Status EndFolder(const Status& status, const Result<NetSummary>& summary) {
-    if (!folder_) return {};
-    trainer::RunEnd end;
-    end.end_time_s = WallNow();
-    end.message = status.message();
-    end.status = trainer::RunStatus::kFailed;
-    if (status.ok()) {
-      end.status =
-          summary->stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
-      if (summary->last_test) end.metrics = summary->last_test->test;
-    }
-    return folder_->Finish(end);
+    return record_.folder() ? record_.folder()->model() + "/model.bin" : "";
   }
 
   void PrintEnd(const NetSummary& s) const {
@@ -249,23 +210,20 @@ class Run {
                 rate < 1000 ? 1 : 0, rate, DurationText(s.input_wait_seconds).c_str());
     std::printf("memory    %s at most\n", BytesText(PeakMemoryBytes()).c_str());
     if (s.stopped) {
-      std::printf("stopped   by a signal%s\n", folder_ ? "; go on with the same flags and --resume"
-                                                       : "; nothing was kept (no --run_dir)");
+      std::printf("stopped   by a signal%s\n", record_.folder()
+                                                   ? "; go on with the same flags and --resume"
+                                                   : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
     }
-    if (folder_) std::printf("run       %s\n", folder_->path().c_str());
+    if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
   }
 
   ConvnetOptions options_;
-  std::optional<trainer::RunFolder> folder_;
-  std::optional<trainer::MetricsLog> log_;
+  RunRecord record_;
   std::unique_ptr<convnets::ImageSet> train_images_, test_images_;
   std::unique_ptr<convnets::ServerJob> job_;
   std::unique_ptr<convnets::NetTrainer> trainer_;
-  profiler::Session profile_;
-  std::optional<Progress> progress_;
-  uint64_t shown_ = 0;
 };
 
 int Main(const std::vector<std::string>& words) {

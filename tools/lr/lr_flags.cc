@@ -1,15 +1,13 @@
 #include "tools/lr/lr_flags.h"
 
 #include <gflags/gflags.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 #include <thread>
 
 #include "io/queue/file_list.h"
 #include "tools/common/cluster_flags.h"
+#include "tools/common/run_record.h"
 
 using millrace::io::InputOptions;
 using millrace::sparse::UpdateOptions;
@@ -190,18 +188,6 @@ Result<std::optional<trainer::ClusterOptions>> Cluster() {
   cluster.name = ProcessName();
   ASSIGN_OR_RETURN(cluster.token, TokenFromFlags());
   return std::optional(std::move(cluster));
-}
-
-// Whether the model can be written when it is there: found out before anything is learnt.
-Status CheckModelOut(const std::string& path) {
-  namespace fs = std::filesystem;
-  if (path.empty()) return {};
-  std::error_code error;
-  if (fs::is_directory(path, error))
-    return io::Invalid("--model_out=" + path + ": expected a file, found a folder");
-  const std::string folder = fs::absolute(path, error).parent_path();
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return io::IoError("--model_out=" + path + ": cannot write to the folder " + folder, errno);
 }
 
 Status CheckFlags() {

@@ -1,11 +1,9 @@
 // millrace-lr: trains and tests sparse logistic regression.
 
-#include <unistd.h>
-
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 
 #include "profiler/session.h"
@@ -13,11 +11,10 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/common/run_record.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/job_table.h"
 #include "tools/lr/lr_flags.h"
-#include "trainer/run/host_info.h"
-#include "trainer/run/metrics_log.h"
 
 namespace millrace::tools {
 namespace {
@@ -29,54 +26,55 @@ using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-lr";
 
-double SteadyNow() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-double WallNow() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-// The profiler knows no Status: it says what went wrong, or nothing.
-Status FromText(const std::string& error) {
-  return error.empty() ? Status() : Status(io::Code::kIo, error);
-}
-
 // One run of the program: what is kept in the run folder, and what is printed.
 class Run {
  public:
-  explicit Run(LrOptions options) : options_(std::move(options)) {}
+  explicit Run(LrOptions options)
+      : options_(std::move(options)),
+        record_({.program = kProgram,
+                 .run = options_.run,
+                 .profile = options_.profile,
+                 .flags = LrFlagValues(),
+                 .seed = options_.train.train.seed}) {}
 
   Result<int> Go() {
-    if (!options_.run.path.empty() && Chief()) {
-      ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
-      folder_.emplace(std::move(folder));
-    }
-    const double begin_s = SteadyNow();
-    ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
-    if (folder_ && folder_->earlier_status() == "finished" && options_.run.resume &&
-        !trainer_->resumed_step()) {
-      return io::Invalid(folder_->path() +
-                         " holds a finished run without checkpoints: nothing to resume; expected " +
-                         "another --run_dir, or --overwrite");
-    }
-    if (!log_) RETURN_IF_ERROR(BeginFolder(trainer_->resumed_step()));
-    profiler::SetClockOffset(trainer_->clock_offset_ns());
-    PrintHead(SteadyNow() - begin_s);
-    RETURN_IF_ERROR(FromText(profile_.Start(options_.profile)));
-    RETURN_IF_ERROR(StartDashboard());
-    const Result<TrainSummary> summary = Train();
-    Status status = summary.status();
-    if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
-    if (status.ok()) status = trainer_->Leave();
-    const Status profiled = FromText(profile_.Finish());
-    if (status.ok()) status = profiled;
-    RETURN_IF_ERROR(EndFolder(status, summary));
-    RETURN_IF_ERROR(status);
+    const Result<TrainSummary> summary = Work();
+    const bool stopped = summary.ok() && summary->end == TrainSummary::End::kStopped;
+    std::vector<trainer::NamedValue> metrics;
+    if (summary.ok() && summary->last_test)
+      metrics = trainer::NamedValues(summary->last_test->test);
+    RETURN_IF_ERROR(record_.Finish(summary.status(), stopped, std::move(metrics)));
+    RETURN_IF_ERROR(summary.status());
     PrintEnd(*summary);
-    return summary->end == TrainSummary::End::kStopped ? kExitInterrupted : 0;
+    return stopped ? kExitInterrupted : 0;
   }
 
  private:
+  Result<TrainSummary> Work() {
+    if (Chief()) RETURN_IF_ERROR(record_.Open());
+    const double begin_s = SteadyNow();
+    ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
+    if (record_.folder() && record_.folder()->earlier_status() == "finished" &&
+        options_.run.resume && !trainer_->resumed_step()) {
+      return io::Invalid(record_.folder()->path() +
+                         " holds a finished run without checkpoints: nothing to resume; expected " +
+                         "another --run_dir, or --overwrite");
+    }
+    if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
+    profiler::SetClockOffset(trainer_->clock_offset_ns());
+    PrintHead(SteadyNow() - begin_s);
+    RETURN_IF_ERROR(record_.StartProfile());
+    RETURN_IF_ERROR(StartDashboard());
+    Result<TrainSummary> summary = Train();
+    Status status = summary.status();
+    if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
+    if (status.ok()) status = trainer_->Leave();
+    const Status profiled = record_.FinishProfile();
+    RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(profiled);
+    return summary;
+  }
+
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return WorkerNumber() == 0; }
   uint64_t WorkerNumber() const {
@@ -86,43 +84,23 @@ class Run {
   trainer::TrainObserver Observer() {
     trainer::TrainObserver observer;
     observer.on_test = [this](const MetricsRow& row) { return OnTest(row); };
-    observer.before_checkpoint = [this] { return log_ ? log_->Sync() : Status(); };
+    observer.before_checkpoint = [this] { return record_.Sync(); };
     observer.before_start = [this](std::optional<uint64_t> resumed_step) {
-      return BeginFolder(resumed_step);
+      return record_.Begin(resumed_step);
     };
     observer.on_note = [](const std::string& note) {
       std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
     };
-    observer.on_progress = [this](uint64_t examples, double) { OnProgress(examples); };
+    observer.on_progress = [this](uint64_t examples, double) { record_.ShowProgress(examples); };
     observer.should_stop = Interrupted;
     observer.now_s = SteadyNow;
     return observer;
   }
 
-  Status BeginFolder(std::optional<uint64_t> resumed_step) {
-    if (!folder_) return {};
-    trainer::RunInfo info;
-    info.program = kProgram;
-    info.version = MILLRACE_VERSION;
-    info.flags = LrFlagValues();
-    info.seed = options_.train.train.seed;
-    info.host = trainer::DescribeHost();
-    info.pid = ::getpid();
-    info.start_time_s = WallNow();
-    info.resumed_step = resumed_step;
-    RETURN_IF_ERROR(folder_->Begin(info));
-    ASSIGN_OR_RETURN(auto log, trainer::MetricsLog::Open({.run_dir = folder_->path(),
-                                                          .host = info.host.name,
-                                                          .wall_time_s = WallNow(),
-                                                          .resume_step = resumed_step}));
-    log_.emplace(std::move(log));
-    return {};
-  }
-
   Status StartDashboard() {
     if (options_.dashboard_port == 0 || !Chief()) return {};
     ASSIGN_OR_RETURN(dashboard_, Dashboard::Start({.port = options_.dashboard_port,
-                                                   .run_dir = folder_->path()}));
+                                                   .run_dir = record_.folder()->path()}));
     std::fprintf(stderr, "%s: live page at %s\n", kProgram, dashboard_->url().c_str());
     return {};
   }
@@ -170,34 +148,28 @@ class Run {
   }
 
   Result<TrainSummary> Train() {
-    progress_.emplace(ProgressOptions{
-        .work = "training", .unit = "examples", .total = options_.train.max_examples});
+    record_.StartProgress("examples", options_.train.max_examples);
     Result<TrainSummary> summary = trainer_->Run();
-    progress_.reset();
+    record_.EndProgress();
     return summary;
-  }
-
-  void OnProgress(uint64_t examples) {
-    if (examples > shown_) progress_->Add(examples - shown_);
-    shown_ = examples;
   }
 
   Status OnTest(const MetricsRow& row) {
     std::printf("%s\n", trainer::FormatConsoleLine(row).c_str());
     std::fflush(stdout);
-    return log_ ? log_->Append(row, WallNow()) : Status();
+    return record_.Append(trainer::Named(row));
   }
 
   std::string ModelPath() const {
     if (!options_.model_out.empty()) return options_.model_out;
-    if (!folder_) return "";
+    if (!record_.folder()) return "";
     switch (options_.model_format) {
       case trainer::ModelFormat::kBinary:
-        return folder_->model() + "/model.bin";
+        return record_.folder()->model() + "/model.bin";
       case trainer::ModelFormat::kText:
-        return folder_->model() + "/model.txt";
+        return record_.folder()->model() + "/model.txt";
       case trainer::ModelFormat::kNpy:
-        return folder_->model() + "/model.npy";
+        return record_.folder()->model() + "/model.npy";
     }
     return "";
   }
@@ -205,20 +177,6 @@ class Run {
   Status SaveModel() {
     if (ModelPath().empty() || !Chief()) return {};
     return trainer_->SaveModel(ModelPath(), options_.model_format);
-  }
-
-  Status EndFolder(const Status& status, const Result<TrainSummary>& summary) {
-    if (!folder_) return {};
-    trainer::RunEnd end;
-    end.end_time_s = WallNow();
-    end.message = status.message();
-    end.status = trainer::RunStatus::kFailed;
-    if (status.ok()) {
-      const bool stopped = summary->end == TrainSummary::End::kStopped;
-      end.status = stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
-      if (summary->last_test) end.metrics = trainer::NamedValues(summary->last_test->test);
-    }
-    return folder_->Finish(end);
   }
 
   void PrintEnd(const TrainSummary& s) const {
@@ -244,7 +202,7 @@ class Run {
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
     }
-    if (folder_) std::printf("run       %s\n", folder_->path().c_str());
+    if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
   }
 
   void PrintJobEnd(const trainer::JobReport& report, const TrainSummary& s) const {
@@ -255,13 +213,9 @@ class Run {
   }
 
   LrOptions options_;
-  std::optional<trainer::RunFolder> folder_;
-  std::optional<trainer::MetricsLog> log_;
+  RunRecord record_;
   std::unique_ptr<trainer::SparseTrainer> trainer_;
-  std::optional<Progress> progress_;
-  profiler::Session profile_;
   std::unique_ptr<Dashboard> dashboard_;
-  uint64_t shown_ = 0;
 };
 
 int Main(const std::vector<std::string>& words) {

@@ -9,11 +9,11 @@
 #include "profiler/session.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/job_table.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/common/run_record.h"
 #include "tools/dashboard/dashboard.h"
-#include "tools/lr/job_table.h"
 #include "tools/lr/lr_flags.h"
 
 namespace millrace::tools {
@@ -208,8 +208,8 @@ class Run {
   void PrintJobEnd(const trainer::JobReport& report, const TrainSummary& s) const {
     const uint64_t worker = WorkerNumber();
     const bool known = worker < report.workers.size();
-    std::printf("%s", WireText(report, known ? report.workers[worker].examples : 0).c_str());
-    if (Chief()) std::printf("%s\n", WorkerTable(report, s.seconds).c_str());
+    std::printf("%s", WireText(report.wire, known ? report.workers[worker].examples : 0).c_str());
+    if (Chief()) std::printf("%s\n", WorkerTable(report.workers, s.seconds).c_str());
   }
 
   LrOptions options_;

@@ -44,6 +44,7 @@ struct Span {
   int64_t duration_ns() const { return end_ns - begin_ns; }
 };
 
+// A thread, and those of its name that followed it.
 struct TracedThread {
   int64_t tid = 0;
   std::string name;
@@ -91,6 +92,7 @@ struct ProcessData {
 struct RunData {
   std::string path;
   std::string run_json;                    // as it is in the folder; empty: none
+  std::string graph_dot;                   // of a net; empty: none
   std::map<std::string, std::string> run;  // run.json's top-level texts and numbers, and "flags.*",
                                            // "host.*", "metrics.*", "predicted.*"
   std::vector<std::string> metric_names;
@@ -102,10 +104,15 @@ struct RunData {
   size_t num_spans() const;
 };
 
-// Reads whatever of run.json, metrics.csv, trace-*.json[.gz] and resources-*.csv is there; a folder
-// without any of them is an error.
-// `with_traces` false: traces are left alone.
-io::Result<RunData> LoadRun(const std::string& path, bool with_traces = true);
+enum class Traces {
+  kWhole,   // trace-*.json[.gz], which processes leave at their end
+  kRecent,  // recent-*.json, of processes that go on
+  kNone,
+};
+
+// Reads whatever of run.json, metrics.csv, traces and resources-*.csv is there; a folder without
+// any of them is an error.
+io::Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole);
 
 // To be called when times were added by hand: moves the axis so that the earliest is 0.
 void SetOrigin(RunData& run);

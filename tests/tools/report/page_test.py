@@ -93,6 +93,7 @@ class PageTest(unittest.TestCase):
             self.assertIn("-bound", page.run("return document.querySelector('.sentence').textContent"))
             page.screenshot(SHOTS / "report-light.png", whole_page=True)
             self.zoom_pan_and_click(page)
+            self.long_spans_are_drawn(page)
             self.search_and_sort(page)
             self.shared_cursor(page)
             page.run("document.getElementById('theme').click()")
@@ -125,6 +126,19 @@ class PageTest(unittest.TestCase):
         self.assertTrue(details.startswith("margins"), details)
         self.assertIn("nnz3,900", details)
         page.screenshot(SHOTS / "report-span.png")
+
+    def long_spans_are_drawn(self, page):
+        """Each test is a span of its own in the training thread, also where shorter ones end in the same pixel."""
+        drawn = page.run(
+            "const t = millrace.timeline, s = document.getElementById('search'); s.value = ''; s.oninput();"
+            "document.getElementById('reset').click(); t.paint();"
+            "const track = t.tracks.find(k => [...k.name].some(n => t.data.names[n] === 'test')), lane = track.lanes[0], scale = devicePixelRatio || 1;"
+            "const out = []; for (let i = 0; i < lane.n; ++i) {"
+            "  if (t.data.names[track.name[lane.span[i]]] !== 'test' || (lane.end[i] - lane.begin[i]) / t.perPixel < 3) continue;"
+            "  const x = t.x((lane.begin[i] + lane.end[i]) / 2);"
+            "  out.push(t.canvas.getContext('2d').getImageData(x * scale, (track.top + 4) * scale, 1, 1).data[3]); } return out;")
+        self.assertGreater(len(drawn), 2)
+        self.assertGreater(min(drawn), 200)
 
     def search_and_sort(self, page):
         page.run("const s = document.getElementById('search'); s.value = 'decode'; s.oninput();")
@@ -168,6 +182,42 @@ class PageTest(unittest.TestCase):
             page.screenshot(SHOTS / "million.png")
             self.assertEqual(page.log(), [])
 
+    def check_net(self, name, command, layers, processes):
+        """The report of a net's run: a row for each layer and way, the graph, the timeline."""
+        run_dir = self.root / name
+        run(*command, f"--run_dir={run_dir}", "--profile", "--sample_ms=20")
+        text = run(f"{BIN}/millrace-report", run_dir).stdout
+        for layer in layers:
+            self.assertRegex(text, rf"(?m)^{layer} forward +worker +\d+ rows")
+            self.assertRegex(text, rf"(?m)^{layer} backward")
+        with browser.Browser() as page:
+            page.open((run_dir / "report.html").as_uri())
+            page.wait_for(READY)
+            boxes = page.run("return [...document.querySelectorAll('#graph-box .box')].map(b => b.textContent)")
+            for layer in layers:
+                box = next((box for box in boxes if box.startswith(layer)), "")
+                self.assertRegex(box, r"→ [\dx]+.* a step, [\d.]+ %")
+            self.assertEqual(page.run("return millrace.data.processes.filter(p => p.threads.length).map(p => p.name)"), processes)
+            page.run("const s = document.getElementById('search'); s.value = arguments[0]; s.oninput();", f"{layers[0]} backward")
+            self.assertRegex(page.run("return document.getElementById('found').textContent"), r"[1-9][\d,]* spans")
+            page.run("document.getElementById('search').value = ''; document.getElementById('search').oninput();")
+            page.screenshot(SHOTS / f"{name}.png", whole_page=True)
+            self.assertEqual(page.log(), [])
+        return text
+
+    def test_lenet_has_its_layers(self):
+        net = [f"{BIN}/millrace-convnet", "--net=lenet", "--data=synthetic", "--synthetic_images=640", "--batch_size=64", "--epochs=2"]
+        layers = ["conv1", "conv2", "fc3", "fc4", "fc5"]
+        self.check_net("lenet", net, layers, ["worker-0"])
+        job = [f"{BIN}/millrace-launch", "--num_ps=1", "--num_workers=2", "--", *net, "--mode=sync"]
+        text = self.check_net("lenet-job", job, layers, ["worker-0", "worker-1", "ps-0"])
+        self.assertRegex(text, r"predicted 494 kB \(61,706 parameters")
+
+    def test_alexnet_has_its_layers(self):
+        self.check_net("alexnet", [f"{BIN}/millrace-convnet", "--net=alexnet", "--data=synthetic", "--num_classes=10",
+                                   "--synthetic_images=8", "--batch_size=4", "--epochs=1"],
+                       [f"conv{i}" for i in range(1, 6)] + ["fc6", "fc7", "fc8"], ["worker-0"])
+
     def test_live_page_follows_the_run(self):
         port = browser.free_port()
         run_dir = self.root / "live"
@@ -192,8 +242,35 @@ class PageTest(unittest.TestCase):
             training.terminate()
             training.wait(timeout=60)
 
+    def test_live_page_of_a_job_shows_all_processes(self):
+        port = browser.free_port()
+        run_dir = self.root / "job"
+        job = subprocess.Popen(
+            [f"{BIN}/millrace-launch", "--num_ps=2", "--num_workers=2", f"--dashboard={port}", "--", f"{BIN}/millrace-lr", *self.data,
+             "--mode=sync", "--profile", "--eval_every=100000", "--epochs=100000", f"--run_dir={run_dir}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        names = ["worker-0", "worker-1", "ps-0", "ps-1"]
+        try:
+            with browser.Browser() as page:
+                self.wait_until_up(port)
+                page.open(f"http://127.0.0.1:{port}/")
+                page.wait_for("window.millrace && millrace.data && millrace.data.metrics.step && millrace.data.metrics.step.length > 1", 60)
+                page.wait_for("millrace.data.processes.filter(p => p.threads.length > 0).length === 4", 60)
+                self.assertEqual(page.run("return millrace.data.processes.map(p => p.name)"), names)
+                self.assertGreater(inked(page, "#timeline-canvas"), 500)
+                page.screenshot(SHOTS / "live-job.png", whole_page=True)
+                self.assertEqual(page.log(), [])
+            values = self.check_metrics(port)
+            for name in names:
+                self.assertGreater(float(values[f'millrace_process_resident_bytes{{process="{name}"}}']), 0)
+                self.assertGreater(float(values[f'millrace_process_network_bytes_total{{process="{name}",direction="sent"}}']), 0)
+        finally:
+            job.terminate()
+            job.wait(timeout=60)
+        self.assertEqual(list(run_dir.glob("recent-*")), [])
+
     def wait_until_up(self, port):
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
             except OSError:
@@ -206,6 +283,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(values["millrace_up"], "1")
         self.assertGreater(float(values['millrace_process_cpu_seconds_total{process="worker-0",mode="user"}']), 0)
         self.assertGreater(float(values["millrace_last_test_examples"]), 0)
+        return values
 
 
 if __name__ == "__main__":

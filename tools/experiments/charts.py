@@ -3,7 +3,7 @@ import html
 import math
 
 WIDTH, HEIGHT = 560, 250
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 34, 38
+LEFT, RIGHT, TOP, BOTTOM = 58, 24, 34, 38
 
 
 def esc(text):

@@ -5,6 +5,8 @@ from . import units
 
 BYTES_TOLERANCE = 0.05
 RATE_TOLERANCE = 0.05  # a byte rate that is this much lower is still taken for equal
+RATE_TRIES = 3
+OTHER_CORES = 0.3  # from which on a comparison of times is not trusted
 
 
 @dataclasses.dataclass
@@ -13,6 +15,11 @@ class Check:
     passed: bool
     numbers: str
     mistake: int = 0  # of the list in old_figures.MISTAKES; 0: another property
+    judged: bool = True  # not, where other work on the machine makes a time worthless
+
+    @property
+    def failed(self):
+        return self.judged and not self.passed
 
 
 def of_every_run(runs):
@@ -65,10 +72,25 @@ def gradients_were_exchanged(run):
     return Check(f"{run.job.name}: gradients crossed the network", seen >= predicted / 2 > 0, text, 5)
 
 
-def async_rate(sync_bytes, sync_s, async_bytes, async_s, what):
-    sync_rate, rate = sync_bytes / sync_s / 1e6, async_bytes / async_s / 1e6
-    text = f"{what}: sync {units.number(sync_rate)} MB/s, async {units.number(rate)} MB/s"
-    return Check("the asynchronous byte rate is at least the synchronous one", rate >= sync_rate * (1 - RATE_TOLERANCE), text, 4)
+def async_rate(context, sync, other, bytes_and_seconds, what):
+    """Byte rates of training in both modes. Runs are short and the machine may be busy, so a pair that fails is run again, up to
+    twice, and the best rate of each mode counts. Where others still keep the machine busy, nothing is proven."""
+    rate = lambda run: bytes_and_seconds(run)[0] / bytes_and_seconds(run)[1] / 1e6
+    best = {"sync": rate(sync), "async": rate(other)}
+    others = [sync.other_cores, other.other_cores]
+    for again in range(1, RATE_TRIES):
+        if best["async"] >= best["sync"]:
+            break
+        for run in (sync, other):
+            job = dataclasses.replace(run.job, name=f"{run.job.name}-again-{again}", profile=False)
+            repeated = context.run(job)
+            best[job.mode] = max(best[job.mode], rate(repeated))
+            others.append(repeated.other_cores)
+    passed = best["async"] >= best["sync"] * (1 - RATE_TOLERANCE)
+    judged = passed or max(others) < OTHER_CORES
+    text = f"{what}: sync {units.number(best['sync'])} MB/s, async {units.number(best['async'])} MB/s (best of {len(others) // 2})"
+    text += "" if judged else f"; not judged: other work kept up to {max(others):.1f} cores busy"
+    return Check("the asynchronous byte rate is at least the synchronous one", passed, text, 4, judged)
 
 
 def async_bytes(sync_bytes, sync_steps, async_bytes_, async_steps):

@@ -5,7 +5,7 @@ import pathlib
 from . import old_figures
 from .jobs import JobError
 
-ROWS, TEST_ROWS = 400_000, 50_000
+ROWS, TEST_ROWS = 400_000, 20_000
 MNIST_TEST_IMAGES = 10_000
 
 

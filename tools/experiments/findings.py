@@ -18,7 +18,7 @@ class Findings:
 
     @property
     def failed(self):
-        return [check for check in self.checks if not check.passed]
+        return [check for check in self.checks if check.failed]
 
     def table(self, title, columns, rows, note=""):
         self.tables.append(Table(title, columns, rows, note))
@@ -46,14 +46,15 @@ def runs_table(runs):
                 units.number(run.examples_per_s),
                 units.bytes_text(wire[0]) if wire else "–",
                 units.bytes_text(wire[1]) if wire else "–",
+                f"{run.other_cores:.1f}",
             ]
         )
     columns = ["run", "mode", "workers + servers", "batch", "effective batch", "updates", "examples", "training s"]
-    columns += ["whole run s", "examples/s", "predicted bytes", "measured bytes"]
+    columns += ["whole run s", "examples/s", "predicted bytes", "measured bytes", "other work, cores"]
     note = (
         "Updates are those of the model: a synchronous one has the gradients of all workers, an asynchronous one that of one worker. "
         "Examples, seconds and examples/s are of the training split, tests left out; the whole run has start, tests and saving in it. "
-        "Bytes are of both directions and of all workers."
+        "Bytes are of both directions and of all workers. Other work is what else kept the host's cores busy meanwhile: times are comparable where it is near 0."
     )
     return Table("Runs", columns, rows, note)
 
@@ -74,6 +75,7 @@ def run_numbers(run):
         "examples_per_s": run.examples_per_s,
         "predicted_bytes": wire[0] if wire else None,
         "measured_bytes": wire[1] if wire else None,
+        "other_cores": run.other_cores,
         "final_test_metrics": run.final,
         "command": run.command,
     }

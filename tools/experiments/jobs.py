@@ -3,6 +3,7 @@ import dataclasses
 import os
 import pathlib
 import queue
+import resource
 import shlex
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import threading
 import time
 
 HEARTBEAT_S = 10
+SAMPLE_MS = 50
 STOP_S = 20  # for a job to end after SIGINT
 
 
@@ -38,7 +40,7 @@ class Job:
         return self.batch * (self.workers if self.mode == "sync" else 1)
 
     def command(self, bin_dir, run_dir):
-        flags = dict(self.flags, batch_size=self.batch, run_dir=run_dir, sample_ms=50)
+        flags = dict(self.flags, batch_size=self.batch, run_dir=run_dir, sample_ms=SAMPLE_MS)
         if self.profile:
             flags["profile"] = None
         words = [f"{bin_dir}/{self.program}"]
@@ -47,6 +49,8 @@ class Job:
             shape = [f"--num_ps={self.servers}", f"--num_workers={self.workers}"]
             if self.deploy_mode:
                 shape = [f"--deploy_mode={self.deploy_mode}"]
+            if self.servers:
+                shape.append(f"--ps_flags=--sample_ms={SAMPLE_MS}")
             words = [f"{bin_dir}/millrace-launch", *shape, "--", *words]
         return words + [f"--{name}" if value is None else f"--{name}={value}" for name, value in flags.items()]
 
@@ -56,6 +60,7 @@ class Output:
     command: str
     lines: list
     seconds: float
+    other_cores: float  # that work of others kept busy meanwhile
 
 
 class Runner:
@@ -74,7 +79,7 @@ class Runner:
 
     def run(self, name, words, log=None, timeout_s=600):
         command = " ".join(shlex.quote(str(word)) for word in words)
-        begin = time.monotonic()
+        begin, (host_before, own_before) = time.monotonic(), busy_seconds()
         try:
             process = subprocess.Popen(
                 [str(word) for word in words],
@@ -96,7 +101,9 @@ class Runner:
                 pathlib.Path(log).write_text(f"$ {command}\n" + "\n".join(lines) + "\n", encoding="utf-8")
         if process.returncode != 0:
             raise JobError(f"{name}: status {process.returncode}: {failure_line(lines)}\n  command: {command}")
-        return Output(command, lines, time.monotonic() - begin)
+        seconds, (host_after, own_after) = time.monotonic() - begin, busy_seconds()
+        others = (host_after - host_before - own_after + own_before) / max(seconds, 0.01)
+        return Output(command, lines, seconds, max(0.0, others))
 
     def _follow(self, name, process, lines, begin, timeout_s):
         arrived = queue.Queue()
@@ -123,6 +130,14 @@ class Runner:
                 process.wait(timeout=STOP_S)
                 return
             lines.append(line)
+
+
+def busy_seconds():
+    """CPU time of the whole host, and of our processes that have ended."""
+    with open("/proc/stat", encoding="ascii") as file:
+        ticks = [int(word) for word in file.readline().split()[1:9]]
+    own = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK"), own.ru_utime + own.ru_stime
 
 
 def stop(process):

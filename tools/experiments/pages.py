@@ -28,20 +28,25 @@ def shell(title, brand_link, nav, body):
     )
 
 
+def passed_text(checks):
+    """Of checks of which none failed."""
+    unjudged = sum(not check["judged"] for check in checks)
+    return f"{len(checks) - unjudged} checks passed" + (f", {unjudged} open" if unjudged else "")
+
+
 def pill(result):
-    failed = sum(not check["passed"] for check in result["checks"])
+    failed = sum(check["failed"] for check in result["checks"])
     if result["error"]:
         return '<span class="pill bad">failed</span>'
     if failed:
         return f'<span class="pill bad">{failed} of {len(result["checks"])} checks failed</span>'
-    return f'<span class="pill">{len(result["checks"])} checks passed</span>'
+    return f'<span class="pill">{passed_text(result["checks"])}</span>'
 
 
 def facts(result):
     host = result["host"]
     return (
-        f'<div class="facts"><span><b>{esc(result["date"])}</b></span><span>{"quick" if result["quick"] else "full"} run, '
-        f'<b>{units.seconds(result["seconds"])}</b></span><span>{esc(host["cpu"])}, <b>{host["cores"]} cores</b>, '
+        f'<div class="facts"><span><b>{esc(result["date"])}</b></span><span>{"quick" if result["quick"] else "full"} run</span><span>{esc(host["cpu"])}, <b>{host["cores"]} cores</b>, '
         f'{units.bytes_text(host["memory_bytes"])}</span><span>{esc(result["version"])}</span></div>'
     )
 
@@ -50,13 +55,19 @@ def table_of(entry):
     return Table(entry["title"], entry["columns"], entry["rows"], entry["note"])
 
 
+def state_of(check):
+    if not check["judged"]:
+        return "open"
+    return "FAILED" if check["failed"] else "passed"
+
+
 def checks_html(result):
     items = []
     for check in result["checks"]:
         tip = old_figures.MISTAKES.get(check["mistake"], "")
         about = f' <small title="{esc(tip)}">(mistake {check["mistake"]})</small>' if check["mistake"] else ""
         items.append(
-            f'<li class="{"good" if check["passed"] else "bad"}"><em>{"passed" if check["passed"] else "FAILED"}</em>'
+            f'<li class="{"bad" if check["failed"] else "good"}"><em>{state_of(check)}</em>'
             f'<span>{esc(check["name"])}{about}</span><small>{esc(check["numbers"])}</small></li>'
         )
     return f'<section id="checks"><h2>Checks</h2><div class="card"><ul class="checks">{"".join(items)}</ul></div></section>'
@@ -76,7 +87,7 @@ def page_html(result, figures):
     commands = "".join(f"<pre>{esc(command)}</pre>" for command in result["commands"])
     commands = f'<section id="commands"><h2>Commands</h2><div class="card">{commands}</div></section>' if commands else ""
     body = (
-        f'<h1>{esc(result["title"])}{pill(result)}</h1><p class="lead">{esc(result["line"])}</p>{facts(result)}{error}'
+        f'<h1>{esc(result["title"])}{pill(result)}</h1><p class="lead">{esc(result["line"])}; {units.seconds(result["seconds"])}</p>{facts(result)}{error}'
         f'<div class="tiles">{tiles}</div>{tables[0] if tables else ""}{drawn}{"".join(tables[1:])}{notes}{checks_html(result)}{reports}{commands}'
     )
     nav = '<a href="#checks">checks</a><a href="#commands">commands</a><a href="results.json">results.json</a><a href="page.md">Markdown</a>'
@@ -96,7 +107,7 @@ def page_markdown(result):
     lines += ["### Checks", ""]
     for check in result["checks"]:
         about = f" (mistake {check['mistake']})" if check["mistake"] else ""
-        lines.append(f"- {'passed' if check['passed'] else '**FAILED**'}: {check['name']}{about}: {check['numbers']}")
+        lines.append(f"- {state_of(check)}: {check['name']}{about}: {check['numbers']}")
     lines += ["", "### Commands", ""] + [f"    {command}" for command in result["commands"]]
     return "\n".join(lines) + "\n"
 
@@ -106,9 +117,9 @@ def mistakes_table(results):
     rows = []
     for number, text in old_figures.MISTAKES.items():
         own = [(result["name"], check) for result in results for check in result["checks"] if check["mistake"] == number]
-        failed = [f"{name}: {check['name']}" for name, check in own if not check["passed"]]
+        failed = [f"{name}: {check['name']}" for name, check in own if check["failed"]]
         where = sorted({name for name, _ in own})
-        state = "not run" if not own else "FAILED: " + "; ".join(failed) if failed else f"{len(own)} checks passed"
+        state = "not run" if not own else "FAILED: " + "; ".join(failed) if failed else passed_text([check for _, check in own])
         rows.append([number, text, state, ", ".join(where) or "–"])
     return Table("What the reports got wrong", ["", "mistake", "here", "checked by"], rows)
 
@@ -118,7 +129,7 @@ def index_html(results):
     for result in results:
         lines = "".join(f"<dt>{esc(value)}</dt><dd>{esc(what)}</dd>" for value, what in result["headlines"])
         cards.append(
-            f'<div class="card"><h3><a href="{esc(result["name"])}/page.html">{esc(result["title"])}</a>{pill(result)}</h3>'
+            f'<div class="card"><h3><a href="{esc(result["name"])}/page.html">{esc(result["title"])}</a></h3>{pill(result)}'
             f'<p>{esc(result["line"])}</p><dl>{lines}</dl></div>'
         )
     checks = [check for result in results for check in result["checks"]]
@@ -133,8 +144,8 @@ def index_html(results):
 def index_markdown(results):
     lines = ["# The old experiments, run again", ""]
     for result in results:
-        failed = [check for check in result["checks"] if not check["passed"]]
-        state = "failed" if result["error"] else f"{len(failed)} checks failed" if failed else f"{len(result['checks'])} checks passed"
+        failed = [check for check in result["checks"] if check["failed"]]
+        state = "failed" if result["error"] else f"{len(failed)} checks failed" if failed else passed_text(result["checks"])
         lines += [f"- [{result['title']}]({result['name']}/page.md): {state}"]
         lines += [f"  - **{value}** {what}" for value, what in result["headlines"]]
     return "\n".join([*lines, "", mistakes_table(results).markdown()])

@@ -53,7 +53,7 @@ def result_of(experiment, context, error, version, seconds):
         "error": error,
         "headlines": found.headlines,
         "tables": [vars(table) for table in found.tables],
-        "checks": [vars(check) for check in found.checks],
+        "checks": [{**vars(check), "failed": check.failed} for check in found.checks],
         "notes": found.notes,
         "numbers": found.numbers,
         "runs": [{**run_numbers(run), "report": (run.folder / "report.html").exists()} for run in found.runs] if not error else [],

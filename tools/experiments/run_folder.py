@@ -33,6 +33,7 @@ class Run:
         self.command = output.command
         self.lines = output.lines
         self.wall_s = output.seconds
+        self.other_cores = output.other_cores
         self.facts = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
         self.rows = read_metrics(self.folder / "metrics.csv")
         self.samples = samples.read_samples(self.folder)

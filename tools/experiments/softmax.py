@@ -45,11 +45,11 @@ def process_table(found, runs, old):
     found.table("Processes", columns, rows, "Means over the run, memory at its peak; network is the processes' own connections.")
 
 
-def mode_checks(found, runs):
+def mode_checks(context, runs):
     """Bytes of both modes, by the servers' count, over the time of training."""
-    sync, other = runs["sync"], runs["async"]
+    found, sync, other = context.found, runs["sync"], runs["async"]
     gradients = lambda run: run.updates * (run.job.workers if run.job.mode == "sync" else 1)
-    found.checks.append(checks.async_rate(sync.wire()[1], sync.training_s, other.wire()[1], other.training_s, "all workers, while training"))
+    found.checks.append(checks.async_rate(context, sync, other, lambda run: (run.wire()[1], run.training_s), "all workers, while training"))
     found.checks.append(checks.async_bytes(sync.wire()[1], gradients(sync), other.wire()[1], gradients(other)))
 
 
@@ -74,7 +74,7 @@ def s0(context):
     figures.learning_curves(found, runs, SPLIT)
     figures.resources(found, {mode: runs[mode] for mode in ("sync", "async")})
     found.figures.append(graph.picture(context, "softmax"))
-    mode_checks(found, runs)
+    mode_checks(context, runs)
     accuracy_checks(found, runs)
     for mode, run in runs.items():
         found.headlines.append((units.percent(run.final["accuracy"]), f"{mode}, {SPLIT} (old: {old_figures.SOFTMAX_S0[mode]['accuracy']})"))
@@ -99,7 +99,7 @@ def s1(context):
     note = f"Split: accuracy is of the {SPLIT}; S1's 98 % was of something else. Ours: 1 server and 3 workers for its 4 hosts, {epochs} epochs"
     note += " (the time for 100 is scaled up)." if scale > 1 else "."
     found.table("Softmax regression on four hosts", columns, rows, note + " The report gives no batch for its three modes: ours is 275.")
-    mode_checks(found, runs)
+    mode_checks(context, runs)
     accuracy_checks(found, {name: runs[name] for name in ("single", "async")})
     batches = list(old_figures.SOFTMAX_S1_BATCH_SECONDS)
     ours = [runs.get(f"async-batch-{batch}", runs["async"]).training_s * scale for batch in batches]
@@ -135,7 +135,7 @@ def s2(context):
     found.table("6,000 steps", columns, rows, note)
     sweep(context, context.choose(2000, 300))
     accuracy_checks(found, {name: runs[name] for name in ("sync-3", "async-3")})
-    mode_checks(found, {"sync": runs["sync-3"], "async": runs["async-3"]})
+    mode_checks(context, {"sync": runs["sync-3"], "async": runs["async-3"]})
     found.headlines += [(units.seconds(run.training_s * 6000 / steps), f"6,000 steps, {name} workers (old: {old_figures.SOFTMAX_S2[run.job.mode, run.job.workers]['seconds']})") for name, run in runs.items()]
 
 
@@ -181,6 +181,6 @@ def s3(context):
     found.table(f"Batch 128, {epochs} epochs", columns, rows, f"Split: accuracy is of the {SPLIT}. Old: 20 epochs. CPU: 100 % is one core.")
     process_table(found, runs, {mode: f"CPU {old['cpu']}; {old['memory']}; network {old['network']}" for mode, old in old_figures.SOFTMAX_S3.items()})
     figures.learning_curves(found, runs, SPLIT)
-    mode_checks(found, runs)
+    mode_checks(context, runs)
     accuracy_checks(found, runs)
     found.headlines += [(units.percent(run.final["accuracy"]), f"{mode}, {SPLIT} (old: {old_figures.SOFTMAX_S3[mode]['accuracy']})") for mode, run in runs.items()]

@@ -72,7 +72,11 @@ def parse(words):
 
 def show_list():
     rows = [[e.name, f"{e.quick_s} s", f"{e.full_s} s", e.line] for e in catalogue.EXPERIMENTS]
-    say(Table("Experiments (times are about those of two quiet cores)", ["name", "--quick", "full", "what it shows"], rows).text())
+    say(
+        Table(
+            "Experiments (times are about those of two quiet cores)", ["name", "--quick", "full", "what it shows"], rows
+        ).text()
+    )
     return 0
 
 
@@ -112,7 +116,9 @@ def run(names, options):
     found = []
     try:
         for number, experiment in enumerate(experiments, 1):
-            say(f"\n[{number}/{len(experiments)}] {experiment.name}: {experiment.title} ({time.monotonic() - begin:.0f} s so far)")
+            say(
+                f"\n[{number}/{len(experiments)}] {experiment.name}: {experiment.title} ({time.monotonic() - begin:.0f} s so far)"
+            )
             context = results.new_context(out / experiment.name, options["quick"], data, runner, say)
             found.append(results.run_experiment(experiment, context, version))
             show_result(found[-1], context)
@@ -132,7 +138,9 @@ def show_result(result, context):
     if result["error"]:
         say(f"  FAILED: {result['error']}")
     passed = sum(check["passed"] for check in result["checks"])
-    say(f"  {passed} of {len(result['checks'])} checks passed in {units.seconds(result['seconds'])}; page: {context.folder}/page.html")
+    say(
+        f"  {passed} of {len(result['checks'])} checks passed in {units.seconds(result['seconds'])}; page: {context.folder}/page.html"
+    )
 
 
 def conclude(found, out, seconds):

@@ -70,7 +70,9 @@ def lines(title, unit, x_label, series, from_zero=False, x_range=None):
     parts = y_axis(marks, y_of)
     for mark in ticks(low_x, high_x, 6):
         if low_x <= mark <= high_x:
-            parts.append(f'<text x="{x_of(mark):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick_text(mark)}</text>')
+            parts.append(
+                f'<text x="{x_of(mark):.1f}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{tick_text(mark)}</text>'
+            )
     parts.append(f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{esc(x_label)}</text>')
     for i, (name, points) in enumerate(series):
         path = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in points)
@@ -78,7 +80,9 @@ def lines(title, unit, x_label, series, from_zero=False, x_range=None):
         if len(points) <= 40:
             for x, y in points:
                 tip = f"{name}: {tick_text(x)} → {y:.4g}"
-                parts.append(f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.6" class="f{i % 8}"><title>{esc(tip)}</title></circle>')
+                parts.append(
+                    f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.6" class="f{i % 8}"><title>{esc(tip)}</title></circle>'
+                )
     return frame(title, unit, parts + legend([name for name, _ in series], HEIGHT - 4))
 
 
@@ -115,7 +119,9 @@ def timeline(title, unit, lanes, length, categories):
     parts, y = [], TOP + 4
     for mark in ticks(0, length, 8):
         if mark <= length:
-            parts.append(f'<line x1="{x_of(mark):.1f}" x2="{x_of(mark):.1f}" y1="{TOP}" y2="{height - 40}" class="rule"/>')
+            parts.append(
+                f'<line x1="{x_of(mark):.1f}" x2="{x_of(mark):.1f}" y1="{TOP}" y2="{height - 40}" class="rule"/>'
+            )
             parts.append(f'<text x="{x_of(mark):.1f}" y="{height - 24}" text-anchor="middle">{tick_text(mark)}</text>')
     for (label, spans), lane_height in zip(lanes, heights):
         parts.append(f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{esc(label)}</text>')

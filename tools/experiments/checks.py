@@ -65,11 +65,12 @@ def bytes_as_predicted(run):
 
 
 def gradients_were_exchanged(run):
-    """By the kernel's count, not by the program's own."""
+    """By the kernel's count, not by the program's own. What travels after the last sample before the end is not in it, so it may be
+    less than what was sent, but never nothing."""
     predicted, _ = run.wire()
     seen = run.kernel_bytes()
-    text = f"the kernel counted {units.bytes_text(seen)} on the workers' sockets, at least half of the predicted {units.bytes_text(predicted)}"
-    return Check(f"{run.job.name}: gradients crossed the network", seen >= predicted / 2 > 0, text, 5)
+    text = f"the kernel counted {units.bytes_text(seen)} on the workers' sockets, of the predicted {units.bytes_text(predicted)}"
+    return Check(f"{run.job.name}: gradients crossed the network", seen >= predicted / 10 > 0, text, 5)
 
 
 def async_rate(context, sync, other, bytes_and_seconds, what):
@@ -86,9 +87,15 @@ def async_rate(context, sync, other, bytes_and_seconds, what):
             repeated = context.run(job)
             best[job.mode] = max(best[job.mode], rate(repeated))
             others.append(repeated.other_cores)
+    return rate_check(best, others, what)
+
+
+def rate_check(best, others, what):
+    """best: MB/s by mode; others: cores that other work kept busy in each run."""
     passed = best["async"] >= best["sync"] * (1 - RATE_TOLERANCE)
     judged = passed or max(others) < OTHER_CORES
-    text = f"{what}: sync {units.number(best['sync'])} MB/s, async {units.number(best['async'])} MB/s (best of {len(others) // 2})"
+    text = f"{what}: sync {units.number(best['sync'])} MB/s, async {units.number(best['async'])} MB/s"
+    text += f" (the best of {len(others) // 2})" if len(others) > 2 else ""
     text += "" if judged else f"; not judged: other work kept up to {max(others):.1f} cores busy"
     return Check("the asynchronous byte rate is at least the synchronous one", passed, text, 4, judged)
 
@@ -107,4 +114,9 @@ def accuracy_between(run, low, high, split):
 
 def test_split(run, expected):
     _, tested = run.splits
-    return Check(f"{run.job.name}: tested on the test split", tested == expected, f"{tested:,} test images, expected {expected:,}", 8)
+    return Check(
+        f"{run.job.name}: tested on the test split",
+        tested == expected,
+        f"{tested:,} test images, expected {expected:,}",
+        8,
+    )

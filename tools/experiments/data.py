@@ -2,7 +2,7 @@
 import json
 import pathlib
 
-from . import old_figures
+from .catalogue import old_figures
 from .jobs import JobError
 
 ROWS, TEST_ROWS = 400_000, 20_000
@@ -25,7 +25,9 @@ class Data:
         if not facts.exists():
             self.say(f"    making {ROWS:,} training and {TEST_ROWS:,} test rows in {folder}")
             folder.mkdir(parents=True, exist_ok=True)
-            self.runner.tool("millrace-records", "synth", f"--rows={ROWS}", f"--test_rows={TEST_ROWS}", f"--out={folder}")
+            self.runner.tool(
+                "millrace-records", "synth", f"--rows={ROWS}", f"--test_rows={TEST_ROWS}", f"--out={folder}"
+            )
         flags = {
             "train": f"{folder}/train-*",
             "test": f"{folder}/test-*",

@@ -26,7 +26,13 @@ def resources(found, runs, heading="Resources"):
                 track = samples.summed(members, columns, memory=columns is None)
                 series.append((group, [(x, y * scale) for x, y in track]))
             plots.append(charts.lines(f"{name}: {title}", unit, "seconds", series, from_zero=True, x_range=(0, end)))
-    found.figures.append((heading, "Samples every 50 ms, all charts of a run on the same time axis. The report.html of each run folder has them for every process.", plots))
+    found.figures.append(
+        (
+            heading,
+            "Samples every 50 ms, all charts of a run on the same time axis. The report.html of each run folder has them for every process.",
+            plots,
+        )
+    )
 
 
 def learning_curves(found, runs, split, x="step"):
@@ -35,7 +41,13 @@ def learning_curves(found, runs, split, x="step"):
     for column, title, unit in (("accuracy", "test accuracy", "share right"), ("loss", "training loss", "nats")):
         series = [(name, [(row[x], row.get(column)) for row in run.rows]) for name, run in runs.items()]
         plots.append(charts.lines(title, unit, "updates" if x == "step" else x, series))
-    found.figures.append(("Curves", f"Accuracy is of the {split}; the loss is of the training split, of images not yet learnt from.", plots))
+    found.figures.append(
+        (
+            "Curves",
+            f"Accuracy is of the {split}; the loss is of the training split, of images not yet learnt from.",
+            plots,
+        )
+    )
 
 
 def typical_step(spans, process):

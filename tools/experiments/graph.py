@@ -10,8 +10,14 @@ BOX, GAP, TALL = 128, 26, 58
 def picture(context, net):
     """(heading, note, [svg]): the forward chain, from images to loss."""
     output = context.tool("millrace-convnet", f"--net={net}", "--graph=-")
-    labels = [match["label"].split("\\n") for match in map(NODE.search, output.lines) if match and "->" not in match.group(0)]
-    return "Computation graph", "Each run folder has it as graph.dot, and TensorBoard shows it.", [chain([each for each in labels if each != ["labels"]])]
+    labels = [
+        match["label"].split("\\n") for match in map(NODE.search, output.lines) if match and "->" not in match.group(0)
+    ]
+    return (
+        "Computation graph",
+        "Each run folder has it as graph.dot, and TensorBoard shows it.",
+        [chain([each for each in labels if each != ["labels"]])],
+    )
 
 
 def chain(labels, per_row=8):

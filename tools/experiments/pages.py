@@ -2,7 +2,8 @@
 import html
 import pathlib
 
-from . import old_figures, units
+from . import units
+from .catalogue import old_figures
 from .tables import Table
 
 STYLE = (pathlib.Path(__file__).parent / "style.css").read_text(encoding="utf-8")
@@ -22,7 +23,7 @@ def esc(text):
 def shell(title, brand_link, nav, body):
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{esc(title)}</title><style>{STYLE}</style></head>\n<body><div class=\"top\">"
+        f'<title>{esc(title)}</title><style>{STYLE}</style></head>\n<body><div class="top">'
         f'<a class="brand" href="{brand_link}">Millrace experiments</a><nav>{nav}</nav><button>light / dark</button></div>\n'
         f"<main>{body}</main><script>{THEME}</script></body></html>\n"
     )
@@ -74,18 +75,29 @@ def checks_html(result):
 
 
 def page_html(result, figures):
-    tiles = "".join(f'<div class="card tile"><b>{esc(value)}</b><span>{esc(what)}</span></div>' for value, what in result["headlines"])
+    tiles = "".join(
+        f'<div class="card tile"><b>{esc(value)}</b><span>{esc(what)}</span></div>'
+        for value, what in result["headlines"]
+    )
     drawn = "".join(
         f'<section><h2>{esc(heading)}</h2><div class="charts">{"".join(plots)}</div><p class="hint">{esc(note)}</p></section>'
         for heading, note, plots in figures
     )
     tables = [table_of(entry).html() for entry in result["tables"]]
-    links = "".join(f'<a href="{esc(run["name"])}/report.html">{esc(run["name"])}</a>' for run in result["runs"] if run["report"])
+    links = "".join(
+        f'<a href="{esc(run["name"])}/report.html">{esc(run["name"])}</a>' for run in result["runs"] if run["report"]
+    )
     reports = f'<section><h2>Report pages of the runs</h2><p class="facts">{links}</p></section>' if links else ""
-    error = f'<section><h2>It failed</h2><div class="card"><pre>{esc(result["error"])}</pre></div></section>' if result["error"] else ""
+    error = (
+        f'<section><h2>It failed</h2><div class="card"><pre>{esc(result["error"])}</pre></div></section>'
+        if result["error"]
+        else ""
+    )
     notes = "".join(f'<p class="hint">{esc(note)}</p>' for note in result["notes"])
     commands = "".join(f"<pre>{esc(command)}</pre>" for command in result["commands"])
-    commands = f'<section id="commands"><h2>Commands</h2><div class="card">{commands}</div></section>' if commands else ""
+    commands = (
+        f'<section id="commands"><h2>Commands</h2><div class="card">{commands}</div></section>' if commands else ""
+    )
     body = (
         f'<h1>{esc(result["title"])}{pill(result)}</h1><p class="lead">{esc(result["line"])}; {units.seconds(result["seconds"])}</p>{facts(result)}{error}'
         f'<div class="tiles">{tiles}</div>{tables[0] if tables else ""}{drawn}{"".join(tables[1:])}{notes}{checks_html(result)}{reports}{commands}'
@@ -98,7 +110,10 @@ def page_markdown(result):
     lines = [f"# {result['title']}", "", result["line"] + ".", ""]
     kind = "quick" if result["quick"] else "full"
     host = result["host"]
-    lines += [f"{result['date']}, {kind} run, {units.seconds(result['seconds'])}; {host['cpu']}, {host['cores']} cores, {units.bytes_text(host['memory_bytes'])}; {result['version']}", ""]
+    lines += [
+        f"{result['date']}, {kind} run, {units.seconds(result['seconds'])}; {host['cpu']}, {host['cores']} cores, {units.bytes_text(host['memory_bytes'])}; {result['version']}",
+        "",
+    ]
     if result["error"]:
         lines += [f"**It failed:** {result['error']}", ""]
     lines += [f"- **{value}** {what}" for value, what in result["headlines"]] + [""]
@@ -116,10 +131,18 @@ def mistakes_table(results):
     """The list of what the reports got wrong, with the checks of all experiments."""
     rows = []
     for number, text in old_figures.MISTAKES.items():
-        own = [(result["name"], check) for result in results for check in result["checks"] if check["mistake"] == number]
+        own = [
+            (result["name"], check) for result in results for check in result["checks"] if check["mistake"] == number
+        ]
         failed = [f"{name}: {check['name']}" for name, check in own if check["failed"]]
         where = sorted({name for name, _ in own})
-        state = "not run" if not own else "FAILED: " + "; ".join(failed) if failed else passed_text([check for _, check in own])
+        state = (
+            "not run"
+            if not own
+            else "FAILED: " + "; ".join(failed)
+            if failed
+            else passed_text([check for _, check in own])
+        )
         rows.append([number, text, state, ", ".join(where) or "–"])
     return Table("What the reports got wrong", ["", "mistake", "here", "checked by"], rows)
 
@@ -145,7 +168,9 @@ def index_markdown(results):
     lines = ["# The old experiments, run again", ""]
     for result in results:
         failed = [check for check in result["checks"] if check["failed"]]
-        state = "failed" if result["error"] else f"{len(failed)} checks failed" if failed else passed_text(result["checks"])
+        state = (
+            "failed" if result["error"] else f"{len(failed)} checks failed" if failed else passed_text(result["checks"])
+        )
         lines += [f"- [{result['title']}]({result['name']}/page.md): {state}"]
         lines += [f"  - **{value}** {what}" for value, what in result["headlines"]]
     return "\n".join([*lines, "", mistakes_table(results).markdown()])

@@ -15,7 +15,9 @@ from .jobs import JobError
 
 def host_facts():
     with open("/proc/cpuinfo", encoding="utf-8") as file:
-        cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
+        cpu = next(
+            (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+        )
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {"name": platform.node(), "cpu": cpu, "cores": len(os.sched_getaffinity(0)), "memory_bytes": memory}
 
@@ -56,7 +58,9 @@ def result_of(experiment, context, error, version, seconds):
         "checks": [{**vars(check), "failed": check.failed} for check in found.checks],
         "notes": found.notes,
         "numbers": found.numbers,
-        "runs": [{**run_numbers(run), "report": (run.folder / "report.html").exists()} for run in found.runs] if not error else [],
+        "runs": [{**run_numbers(run), "report": (run.folder / "report.html").exists()} for run in found.runs]
+        if not error
+        else [],
         "commands": found.commands,
     }
 

@@ -32,7 +32,7 @@ class Table:
         body = "\n".join(row("td", cells) for cells in self.rows)
         note = f'<p class="hint">{html.escape(self.note)}</p>' if self.note else ""
         return (
-            f"<section><h2>{html.escape(self.title)}</h2>\n<div class=\"card flush\"><div class=\"scroll\"><table>"
+            f'<section><h2>{html.escape(self.title)}</h2>\n<div class="card flush"><div class="scroll"><table>'
             f"<thead>{row('th', self.columns)}</thead>\n<tbody>{body}</tbody></table></div></div>{note}</section>"
         )
 

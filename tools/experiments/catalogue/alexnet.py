@@ -1,6 +1,7 @@
 """AlexNet: examples/s by batch and workers, and proof that it learns."""
-from . import charts, figures, graph, old_figures, samples, units
-from .jobs import Job
+from .. import charts, figures, graph, samples, units
+from . import old_figures
+from ..jobs import Job
 
 SPLIT = "synthetic images, made from the seed"
 SERVER_BYTES = 1.4e9
@@ -34,7 +35,17 @@ def cell(context, workers, batch, steps):
         "threads": context.threads(workers),
     }
     mode = "sync" if workers > 1 else "single"
-    job = Job(f"{workers}-workers-batch-{batch}", "millrace-convnet", mode, batch, flags, workers=workers, servers=int(workers > 1), profile=False, judge_loss=False)
+    job = Job(
+        f"{workers}-workers-batch-{batch}",
+        "millrace-convnet",
+        mode,
+        batch,
+        flags,
+        workers=workers,
+        servers=int(workers > 1),
+        profile=False,
+        judge_loss=False,
+    )
     return context.run(job, keep_model=False)
 
 
@@ -45,7 +56,7 @@ def warm_rate(run):
     return sum(images for images, _ in later) / seconds if seconds else None
 
 
-def table(context):
+def run(context):
     """S2's table, S1's seconds, and the waves of computing and traffic."""
     steps = context.choose(6, 1)
     cells = {}
@@ -65,11 +76,20 @@ def table(context):
     found.figures.append(graph.picture(context, "alexnet"))
     skipped = [f"{w} workers, batch {b}: {text}" for (w, b), text in cells.items() if isinstance(text, str)]
     found.notes += skipped
-    found.notes.append("Models (244 MB each) are not kept. The table's runs are too short to learn 1,000 classes; that the net learns is shown by the run “learns”.")
+    found.notes.append(
+        "Models (244 MB each) are not kept. The table's runs are too short to learn 1,000 classes; that the net learns is shown by the run “learns”."
+    )
     found.numbers["examples_per_s"] = {f"{w} workers, batch {b}": warm_rate(run) for (w, b), run in runs.items()}
     if (1, 128) in runs:
-        found.headlines.append((f"{units.number(warm_rate(runs[1, 128]))}/s", "images, 1 worker, batch 128, 2 cores (old: 42.3 on 20)"))
-    found.headlines.append((f"{learn.rows[0]['loss']:.2f} → {learn.final['loss']:.2f}", f"training loss in {learn.updates} updates: it learns"))
+        found.headlines.append(
+            (f"{units.number(warm_rate(runs[1, 128]))}/s", "images, 1 worker, batch 128, 2 cores (old: 42.3 on 20)")
+        )
+    found.headlines.append(
+        (
+            f"{learn.rows[0]['loss']:.2f} → {learn.final['loss']:.2f}",
+            f"training loss in {learn.updates} updates: it learns",
+        )
+    )
 
 
 def rates_table(found, cells, steps):
@@ -79,8 +99,26 @@ def rates_table(found, cells, steps):
         if isinstance(run, str):
             rows.append([workers, batch, f"{workers * batch:,}", "–", run, old, "–"])
         else:
-            rows.append([workers, batch, f"{run.job.effective_batch:,}", f"{run.updates:,}", units.number(warm_rate(run)), old, f"{run.rows[0]['loss']:.3f} → {run.final['loss']:.3f}"])
-    columns = ["workers", "batch", "effective batch", "updates", "examples/s", "old (S2) examples/s", "training loss, first → last update"]
+            rows.append(
+                [
+                    workers,
+                    batch,
+                    f"{run.job.effective_batch:,}",
+                    f"{run.updates:,}",
+                    units.number(warm_rate(run)),
+                    old,
+                    f"{run.rows[0]['loss']:.3f} → {run.final['loss']:.3f}",
+                ]
+            )
+    columns = [
+        "workers",
+        "batch",
+        "effective batch",
+        "updates",
+        "examples/s",
+        "old (S2) examples/s",
+        "training loss, first → last update",
+    ]
     note = (
         f"Split: {SPLIT}, training. The mean of {steps} step{'s' * (steps > 1)} after one to warm up. Old: each worker on a host of its own with 20 cores; "
         "ours share this host's cores with each other and with the server, so that more workers share the same computing and add 244 MB of traffic each way and step. "
@@ -93,9 +131,34 @@ def resource_table(found, runs):
     rows = []
     for (workers, batch), run in runs.items():
         for process, own in run.samples.items():
-            rows.append([workers, batch, process, units.percent(own.mean_rate(samples.CPU), 0), units.number(own.peak_memory() / 1e6), units.number(own.mean_rate(samples.PACKETS)), units.number(own.mean_rate(samples.RECEIVED) / 1e6), units.number(own.mean_rate(samples.SENT) / 1e6)])
-    columns = ["workers", "batch", "process", "CPU (100 % = a core)", "peak memory MB", "packets/s in and out", "received MB/s", "sent MB/s"]
-    found.table("Processes", columns, rows, "Means over the whole run, start and tests included. S2 has these for each host, as curves only.")
+            rows.append(
+                [
+                    workers,
+                    batch,
+                    process,
+                    units.percent(own.mean_rate(samples.CPU), 0),
+                    units.number(own.peak_memory() / 1e6),
+                    units.number(own.mean_rate(samples.PACKETS)),
+                    units.number(own.mean_rate(samples.RECEIVED) / 1e6),
+                    units.number(own.mean_rate(samples.SENT) / 1e6),
+                ]
+            )
+    columns = [
+        "workers",
+        "batch",
+        "process",
+        "CPU (100 % = a core)",
+        "peak memory MB",
+        "packets/s in and out",
+        "received MB/s",
+        "sent MB/s",
+    ]
+    found.table(
+        "Processes",
+        columns,
+        rows,
+        "Means over the whole run, start and tests included. S2 has these for each host, as curves only.",
+    )
 
 
 def rates_figure(found, runs):
@@ -104,7 +167,10 @@ def rates_figure(found, runs):
     plots = []
     for workers in (1, 2, 3):
         name = f"{workers} worker{'s' * (workers > 1)}"
-        series = [("ours, 1 host", [rate(workers, b) for b in batches]), ("old (S2)", list(old_figures.ALEXNET_S2[workers]))]
+        series = [
+            ("ours, 1 host", [rate(workers, b) for b in batches]),
+            ("old (S2)", list(old_figures.ALEXNET_S2[workers])),
+        ]
         plots.append(charts.bars(name, "examples/s", [f"batch {b}" for b in batches], series))
     found.figures.append(("Examples/s", f"Old: {', '.join(str(w) for w in (1, 2, 3))} hosts of 20 cores.", plots))
 
@@ -112,7 +178,14 @@ def rates_figure(found, runs):
 def learns(context):
     """Ten classes of synthetic images, learnt until the loss is half."""
     images, epochs = context.choose((320, 8), (128, 6))
-    flags = {"net": "alexnet", "data": "synthetic", "num_classes": 10, "synthetic_images": images, "epochs": epochs, "eval_every": images}
+    flags = {
+        "net": "alexnet",
+        "data": "synthetic",
+        "num_classes": 10,
+        "synthetic_images": images,
+        "epochs": epochs,
+        "eval_every": images,
+    }
     run = context.run(Job("learns", "millrace-convnet", "single", 32, flags, profile=False), keep_model=False)
     found = context.found
     first, last = run.rows[0]["loss"], run.final["loss"]
@@ -122,5 +195,14 @@ def learns(context):
         found.check("AlexNet learns: training accuracy passes 90 %", run.final["train_accuracy"] > 0.9, text, 7)
     plot = [(row["step"], row["loss"]) for row in run.rows]
     accuracy = [(row["step"], row["train_accuracy"]) for row in run.rows]
-    found.figures.append(("It learns", f"{images} synthetic images of 10 classes, batch 32, training split.", [charts.lines("training loss", "nats", "updates", [("loss", plot)], from_zero=True), charts.lines("training accuracy", "share right", "updates", [("accuracy", accuracy)], from_zero=True)]))
+    found.figures.append(
+        (
+            "It learns",
+            f"{images} synthetic images of 10 classes, batch 32, training split.",
+            [
+                charts.lines("training loss", "nats", "updates", [("loss", plot)], from_zero=True),
+                charts.lines("training accuracy", "share right", "updates", [("accuracy", accuracy)], from_zero=True),
+            ],
+        )
+    )
     return run

@@ -1,6 +1,7 @@
 """Modes, hosts, placement and the start of a job."""
-from . import old_figures, units
-from .jobs import Job
+from .. import units
+from . import old_figures
+from ..jobs import Job
 
 MODES = {"single": (1, 0), "cluster": (2, 1), "cluster2": (3, 1)}
 START_LIMIT_S = 1.0
@@ -14,23 +15,55 @@ def run(context):
     runs, rows = {}, []
     for deploy_mode, (workers, servers) in MODES.items():
         mode = "sync" if servers else "single"
-        job = Job(deploy_mode, "millrace-lr", mode, 100, {**flags, "max_examples": 60_000, "threads": 1}, workers=workers, servers=servers, deploy_mode=deploy_mode)
+        job = Job(
+            deploy_mode,
+            "millrace-lr",
+            mode,
+            100,
+            {**flags, "max_examples": 200_000, "threads": 1},
+            workers=workers,
+            servers=servers,
+            deploy_mode=deploy_mode,
+        )
         job_run = context.run(job)
         runs[deploy_mode] = job_run
         started, ready = job_run.start_s()
-        rows.append([deploy_mode, workers, servers, units.seconds(started), units.seconds(ready), old_figures.START_IDLE_S if servers else "–"])
+        rows.append(
+            [
+                deploy_mode,
+                workers,
+                servers,
+                units.seconds(started),
+                units.seconds(ready),
+                old_figures.START_IDLE_S if servers else "–",
+            ]
+        )
         text = f"all processes ran after {started:.2f} s, the last worker could train {ready:.2f} s later; the old job idled {old_figures.START_IDLE_S} s"
         found.check(f"{deploy_mode}: starts in well under a second", started + ready < START_LIMIT_S, text)
     found.table(
         "Start",
-        ["deploy_mode", "workers", "servers", "all processes run", "then ready to train", "old (S1): s of idle waiting"],
+        [
+            "deploy_mode",
+            "workers",
+            "servers",
+            "all processes run",
+            "then ready to train",
+            "old (S1): s of idle waiting",
+        ],
         rows,
         "Measured by millrace-launch and by the workers themselves. While a worker waits for others it says for whom.",
     )
-    found.table("Hosts", *columns_of(runs["cluster2"].lines, "host "), "Old: S0 3 hosts, 5 units, 32 GB; S2 3 hosts, 2 x 10 cores, 192 GB, 10 Gbit NIC; the server shared host 1 with a worker.")
+    found.table(
+        "Hosts",
+        *columns_of(runs["cluster2"].lines, "host "),
+        "Old: S0 3 hosts, 5 units, 32 GB; S2 3 hosts, 2 x 10 cores, 192 GB, 10 Gbit NIC; the server shared host 1 with a worker.",
+    )
     found.table("Placement of cluster2", *columns_of(runs["cluster2"].lines, "process "))
     slowest = max(sum(each.start_s()) for each in runs.values())
-    found.headlines += [(units.seconds(slowest), "from the command to the first step, at most (old: 30 s of idling)"), ("1 flag", "from one process to several: --deploy_mode")]
+    found.headlines += [
+        (units.seconds(slowest), "from the command to the first step, at most (old: 30 s of idling)"),
+        ("1 flag", "from one process to several: --deploy_mode"),
+    ]
     found.numbers["start_s"] = {name: sum(each.start_s()) for name, each in runs.items()}
 
 

@@ -2,8 +2,9 @@
 import math
 import random
 
-from . import old_figures, units
-from .jobs import Job
+from .. import units
+from . import old_figures
+from ..jobs import Job
 
 ROWS, FEATURES, RATE = 64, 12, 0.5
 STEP = 1e-4  # of the differences
@@ -41,12 +42,29 @@ def run(context):
 
 def compare(found, moved, differences, loss_before, loss_after):
     table = [[key, f"{a:.6f}", f"{b:.6f}", f"{a - b:.1e}"] for key, (a, b) in enumerate(zip(moved, differences))]
-    note = f"{ROWS} random rows, one step of SGD at rate {RATE} from a random model (training split; there is no other)."
-    found.table("Gradient of the mean loss", ["weight", "(before − after) / rate", "finite difference", "apart"], table, note)
+    note = (
+        f"{ROWS} random rows, one step of SGD at rate {RATE} from a random model (training split; there is no other)."
+    )
+    found.table(
+        "Gradient of the mean loss", ["weight", "(before − after) / rate", "finite difference", "apart"], table, note
+    )
     worst = max(abs(a - b) for a, b in zip(moved, differences))
-    found.check("the gradient is that of finite differences", worst < TOLERANCE, f"largest difference {worst:.1e}, allowed {TOLERANCE:.0e}", 9)
-    found.check("the gradient is subtracted", loss_after < loss_before, f"mean loss {loss_before:.6f} before the step, {loss_after:.6f} after it", 9)
-    found.headlines += [(f"{worst:.0e}", "largest difference between gradient and finite differences"), (units.number(loss_before - loss_after), "by which one step lowers the loss")]
+    found.check(
+        "the gradient is that of finite differences",
+        worst < TOLERANCE,
+        f"largest difference {worst:.1e}, allowed {TOLERANCE:.0e}",
+        9,
+    )
+    found.check(
+        "the gradient is subtracted",
+        loss_after < loss_before,
+        f"mean loss {loss_before:.6f} before the step, {loss_after:.6f} after it",
+        9,
+    )
+    found.headlines += [
+        (f"{worst:.0e}", "largest difference between gradient and finite differences"),
+        (units.number(loss_before - loss_after), "by which one step lowers the loss"),
+    ]
     found.notes.append("The nets' gradients are checked in the same way by the unit tests in tests/convnets.")
     found.numbers["worst_difference"] = worst
     found.notes.append(f"Mistake 9 of the old reports: {old_figures.MISTAKES[9]}.")

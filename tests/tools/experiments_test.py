@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/experiments.sh: its list, its errors, real experiments from end to end: experiments_test.py SOURCE_DIR BIN_DIR"""
+"""tools/experiments.sh: list, errors, real experiments from end to end: experiments_test.py SOURCE_DIR BIN_DIR"""
 import html.parser
 import json
 import os
@@ -179,7 +179,15 @@ class Failures(unittest.TestCase):
 
     def test_a_failed_experiment_is_reported_and_the_next_one_runs(self):
         fake = fake_bin(self.folder / "bin", "millrace-report", 'echo "millrace-report: no space left" >&2; exit 1')
-        done = run("run", "lr-ops", "gradient", "--quick", f"--bin={fake}", f"--out={self.folder}/out", f"--data={self.folder}/d")
+        done = run(
+            "run",
+            "lr-ops",
+            "gradient",
+            "--quick",
+            f"--bin={fake}",
+            f"--out={self.folder}/out",
+            f"--data={self.folder}/d",
+        )
         self.assertEqual(done.returncode, 1)
         self.assertIn("millrace-report: status 1: millrace-report: no space left", done.stdout)
         self.assertIn("FAILED: lr-ops did not finish", done.stdout)
@@ -190,7 +198,10 @@ class Failures(unittest.TestCase):
         self.assertEqual((good["error"], len(good["checks"])), ("", 2))
 
     def test_a_failed_check_is_printed_and_sets_the_status(self):
-        script = f'for word; do case "$word" in --learning_rate=*) word=--learning_rate=0.1;; esac; set -- "$@" "$word"; shift; done\nexec {BIN}/millrace-lr "$@"'
+        script = (
+            'for word; do case "$word" in --learning_rate=*) word=--learning_rate=0.1;; esac; set -- "$@" "$word";'
+            f' shift; done\nexec {BIN}/millrace-lr "$@"'
+        )
         fake = fake_bin(self.folder / "bin", "millrace-lr", script)
         done = run("run", "gradient", f"--bin={fake}", f"--out={self.folder}/out")
         self.assertEqual(done.returncode, 1, done.stdout)
@@ -198,7 +209,11 @@ class Failures(unittest.TestCase):
 
     def test_an_interrupt_leaves_no_process(self):
         pid_file = self.folder / "pid"
-        fake = fake_bin(self.folder / "bin", "millrace-lr", f"sleep 600 & echo $! > {pid_file}.part; mv {pid_file}.part {pid_file}; wait")
+        fake = fake_bin(
+            self.folder / "bin",
+            "millrace-lr",
+            f"sleep 600 & echo $! > {pid_file}.part; mv {pid_file}.part {pid_file}; wait",
+        )
         words = command("run", "gradient", f"--bin={fake}", f"--out={self.folder}/out")
         with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             while not pid_file.exists():

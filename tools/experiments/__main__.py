@@ -117,7 +117,8 @@ def run(names, options):
     try:
         for number, experiment in enumerate(experiments, 1):
             say(
-                f"\n[{number}/{len(experiments)}] {experiment.name}: {experiment.title} ({time.monotonic() - begin:.0f} s so far)"
+                f"\n[{number}/{len(experiments)}] {experiment.name}:"
+                f" {experiment.title} ({time.monotonic() - begin:.0f} s so far)"
             )
             context = results.new_context(out / experiment.name, options["quick"], data, runner, say)
             found.append(results.run_experiment(experiment, context, version))
@@ -139,7 +140,8 @@ def show_result(result, context):
         say(f"  FAILED: {result['error']}")
     passed = sum(check["passed"] for check in result["checks"])
     say(
-        f"  {passed} of {len(result['checks'])} checks passed in {units.seconds(result['seconds'])}; page: {context.folder}/page.html"
+        f"  {passed} of {len(result['checks'])} checks passed in {units.seconds(result['seconds'])}; page:"
+        f" {context.folder}/page.html"
     )
 
 

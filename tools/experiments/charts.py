@@ -81,7 +81,8 @@ def lines(title, unit, x_label, series, from_zero=False, x_range=None):
             for x, y in points:
                 tip = f"{name}: {tick_text(x)} → {y:.4g}"
                 parts.append(
-                    f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.6" class="f{i % 8}"><title>{esc(tip)}</title></circle>'
+                    f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.6"'
+                    f' class="f{i % 8}"><title>{esc(tip)}</title></circle>'
                 )
     return frame(title, unit, parts + legend([name for name, _ in series], HEIGHT - 4))
 
@@ -104,8 +105,9 @@ def bars(title, unit, groups, series, from_zero=True):
             y = y_of(values[g])
             kind = "hollow" if name.startswith("old") else "bar"
             parts.append(
-                f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{bar - 2:.1f}" height="{max(0.5, HEIGHT - BOTTOM - y):.1f}" rx="2" '
-                f'class="{kind} f{s % 8} c{s % 8}"><title>{esc(f"{name}, {group}: {values[g]:.4g}")}</title></rect>'
+                f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{bar - 2:.1f}" height="{max(0.5, HEIGHT - BOTTOM - y):.1f}"'
+                ' rx="2"'
+                f' class="{kind} f{s % 8} c{s % 8}"><title>{esc(f"{name}, {group}: {values[g]:.4g}")}</title></rect>'
             )
     return frame(title, unit, parts + legend([name for name, _ in series], HEIGHT - 4))
 
@@ -128,8 +130,8 @@ def timeline(title, unit, lanes, length, categories):
         for begin, duration, depth, category, tip, text in spans:
             x, wide = x_of(max(0, begin)), x_of(min(length, begin + duration)) - x_of(max(0, begin))
             parts.append(
-                f'<rect x="{x:.1f}" y="{y + depth * row:.1f}" width="{max(0.8, wide):.1f}" height="{row - 3}" rx="2" class="k-{category}">'
-                f"<title>{esc(tip)}</title></rect>"
+                f'<rect x="{x:.1f}" y="{y + depth * row:.1f}" width="{max(0.8, wide):.1f}" height="{row - 3}" rx="2"'
+                f' class="k-{category}"><title>{esc(tip)}</title></rect>'
             )
             if wide > 7 * len(text) + 6:
                 parts.append(f'<text x="{x + 4:.1f}" y="{y + depth * row + 11:.1f}" class="inside">{esc(text)}</text>')

@@ -65,17 +65,20 @@ def bytes_as_predicted(run):
 
 
 def gradients_were_exchanged(run):
-    """By the kernel's count, not by the program's own. What travels after the last sample before the end is not in it, so it may be
-    less than what was sent, but never nothing."""
+    """By the kernel's count, not by the program's own. What travels after the last sample before the end is not in it, so
+    it may be less than what was sent, but never nothing."""
     predicted, _ = run.wire()
     seen = run.kernel_bytes()
-    text = f"the kernel counted {units.bytes_text(seen)} on the workers' sockets, of the predicted {units.bytes_text(predicted)}"
+    text = (
+        f"the kernel counted {units.bytes_text(seen)} on the workers' sockets, of the predicted"
+        f" {units.bytes_text(predicted)}"
+    )
     return Check(f"{run.job.name}: gradients crossed the network", seen >= predicted / 10 > 0, text, 5)
 
 
 def async_rate(context, sync, other, bytes_and_seconds, what):
-    """Byte rates of training in both modes. Runs are short and the machine may be busy, so a pair that fails is run again, up to
-    twice, and the best rate of each mode counts. Where others still keep the machine busy, nothing is proven."""
+    """Byte rates of training in both modes. Runs are short and the machine may be busy, so a pair that fails is run again,
+    up to twice, and the best rate of each mode counts. Where others still keep the machine busy, nothing is proven."""
     rate = lambda run: bytes_and_seconds(run)[0] / bytes_and_seconds(run)[1] / 1e6
     best = {"sync": rate(sync), "async": rate(other)}
     others = [sync.other_cores, other.other_cores]

@@ -29,7 +29,10 @@ def resources(found, runs, heading="Resources"):
     found.figures.append(
         (
             heading,
-            "Samples every 50 ms, all charts of a run on the same time axis. The report.html of each run folder has them for every process.",
+            (
+                "Samples every 50 ms, all charts of a run on the same time axis. The report.html of each run folder has"
+                " them for every process."
+            ),
             plots,
         )
     )

@@ -52,9 +52,10 @@ def runs_table(runs):
     columns = ["run", "mode", "workers + servers", "batch", "effective batch", "updates", "examples", "training s"]
     columns += ["whole run s", "examples/s", "predicted bytes", "measured bytes", "other work, cores"]
     note = (
-        "Updates are those of the model: a synchronous one has the gradients of all workers, an asynchronous one that of one worker. "
-        "Examples, seconds and examples/s are of the training split, tests left out; the whole run has start, tests and saving in it. "
-        "Bytes are of both directions and of all workers. Other work is what else kept the host's cores busy meanwhile: times are comparable where it is near 0."
+        "Updates are those of the model: a synchronous one has the gradients of all workers, an asynchronous one that"
+        " of one worker. Examples, seconds and examples/s are of the training split, tests left out; the whole run has"
+        " start, tests and saving in it. Bytes are of both directions and of all workers. Other work is what else kept"
+        " the host's cores busy meanwhile: times are comparable where it is near 0."
     )
     return Table("Runs", columns, rows, note)
 

@@ -3,21 +3,16 @@ import re
 
 from .charts import esc
 
-NODE = re.compile(r'"(?P<id>[^"]+)" \[label="(?P<label>[^"]*)"')
+NODE = re.compile(r'\s*"[^"]+" \[label="(?P<label>[^"]*)"\]')
 BOX, GAP, TALL = 128, 26, 58
 
 
 def picture(context, net):
     """(heading, note, [svg]): the forward chain, from images to loss."""
     output = context.tool("millrace-convnet", f"--net={net}", "--graph=-")
-    labels = [
-        match["label"].split("\\n") for match in map(NODE.search, output.lines) if match and "->" not in match.group(0)
-    ]
-    return (
-        "Computation graph",
-        "Each run folder has it as graph.dot, and TensorBoard shows it.",
-        [chain([each for each in labels if each != ["labels"]])],
-    )
+    labels = [match["label"].split("\\n") for match in map(NODE.match, output.lines) if match]
+    note = "From images to loss. Each run folder has it as graph.dot, and TensorBoard shows it."
+    return "Computation graph", note, [chain([each for each in labels if each != ["labels"]])]
 
 
 def chain(labels, per_row=8):
@@ -27,6 +22,8 @@ def chain(labels, per_row=8):
     for i, lines in enumerate(labels):
         x, y = GAP + i % per_row * (BOX + GAP), 14 + i // per_row * (TALL + 24)
         parts.append(f'<rect x="{x}" y="{y}" width="{BOX}" height="{TALL}" rx="8" class="box"/>')
+        if len(lines) == 1:
+            lines = lines[0].split(" ", 1)
         for j, line in enumerate(lines):
             kind = ' class="title"' if j == 0 else ""
             parts.append(f'<text x="{x + BOX / 2}" y="{y + 18 + 15 * j}" text-anchor="middle"{kind}>{esc(line)}</text>')

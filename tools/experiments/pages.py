@@ -22,10 +22,10 @@ def esc(text):
 
 def shell(title, brand_link, nav, body):
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f'<title>{esc(title)}</title><style>{STYLE}</style></head>\n<body><div class="top">'
-        f'<a class="brand" href="{brand_link}">Millrace experiments</a><nav>{nav}</nav><button>light / dark</button></div>\n'
-        f"<main>{body}</main><script>{THEME}</script></body></html>\n"
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><meta name="viewport"'
+        f' content="width=device-width"><title>{esc(title)}</title><style>{STYLE}</style></head>\n<body><div'
+        f' class="top"><a class="brand" href="{brand_link}">Millrace experiments</a><nav>{nav}</nav><button>light /'
+        f" dark</button></div>\n<main>{body}</main><script>{THEME}</script></body></html>\n"
     )
 
 
@@ -46,10 +46,13 @@ def pill(result):
 
 def facts(result):
     host = result["host"]
-    return (
-        f'<div class="facts"><span><b>{esc(result["date"])}</b></span><span>{"quick" if result["quick"] else "full"} run</span><span>{esc(host["cpu"])}, <b>{host["cores"]} cores</b>, '
-        f'{units.bytes_text(host["memory_bytes"])}</span><span>{esc(result["version"])}</span></div>'
-    )
+    parts = [
+        f"<b>{esc(result['date'])}</b>",
+        "quick run" if result["quick"] else "full run",
+        f"{esc(host['cpu'])}, <b>{host['cores']} cores</b>, {units.bytes_text(host['memory_bytes'])}",
+        esc(result["version"]),
+    ]
+    return '<div class="facts">' + "".join(f"<span>{part}</span>" for part in parts) + "</div>"
 
 
 def table_of(entry):
@@ -71,7 +74,10 @@ def checks_html(result):
             f'<li class="{"bad" if check["failed"] else "good"}"><em>{state_of(check)}</em>'
             f'<span>{esc(check["name"])}{about}</span><small>{esc(check["numbers"])}</small></li>'
         )
-    return f'<section id="checks"><h2>Checks</h2><div class="card"><ul class="checks">{"".join(items)}</ul></div></section>'
+    return (
+        '<section id="checks"><h2>Checks</h2><div class="card"><ul'
+        f' class="checks">{"".join(items)}</ul></div></section>'
+    )
 
 
 def page_html(result, figures):
@@ -80,7 +86,8 @@ def page_html(result, figures):
         for value, what in result["headlines"]
     )
     drawn = "".join(
-        f'<section><h2>{esc(heading)}</h2><div class="charts">{"".join(plots)}</div><p class="hint">{esc(note)}</p></section>'
+        f'<section><h2>{esc(heading)}</h2><div class="charts">{"".join(plots)}</div><p'
+        f' class="hint">{esc(note)}</p></section>'
         for heading, note, plots in figures
     )
     tables = [table_of(entry).html() for entry in result["tables"]]
@@ -98,12 +105,25 @@ def page_html(result, figures):
     commands = (
         f'<section id="commands"><h2>Commands</h2><div class="card">{commands}</div></section>' if commands else ""
     )
-    body = (
-        f'<h1>{esc(result["title"])}{pill(result)}</h1><p class="lead">{esc(result["line"])}; {units.seconds(result["seconds"])}</p>{facts(result)}{error}'
-        f'<div class="tiles">{tiles}</div>{tables[0] if tables else ""}{drawn}{"".join(tables[1:])}{notes}{checks_html(result)}{reports}{commands}'
+    body = [
+        f'<h1>{esc(result["title"])}{pill(result)}</h1>',
+        f'<p class="lead">{esc(result["line"])}; {units.seconds(result["seconds"])}</p>',
+        facts(result),
+        error,
+        f'<div class="tiles">{tiles}</div>',
+        *tables[:1],
+        drawn,
+        *tables[1:],
+        notes,
+        checks_html(result),
+        reports,
+        commands,
+    ]
+    nav = (
+        '<a href="#checks">checks</a><a href="#commands">commands</a><a href="results.json">results.json</a><a'
+        ' href="page.md">Markdown</a>'
     )
-    nav = '<a href="#checks">checks</a><a href="#commands">commands</a><a href="results.json">results.json</a><a href="page.md">Markdown</a>'
-    return shell(result["title"], "../index.html", nav, body)
+    return shell(result["title"], "../index.html", nav, "".join(body))
 
 
 def page_markdown(result):
@@ -111,7 +131,10 @@ def page_markdown(result):
     kind = "quick" if result["quick"] else "full"
     host = result["host"]
     lines += [
-        f"{result['date']}, {kind} run, {units.seconds(result['seconds'])}; {host['cpu']}, {host['cores']} cores, {units.bytes_text(host['memory_bytes'])}; {result['version']}",
+        (
+            f"{result['date']}, {kind} run, {units.seconds(result['seconds'])}; {host['cpu']}, {host['cores']} cores,"
+            f" {units.bytes_text(host['memory_bytes'])}; {result['version']}"
+        ),
         "",
     ]
     if result["error"]:
@@ -139,9 +162,7 @@ def mistakes_table(results):
         state = (
             "not run"
             if not own
-            else "FAILED: " + "; ".join(failed)
-            if failed
-            else passed_text([check for _, check in own])
+            else "FAILED: " + "; ".join(failed) if failed else passed_text([check for _, check in own])
         )
         rows.append([number, text, state, ", ".join(where) or "–"])
     return Table("What the reports got wrong", ["", "mistake", "here", "checked by"], rows)
@@ -152,15 +173,22 @@ def index_html(results):
     for result in results:
         lines = "".join(f"<dt>{esc(value)}</dt><dd>{esc(what)}</dd>" for value, what in result["headlines"])
         cards.append(
-            f'<div class="card"><h3><a href="{esc(result["name"])}/page.html">{esc(result["title"])}</a></h3>{pill(result)}'
+            '<div class="card"><h3><a'
+            f' href="{esc(result["name"])}/page.html">{esc(result["title"])}</a></h3>{pill(result)}'
             f'<p>{esc(result["line"])}</p><dl>{lines}</dl></div>'
         )
     checks = [check for result in results for check in result["checks"]]
     passed = sum(check["passed"] for check in checks)
     broken = sum(bool(result["error"]) for result in results)
     seconds = sum(result["seconds"] for result in results)
-    lead = f"{len(results)} experiments in {units.seconds(seconds)}, {broken} failed; {passed} of {len(checks)} checks passed. Old figures stand beside ours on every page."
-    body = f'<h1>The old experiments, run again</h1><p class="lead">{lead}</p>{facts(results[0])}<section><div class="cards">{"".join(cards)}</div></section>{mistakes_table(results).html()}'
+    lead = (
+        f"{len(results)} experiments in {units.seconds(seconds)}, {broken} failed; {passed} of {len(checks)} checks"
+        " passed. Old figures stand beside ours on every page."
+    )
+    body = (
+        f'<h1>The old experiments, run again</h1><p class="lead">{lead}</p>{facts(results[0])}<section><div'
+        f' class="cards">{"".join(cards)}</div></section>{mistakes_table(results).html()}'
+    )
     return shell("Millrace experiments", "index.html", '<a href="index.md">Markdown</a>', body)
 
 

@@ -58,9 +58,11 @@ def result_of(experiment, context, error, version, seconds):
         "checks": [{**vars(check), "failed": check.failed} for check in found.checks],
         "notes": found.notes,
         "numbers": found.numbers,
-        "runs": [{**run_numbers(run), "report": (run.folder / "report.html").exists()} for run in found.runs]
-        if not error
-        else [],
+        "runs": (
+            [{**run_numbers(run), "report": (run.folder / "report.html").exists()} for run in found.runs]
+            if not error
+            else []
+        ),
         "commands": found.commands,
     }
 

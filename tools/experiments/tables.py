@@ -33,7 +33,7 @@ class Table:
         note = f'<p class="hint">{html.escape(self.note)}</p>' if self.note else ""
         return (
             f'<section><h2>{html.escape(self.title)}</h2>\n<div class="card flush"><div class="scroll"><table>'
-            f"<thead>{row('th', self.columns)}</thead>\n<tbody>{body}</tbody></table></div></div>{note}</section>"
+            f'<thead>{row("th", self.columns)}</thead>\n<tbody>{body}</tbody></table></div></div>{note}</section>'
         )
 
     def text(self):

@@ -2,7 +2,19 @@
 import dataclasses
 import typing
 
-from . import alexnet, deployment, gradient, lenet, lr_modes, lr_ops, lr_round, softmax_hosts, softmax_modes, softmax_resources, softmax_steps
+from . import (
+    alexnet,
+    deployment,
+    gradient,
+    lenet,
+    lr_modes,
+    lr_ops,
+    lr_round,
+    softmax_hosts,
+    softmax_modes,
+    softmax_resources,
+    softmax_steps,
+)
 
 
 @dataclasses.dataclass(frozen=True)

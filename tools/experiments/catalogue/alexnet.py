@@ -36,7 +36,7 @@ def cell(context, workers, batch, steps):
     }
     mode = "sync" if workers > 1 else "single"
     job = Job(
-        f"{workers}-workers-batch-{batch}",
+        f"workers-{workers}-batch-{batch}",
         "millrace-convnet",
         mode,
         batch,
@@ -77,7 +77,8 @@ def run(context):
     skipped = [f"{w} workers, batch {b}: {text}" for (w, b), text in cells.items() if isinstance(text, str)]
     found.notes += skipped
     found.notes.append(
-        "Models (244 MB each) are not kept. The table's runs are too short to learn 1,000 classes; that the net learns is shown by the run “learns”."
+        "Models (244 MB each) are not kept. The table's runs are too short to learn 1,000 classes; that the net learns"
+        " is shown by the run “learns”."
     )
     found.numbers["examples_per_s"] = {f"{w} workers, batch {b}": warm_rate(run) for (w, b), run in runs.items()}
     if (1, 128) in runs:
@@ -120,9 +121,10 @@ def rates_table(found, cells, steps):
         "training loss, first → last update",
     ]
     note = (
-        f"Split: {SPLIT}, training. The mean of {steps} step{'s' * (steps > 1)} after one to warm up. Old: each worker on a host of its own with 20 cores; "
-        "ours share this host's cores with each other and with the server, so that more workers share the same computing and add 244 MB of traffic each way and step. "
-        "S1 on four hosts: 75, 122, 212 s at batch 64, 128, 256 (number of images not handed down)."
+        f"Split: {SPLIT}, training. The mean of {steps} step{'s' * (steps > 1)} after one to warm up. Old: each worker"
+        " on a host of its own with 20 cores; ours share this host's cores with each other and with the server, so"
+        " that more workers share the same computing and add 244 MB of traffic each way and step. S1 on four hosts:"
+        " 75, 122, 212 s at batch 64, 128, 256 (number of images not handed down)."
     )
     found.table("Examples/s", columns, rows, note)
 
@@ -189,7 +191,10 @@ def learns(context):
     run = context.run(Job("learns", "millrace-convnet", "single", 32, flags, profile=False), keep_model=False)
     found = context.found
     first, last = run.rows[0]["loss"], run.final["loss"]
-    text = f"training loss {first:.3f} in the first epoch, {last:.3f} in the last of {epochs}; training accuracy {units.percent(run.final['train_accuracy'], 1)}"
+    text = (
+        f"training loss {first:.3f} in the first epoch, {last:.3f} in the last of {epochs}; training accuracy"
+        f" {units.percent(run.final['train_accuracy'], 1)}"
+    )
     found.check("AlexNet learns: its loss falls by half", last < first / 2, text, 7)
     if not context.quick:
         found.check("AlexNet learns: training accuracy passes 90 %", run.final["train_accuracy"] > 0.9, text, 7)

@@ -38,7 +38,10 @@ def run(context):
                 old_figures.START_IDLE_S if servers else "–",
             ]
         )
-        text = f"all processes ran after {started:.2f} s, the last worker could train {ready:.2f} s later; the old job idled {old_figures.START_IDLE_S} s"
+        text = (
+            f"all processes ran after {started:.2f} s, the last worker could train {ready:.2f} s later; the old job"
+            f" idled {old_figures.START_IDLE_S} s"
+        )
         found.check(f"{deploy_mode}: starts in well under a second", started + ready < START_LIMIT_S, text)
     found.table(
         "Start",
@@ -56,7 +59,10 @@ def run(context):
     found.table(
         "Hosts",
         *columns_of(runs["cluster2"].lines, "host "),
-        "Old: S0 3 hosts, 5 units, 32 GB; S2 3 hosts, 2 x 10 cores, 192 GB, 10 Gbit NIC; the server shared host 1 with a worker.",
+        (
+            "Old: S0 3 hosts, 5 units, 32 GB; S2 3 hosts, 2 x 10 cores, 192 GB, 10 Gbit NIC; the server shared host 1"
+            " with a worker."
+        ),
     )
     found.table("Placement of cluster2", *columns_of(runs["cluster2"].lines, "process "))
     slowest = max(sum(each.start_s()) for each in runs.values())

@@ -30,7 +30,7 @@ def grid(context):
     course = {"optimizer": "sgd", "learning_rate": 0.05, "eval_every": 60_000 if epochs > 1 else 30_000}
     for workers in (1, 2, 3):
         for batch in batches:
-            runs[workers, batch] = train(context, f"{workers}-workers-batch-{batch}", workers, batch, epochs, **course)
+            runs[workers, batch] = train(context, f"workers-{workers}-batch-{batch}", workers, batch, epochs, **course)
     rows = []
     for batch_index, batch in enumerate(batches):
         for workers in (1, 2, 3):
@@ -60,7 +60,11 @@ def grid(context):
         "images/s",
         "network, each worker",
     ]
-    note = f"Split: accuracy is of the {SPLIT}. {epochs} epoch{'s' * (epochs > 1)} of plain SGD at rate 0.05 (the report names no rate). Old: 6 epochs, {old_figures.LENET_S0_SECONDS}; of two hosts no figures are handed down. All workers share {len_cores(runs)} cores here: more of them cannot be faster."
+    note = (
+        f"Split: accuracy is of the {SPLIT}. {epochs} epoch{'s' * (epochs > 1)} of plain SGD at rate 0.05 (the report"
+        f" names no rate). Old: 6 epochs, {old_figures.LENET_S0_SECONDS}; of two hosts no figures are handed down. All"
+        f" workers share {len_cores(runs)} cores here: more of them cannot be faster."
+    )
     found.table("LeNet grid", columns, rows, note)
     series = [
         (f"{w} workers" if w > 1 else "1 worker", [runs[w, b].final["accuracy"] for b in batches]) for w in (1, 2, 3)
@@ -89,11 +93,18 @@ def grid(context):
         )
     )
     best, worst = runs[1, 64], runs[3, 512]
-    text = f"effective batch {best.job.effective_batch}, {best.updates:,} updates: {units.percent(best.final['accuracy'])}; {worst.job.effective_batch:,}, {worst.updates:,} updates: {units.percent(worst.final['accuracy'])}"
+    text = (
+        f"effective batch {best.job.effective_batch}, {best.updates:,} updates:"
+        f" {units.percent(best.final['accuracy'])}; {worst.job.effective_batch:,}, {worst.updates:,} updates:"
+        f" {units.percent(worst.final['accuracy'])}"
+    )
     found.check("accuracy falls with the effective batch", best.final["accuracy"] > worst.final["accuracy"], text, 6)
     same = [runs[1, 128], runs[2, 64]]
     apart = abs(same[0].final["accuracy"] - same[1].final["accuracy"])
-    text = f"effective batch 128: one worker {units.percent(same[0].final['accuracy'])}, two workers {units.percent(same[1].final['accuracy'])}"
+    text = (
+        f"effective batch 128: one worker {units.percent(same[0].final['accuracy'])}, two workers"
+        f" {units.percent(same[1].final['accuracy'])}"
+    )
     found.check("the effective batch decides, not the number of workers", apart < 0.01, text, 6)
     found.headlines += [
         (units.percent(best.final["accuracy"]), f"1 worker, batch 64, {epochs} epochs (old: 98.0 %)"),
@@ -111,7 +122,7 @@ def adam(context):
     epochs = context.choose(20, 2)
     found, rows, runs = context.found, [], {}
     for workers, (old_accuracy, old_s) in old_figures.LENET_S3.items():
-        name = f"{workers}-workers" if workers > 1 else "1-worker"
+        name = f"workers-{workers}"
         runs[name] = run = train(context, name, workers, 64, epochs, profile=epochs <= 2)
         rows.append(
             [
@@ -142,7 +153,7 @@ def adam(context):
         f"Split: accuracy is of the {SPLIT}. Old: 20 epochs.",
     )
     figures.learning_curves(found, runs, SPLIT)
-    figures.resources(found, {"3 workers": runs["3-workers"]})
+    figures.resources(found, {"3 workers": runs["workers-3"]})
     found.figures.append(graph.picture(context, "lenet"))
     low = 0.97 if context.quick else 0.985
     for run in runs.values():
@@ -218,7 +229,10 @@ def batches(context):
     )
     figures.learning_curves(found, {f"batch {batch}": run for batch, run in runs.items()}, SPLIT, x="examples")
     most, least = runs[8].wire()[1], runs[512].wire()[1]
-    text = f"an epoch at batch 8 moves {units.bytes_text(most / epochs)}, at batch 512 {units.bytes_text(least / epochs)}: {most / least:.0f} times; updates {runs[8].updates / runs[512].updates:.0f} times"
+    text = (
+        f"an epoch at batch 8 moves {units.bytes_text(most / epochs)}, at batch 512 {units.bytes_text(least / epochs)}:"
+        f" {most / least:.0f} times; updates {runs[8].updates / runs[512].updates:.0f} times"
+    )
     found.check(
         "traffic follows the number of updates",
         abs(most / least / (runs[8].updates / runs[512].updates) - 1) < 0.1,

@@ -51,7 +51,10 @@ def quality_table(found, runs, facts, split):
     rows.append(["examples/s", *(units.number(run.examples_per_s) for run in runs.values()), "–"])
     old = ["“precision”, a curve only"] + ["–"] * (len(METRICS) - 1) + ["about 100 min", "33"]
     rows = [[*row, figure] for row, figure in zip(rows, old)]
-    note = f"Split: metrics are of the {split}, {test['positives'] * 100:.1f} % of them positive; examples/s of the training split."
+    note = (
+        f"Split: metrics are of the {split}, {test['positives'] * 100:.1f} % of them positive; examples/s of the"
+        " training split."
+    )
     found.table("After 200,000 training points", ["metric", "sync", "async", "to compare", "old (S4)"], rows, note)
 
 
@@ -68,7 +71,10 @@ def curves(found, runs, split):
     found.figures.append(
         (
             "Curves",
-            f"Against training points, on the {split}. The old “precision” is the first of them: accuracy. Asynchronous workers train on while worker 0 tests, so its tests may lie far apart.",
+            (
+                f"Against training points, on the {split}. The old “precision” is the first of them: accuracy."
+                " Asynchronous workers train on while worker 0 tests, so its tests may lie far apart."
+            ),
             plots,
         )
     )
@@ -103,8 +109,9 @@ def peaks_table(found, runs):
         rows.append([name, cells["sync"][name], cells["async"][name], old_sync, old_async])
     rows.append(["reads, cached or not", cells["sync"]["reads"], cells["async"]["reads"], "–", "–"])
     note = (
-        "Peaks of any 50 ms, all processes of the job together; CPU and memory in percent of the host, network at the server, both directions. "
-        "The old network figures are megabits a second, not megabytes: 135 MB twice at 349 Mbit/s are 6.2 of the 7.1 s of a round."
+        "Peaks of any 50 ms, all processes of the job together; CPU and memory in percent of the host, network at the"
+        " server, both directions. The old network figures are megabits a second, not megabytes: 135 MB twice at 349"
+        " Mbit/s are 6.2 of the 7.1 s of a round."
     )
     found.table("Peaks", ["resource", "sync", "async", "old sync", "old async"], rows, note)
     found.numbers["peaks"] = {mode: cells[mode]["numbers"] for mode in runs}
@@ -176,7 +183,10 @@ def mode_checks(context, runs):
     most = 100 * FIELDS * RAW_BYTES_A_KEY
     for mode, run in runs.items():
         size = per_exchange(run)
-        text = f"{units.bytes_text(size)} a step both ways; {100 * FIELDS:,} touched weights raw are {units.bytes_text(most)}, a dense model {units.bytes_text(DENSE_BYTES)}"
+        text = (
+            f"{units.bytes_text(size)} a step both ways; {100 * FIELDS:,} touched weights raw are"
+            f" {units.bytes_text(most)}, a dense model {units.bytes_text(DENSE_BYTES)}"
+        )
         found.check(f"{mode}: only touched weights travel", 0 < size <= 1.5 * most, text, 2)
 
 
@@ -188,7 +198,10 @@ def split_checks(context, runs, facts, split):
         model = run.folder / "model" / "model.bin"
         output = context.tool("millrace-predict", f"--model={model}", "--metrics", "--out=/dev/null", flags["test"])
         again = predicted_metrics(output.lines)
-        text = f"run: logloss {run.final['logloss']:.6f}, millrace-predict on the {split}: {again.get('logloss', float('nan')):.6f}"
+        text = (
+            f"run: logloss {run.final['logloss']:.6f}, millrace-predict on the {split}:"
+            f" {again.get('logloss', float('nan')):.6f}"
+        )
         found.check(
             f"{mode}: the figures are of the test split",
             abs(again.get("logloss", 0) - run.final["logloss"]) < 1e-4,
@@ -198,7 +211,10 @@ def split_checks(context, runs, facts, split):
         missing = [name for name in METRICS if run.final.get(name) is None]
         base = 1 - facts["test"]["positives"]
         accuracy, precision = run.final["accuracy"], run.final["precision"]
-        text = f"accuracy {accuracy:.4f}, precision {precision:.4f}; always “no” is right on {base:.4f}; all of {', '.join(METRICS)} reported"
+        text = (
+            f"accuracy {accuracy:.4f}, precision {precision:.4f}; always “no” is right on {base:.4f}; all of"
+            f" {', '.join(METRICS)} reported"
+        )
         found.check(
             f"{mode}: accuracy and precision under their names",
             not missing and accuracy > base and accuracy != precision,

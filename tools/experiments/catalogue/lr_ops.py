@@ -16,7 +16,10 @@ def run(context):
         run = context.run(Job(f"batch-{batch}", "millrace-lr", "single", batch, {**flags, **course}))
         tables[batch] = traces.op_table(traces.read_traces(run.folder))
         most = tables[batch]["push"].most_keys
-        text = f"at most {most:,} keys a step, {batch} rows have {batch * FIELDS:,} indices; the gradient is {units.bytes_text(most * 4)}, dense it would be {units.bytes_text(DENSE_BYTES)}"
+        text = (
+            f"at most {most:,} keys a step, {batch} rows have {batch * FIELDS:,} indices; the gradient is"
+            f" {units.bytes_text(most * 4)}, dense it would be {units.bytes_text(DENSE_BYTES)}"
+        )
         found.check(f"batch {batch}: the gradient has touched weights only", 0 < most <= batch * FIELDS, text, 2)
     old = {name: ms for name, ms in old_figures.LR_OPS_MS}
     small = sum(ms for name, ms in old_figures.LR_OPS_MS if name in ("mul", "sub", "sigmoid"))
@@ -41,8 +44,8 @@ def run(context):
         "times faster",
     ]
     note = (
-        "Medians of all steps (training split; nothing is tested). The old row of sigmoid and error is the sum of mul .03, sigmoid .009, sub .013 and mul .009 ms. "
-        "Each run folder has millrace-report's own table in report.txt."
+        "Medians of all steps (training split; nothing is tested). The old row of sigmoid and error is the sum of mul"
+        " .03, sigmoid .009, sub .013 and mul .009 ms. Each run folder has millrace-report's own table in report.txt."
     )
     found.table("Per-op table", columns, rows, note)
     total = sum(tables[10][name].p50_us for name in ("margins", "loss_slopes", "gradient", "pull", "push"))

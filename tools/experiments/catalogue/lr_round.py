@@ -42,10 +42,16 @@ def run(context):
     ]
     found.table("One round at batch 20", ["what", "ours, and right", "old (S4)"], rows, "Training split.")
     ratio = dense_s / old["round_s"]
-    text = f"2 × {units.bytes_text(DENSE_BYTES)} at 349 Mbit/s are {dense_s:.2f} s, {ratio * 100:.0f} % of the {old['round_s']} s; 2 × 257 MB at 350 MB/s would be {said_s:.2f} s"
+    text = (
+        f"2 × {units.bytes_text(DENSE_BYTES)} at 349 Mbit/s are {dense_s:.2f} s, {ratio * 100:.0f} % of the"
+        f" {old['round_s']} s; 2 × 257 MB at 350 MB/s would be {said_s:.2f} s"
+    )
     found.check("the old round, with units that fit", 0.8 < ratio < 1, text, 1)
     most = batch * FIELDS * RAW_BYTES_A_KEY
-    text = f"{units.bytes_text(size)} a round and worker; {batch * FIELDS} touched weights raw are {units.bytes_text(most)}"
+    text = (
+        f"{units.bytes_text(size)} a round and worker; {batch * FIELDS} touched weights raw are"
+        f" {units.bytes_text(most)}"
+    )
     found.check("only touched weights travel", 0 < size <= 1.5 * most, text, 2)
     found.headlines += [
         (units.seconds(length / 1e6), "one round of three workers (old: 7.121 s)"),

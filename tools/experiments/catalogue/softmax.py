@@ -33,35 +33,17 @@ def listed(values, unit, scale=1):
 
 
 def process_table(found, runs, old):
-    """CPU, memory and network of every process."""
+    """CPU, memory and network of every process; old: the report's figures by run, where it has any."""
     rows = []
     for name, run in runs.items():
         for process, own in run.samples.items():
-            rows.append(
-                [
-                    name,
-                    process,
-                    units.percent(own.mean_rate(samples.CPU), 0),
-                    units.number(own.peak_memory() / 1e6),
-                    units.number(own.mean_rate(samples.RECEIVED) / 1e6),
-                    units.number(own.mean_rate(samples.SENT) / 1e6),
-                    units.number(own.mean_rate(samples.PACKETS)),
-                    old.get(name, "–") if process in ("worker-0",) else "",
-                ]
-            )
-    columns = [
-        "run",
-        "process",
-        "CPU (100 % = a core)",
-        "memory MB",
-        "received MB/s",
-        "sent MB/s",
-        "packets/s",
-        "old, whole row",
-    ]
-    found.table(
-        "Processes", columns, rows, "Means over the run, memory at its peak; network is the processes' own connections."
-    )
+            rates = [own.mean_rate(columns) / 1e6 for columns in (samples.RECEIVED, samples.SENT)]
+            cells = [name, process, units.percent(own.mean_rate(samples.CPU), 0), units.number(own.peak_memory() / 1e6)]
+            cells += [units.number(rate) for rate in rates] + [units.number(own.mean_rate(samples.PACKETS))]
+            rows.append(cells + ([old[name] if process == "worker-0" else ""] if old else []))
+    columns = ["run", "process", "CPU (100 % = a core)", "peak memory MB", "received MB/s", "sent MB/s", "packets/s"]
+    note = "Means over the run; network is the processes' own connections."
+    found.table("Processes", columns + (["old (S3), all workers"] if old else []), rows, note)
 
 
 def mode_checks(context, runs):

@@ -28,7 +28,10 @@ def run(context):
         "time for 100 epochs",
         "old (S1): s for 100 epochs",
     ]
-    note = f"Split: accuracy is of the {softmax.SPLIT}; S1's 98 % was of something else. Ours: 1 server and 3 workers for its 4 hosts, {epochs} epochs"
+    note = (
+        f"Split: accuracy is of the {softmax.SPLIT}; S1's 98 % was of something else. Ours: 1 server and 3 workers for"
+        f" its 4 hosts, {epochs} epochs"
+    )
     note += " (the time for 100 is scaled up)." if scale > 1 else "."
     found.table(
         "Softmax regression on four hosts",

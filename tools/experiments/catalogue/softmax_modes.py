@@ -49,5 +49,8 @@ def run(context):
     softmax.accuracy_checks(found, runs)
     for mode, run in runs.items():
         found.headlines.append(
-            (units.percent(run.final["accuracy"]), f"{mode}, {softmax.SPLIT} (old: {old_figures.SOFTMAX_S0[mode]['accuracy']})")
+            (
+                units.percent(run.final["accuracy"]),
+                f"{mode}, {softmax.SPLIT} (old: {old_figures.SOFTMAX_S0[mode]['accuracy']})",
+            )
         )

@@ -59,6 +59,9 @@ def run(context):
     softmax.mode_checks(context, runs)
     softmax.accuracy_checks(found, runs)
     found.headlines += [
-        (units.percent(run.final["accuracy"]), f"{mode}, {softmax.SPLIT} (old: {old_figures.SOFTMAX_S3[mode]['accuracy']})")
+        (
+            units.percent(run.final["accuracy"]),
+            f"{mode}, {softmax.SPLIT} (old: {old_figures.SOFTMAX_S3[mode]['accuracy']})",
+        )
         for mode, run in runs.items()
     ]

@@ -38,7 +38,10 @@ def run(context):
         "network, each worker",
         "old network",
     ]
-    note = f"Split: accuracy is of the {softmax.SPLIT}. {steps:,} steps of ours; the report gives no batch: ours is 100. A synchronous step has a gradient of every worker, an asynchronous one that of one."
+    note = (
+        f"Split: accuracy is of the {softmax.SPLIT}. {steps:,} steps of ours; the report gives no batch: ours is 100. A"
+        " synchronous step has a gradient of every worker, an asynchronous one that of one."
+    )
     found.table("6,000 steps", columns, rows, note)
     sweep(context, context.choose(2000, 300))
     softmax.accuracy_checks(found, {name: runs[name] for name in ("sync-3", "async-3")})

@@ -160,7 +160,8 @@ def conclude(found, out, seconds):
 
 
 def main(words):
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     if not words or "--help" in words or "-h" in words:
         say(USAGE)
         return 0 if words else 2
@@ -176,7 +177,7 @@ def main(words):
     except UsageError as error:
         print(f"experiments: {error} (see --help)", file=sys.stderr)
         return 2
-    except JobError as error:
+    except (JobError, OSError) as error:
         print(f"experiments: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

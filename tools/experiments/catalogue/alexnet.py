@@ -65,7 +65,6 @@ def run(context):
             cells[workers, batch] = cell(context, workers, batch, steps)
             if isinstance(cells[workers, batch], str):
                 context.say(f"    {workers} workers, batch {batch}: {cells[workers, batch]}")
-    learn = learns(context)
     found = context.found
     runs = {key: run for key, run in cells.items() if not isinstance(run, str)}
     rates_table(found, cells, steps)
@@ -73,6 +72,7 @@ def run(context):
     rates_figure(found, runs)
     if (3, 64) in runs:
         figures.resources(found, {"3 workers, batch 64": runs[3, 64]}, "Waves: compute, then traffic")
+    learn = learns(context)
     found.figures.append(graph.picture(context, "alexnet"))
     skipped = [f"{w} workers, batch {b}: {text}" for (w, b), text in cells.items() if isinstance(text, str)]
     found.notes += skipped

@@ -111,7 +111,7 @@ def peaks_table(found, runs):
     note = (
         "Peaks of any 50 ms, all processes of the job together; CPU and memory in percent of the host, network at the"
         " server, both directions. The old network figures are megabits a second, not megabytes: 135 MB twice at 349"
-        " Mbit/s are 6.2 of the 7.1 s of a round."
+        " Mbit/s are 6.2 of the 7.1 s of a round. Disk has the trace and the model in it, which are written at the end."
     )
     found.table("Peaks", ["resource", "sync", "async", "old sync", "old async"], rows, note)
     found.numbers["peaks"] = {mode: cells[mode]["numbers"] for mode in runs}

@@ -14,7 +14,8 @@ def resources(found, runs, heading="Resources"):
         workers = [each for each in every if not each.process.startswith("ps")]
         servers = [each for each in every if each.process.startswith("ps")]
         groups = [("workers", workers)] + ([("servers", servers)] if servers else [])
-        end = max((each.times[-1] - every[0].times[0] for each in every), default=1)
+        begin = min((each.times[0] for each in every), default=0)
+        end = max((each.times[-1] for each in every), default=1)
         for title, unit, columns, scale in (
             ("CPU", "cores", samples.CPU, 1),
             ("network", "Mbit/s, both directions", samples.NETWORK, 8e-6),
@@ -24,8 +25,10 @@ def resources(found, runs, heading="Resources"):
             series = []
             for group, members in groups:
                 track = samples.summed(members, columns, memory=columns is None)
-                series.append((group, [(x, y * scale) for x, y in track]))
-            plots.append(charts.lines(f"{name}: {title}", unit, "seconds", series, from_zero=True, x_range=(0, end)))
+                series.append((group, [(x - begin, y * scale) for x, y in track]))
+            plots.append(
+                charts.lines(f"{name}: {title}", unit, "seconds", series, from_zero=True, x_range=(0, end - begin))
+            )
     found.figures.append(
         (
             heading,

@@ -55,7 +55,7 @@ def read_samples(run_dir):
 
 
 def summed(all_samples, columns=None, memory=False, points=120):
-    """A rate (or the memory) of several processes added up on one time axis: [(seconds, value)]."""
+    """A rate (or the memory) of several processes added up: [(seconds of the run's common clock, value)]."""
     tracks = []
     for samples in all_samples:
         track = list(zip(samples.times, samples.values(("resident_bytes",)))) if memory else samples.rates(columns)
@@ -67,7 +67,7 @@ def summed(all_samples, columns=None, memory=False, points=120):
     end = max(track[-1][0] for track in tracks)
     step = max((end - begin) / points, 1e-3)
     ticks = [begin + step * i for i in range(int((end - begin) / step) + 1)]
-    return [(tick - begin, sum(at(track, tick) for track in tracks)) for tick in ticks]
+    return [(tick, sum(at(track, tick) for track in tracks)) for tick in ticks]
 
 
 def at(track, time):

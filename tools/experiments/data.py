@@ -2,7 +2,7 @@
 import json
 import pathlib
 
-from .catalogue import old_figures
+from . import old_figures
 from .jobs import JobError
 
 ROWS, TEST_ROWS = 400_000, 20_000

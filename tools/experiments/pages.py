@@ -2,8 +2,7 @@
 import html
 import pathlib
 
-from . import units
-from .catalogue import old_figures
+from . import old_figures, units
 from .tables import Table
 
 STYLE = (pathlib.Path(__file__).parent / "style.css").read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
 """AlexNet: examples/s by batch and workers, and proof that it learns."""
-from .. import charts, figures, graph, samples, traces, units
-from . import old_figures
+from .. import charts, figures, graph, old_figures, samples, traces, units
 from ..jobs import Job
 
 SPLIT = "synthetic images, made from the seed"

@@ -1,5 +1,5 @@
 """Sizes of the click data and of its model."""
-from . import old_figures
+from .. import old_figures
 
 FIELDS = 39  # indices a row
 DENSE_BYTES = old_figures.NUM_FEATURES * 4

@@ -1,6 +1,5 @@
 """Modes, hosts, placement and the start of a job."""
-from .. import units
-from . import old_figures
+from .. import old_figures, units
 from ..jobs import Job
 
 MODES = {"single": (1, 0), "cluster": (2, 1), "cluster2": (3, 1)}

@@ -2,8 +2,7 @@
 import math
 import random
 
-from .. import units
-from . import old_figures
+from .. import old_figures, units
 from ..jobs import Job
 
 ROWS, FEATURES, RATE = 64, 12, 0.5

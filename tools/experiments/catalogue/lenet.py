@@ -1,6 +1,5 @@
 """LeNet on MNIST: the grid of batches and workers, Adam, and the batch sweep."""
-from .. import charts, checks, figures, graph, samples, units
-from . import old_figures
+from .. import charts, checks, figures, graph, old_figures, samples, units
 from ..data import MNIST_TEST_IMAGES
 from ..jobs import Job
 

@@ -1,6 +1,5 @@
 """S4: sparse logistic regression on 33,762,578 features, one server and three workers: synchronous and asynchronous."""
-from .. import charts, checks, figures, samples, units
-from . import old_figures
+from .. import charts, checks, figures, old_figures, samples, units
 from .clicks import DENSE_BYTES, FIELDS, RAW_BYTES_A_KEY
 from ..jobs import Job
 

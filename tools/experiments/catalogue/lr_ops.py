@@ -1,6 +1,5 @@
 """S4's per-op table, at batch 10 and 100."""
-from .. import traces, units
-from . import old_figures
+from .. import old_figures, traces, units
 from .clicks import DENSE_BYTES, FIELDS
 from ..jobs import Job
 

@@ -1,6 +1,5 @@
 """S4's timelines: a training step on a worker, and a synchronous round seen from the server."""
-from .. import figures, traces, units
-from . import old_figures
+from .. import figures, old_figures, traces, units
 from .clicks import DENSE_BYTES, FIELDS, RAW_BYTES_A_KEY
 from ..jobs import Job
 

@@ -1,6 +1,6 @@
 """S1: softmax regression on four hosts, and asynchronous at three batches."""
-from .. import charts, units
-from . import old_figures, softmax
+from .. import charts, old_figures, units
+from . import softmax
 
 
 def run(context):

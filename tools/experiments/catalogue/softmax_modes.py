@@ -1,6 +1,6 @@
 """S0: softmax regression by mode: accuracy, time, network."""
-from .. import figures, graph, units
-from . import old_figures, softmax
+from .. import figures, graph, old_figures, units
+from . import softmax
 
 
 def run(context):

@@ -1,6 +1,6 @@
 """S3: softmax regression with the CPU, memory and network of every process."""
-from .. import figures, samples, units
-from . import old_figures, softmax
+from .. import figures, old_figures, samples, units
+from . import softmax
 
 
 def run(context):

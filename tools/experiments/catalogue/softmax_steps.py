@@ -1,6 +1,6 @@
 """S2: softmax regression for 6,000 steps, and all resources against the batch."""
-from .. import charts, samples, units
-from . import old_figures, softmax
+from .. import charts, old_figures, samples, units
+from . import softmax
 
 
 def run(context):

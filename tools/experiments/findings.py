@@ -16,10 +16,6 @@ class Findings:
     commands: list = dataclasses.field(default_factory=list)  # texts, in order
     numbers: dict = dataclasses.field(default_factory=dict)  # for results.json
 
-    @property
-    def failed(self):
-        return [check for check in self.checks if check.failed]
-
     def table(self, title, columns, rows, note=""):
         self.tables.append(Table(title, columns, rows, note))
 

@@ -35,9 +35,6 @@ class Samples:
         pairs = zip(zip(self.times, values), zip(self.times[1:], values[1:]))
         return [(t1, (v1 - v0) / (t1 - t0)) for (t0, v0), (t1, v1) in pairs if t1 > t0]
 
-    def peak_rate(self, columns):
-        return max((rate for _, rate in self.rates(columns)), default=0.0)
-
     def peak_memory(self):
         return max(self.values(("peak_resident_bytes",)), default=0.0)
 

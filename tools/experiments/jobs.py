@@ -32,6 +32,7 @@ class Job:
     servers: int = 0
     deploy_mode: str = ""  # in place of the numbers, by the launcher's own names
     profile: bool = True
+    profile_steps: str = ""  # FIRST:LAST; empty: all
     judge_loss: bool = True  # off where a run is too short to learn
     timeout_s: float = 3600
 
@@ -41,7 +42,9 @@ class Job:
 
     def command(self, bin_dir, run_dir):
         flags = dict(self.flags, batch_size=self.batch, run_dir=run_dir, sample_ms=SAMPLE_MS)
-        if self.profile:
+        if self.profile and self.profile_steps:
+            flags["profile_steps"] = self.profile_steps
+        elif self.profile:
             flags["profile"] = None
         words = [f"{bin_dir}/{self.program}"]
         if self.servers or self.deploy_mode:

@@ -122,7 +122,9 @@ def adam(context):
     found, rows, runs = context.found, [], {}
     for workers, (old_accuracy, old_s) in old_figures.LENET_S3.items():
         name = f"workers-{workers}"
-        runs[name] = run = train(context, name, workers, 64, epochs, profile=epochs <= 2)
+        runs[name] = run = train(
+            context, name, workers, 64, epochs, profile=True, profile_steps="20:220", eval_every=20_000
+        )
         rows.append(
             [
                 workers,

@@ -5,6 +5,7 @@ from ..jobs import Job
 
 SPLIT = "10,000 test images"
 RATE = 0.5
+PROFILE_STEPS = "20:520"  # of tens of thousands
 LOW, HIGH = 0.90, 0.94  # where softmax regression on MNIST ends
 
 
@@ -18,9 +19,9 @@ def train(context, name, mode, batch, workers=3, profile=True, **course):
         "threads": context.threads(workers),
         **course,
     }
-    return context.run(
-        Job(name, "millrace-convnet", mode, batch, flags, workers=workers, servers=servers, profile=profile)
-    )
+    shape = {"workers": workers, "servers": servers}
+    job = Job(name, "millrace-convnet", mode, batch, flags, profile=profile, profile_steps=PROFILE_STEPS, **shape)
+    return context.run(job)
 
 
 def rate_of(run, columns=samples.NETWORK):

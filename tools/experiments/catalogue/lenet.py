@@ -4,12 +4,14 @@ from ..data import MNIST_TEST_IMAGES
 from ..jobs import Job
 
 SPLIT = "10,000 test images"
+PROFILE_STEPS = "20:220"  # of thousands
 
 
 def train(context, name, workers, batch, epochs, profile=False, **course):
     mode = "sync" if workers > 1 else "single"
     flags = {**context.data.mnist(), "net": "lenet", "epochs": epochs, "threads": context.threads(workers), **course}
-    job = Job(name, "millrace-convnet", mode, batch, flags, workers=workers, servers=int(workers > 1), profile=profile)
+    shape = {"workers": workers, "servers": int(workers > 1)}
+    job = Job(name, "millrace-convnet", mode, batch, flags, profile=profile, profile_steps=PROFILE_STEPS, **shape)
     run = context.run(job)
     context.found.checks.append(checks.test_split(run, MNIST_TEST_IMAGES))
     return run
@@ -122,9 +124,7 @@ def adam(context):
     found, rows, runs = context.found, [], {}
     for workers, (old_accuracy, old_s) in old_figures.LENET_S3.items():
         name = f"workers-{workers}"
-        runs[name] = run = train(
-            context, name, workers, 64, epochs, profile=True, profile_steps="20:220", eval_every=20_000
-        )
+        runs[name] = run = train(context, name, workers, 64, epochs, profile=True, eval_every=20_000)
         rows.append(
             [
                 workers,

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Runs the experiments of the old reports and puts our figures beside theirs: see --help and docs/experiments.md.
+set -euo pipefail
+tools=$(cd "$(dirname "$0")" && pwd)
+command -v python3 >/dev/null || "$tools/setup.sh"
+PYTHONPATH="$tools" exec python3 -B -m experiments "$@"

@@ -1,0 +1,1 @@
+"""The experiments of the old reports, run again: python3 -m experiments (started by tools/experiments.sh)."""

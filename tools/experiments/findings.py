@@ -1,0 +1,78 @@
+"""What an experiment found, ready to be written as a page, Markdown and JSON."""
+import dataclasses
+
+from . import checks, units
+from .tables import Table
+
+
+@dataclasses.dataclass
+class Findings:
+    headlines: list = dataclasses.field(default_factory=list)  # (number, what it is)
+    tables: list = dataclasses.field(default_factory=list)
+    figures: list = dataclasses.field(default_factory=list)  # (heading, note, [svg])
+    checks: list = dataclasses.field(default_factory=list)
+    notes: list = dataclasses.field(default_factory=list)
+    runs: list = dataclasses.field(default_factory=list)
+    commands: list = dataclasses.field(default_factory=list)  # texts, in order
+    numbers: dict = dataclasses.field(default_factory=dict)  # for results.json
+
+    def table(self, title, columns, rows, note=""):
+        self.tables.append(Table(title, columns, rows, note))
+
+    def check(self, name, passed, numbers, mistake=0):
+        self.checks.append(checks.Check(name, bool(passed), numbers, mistake))
+
+
+def runs_table(runs):
+    """The same for every experiment: effective batch, updates, predicted and measured bytes."""
+    rows = []
+    for run in runs:
+        job, wire = run.job, run.wire()
+        rows.append(
+            [
+                job.name,
+                job.mode,
+                f"{job.workers} + {job.servers}",
+                f"{job.batch:,}",
+                f"{job.effective_batch:,}",
+                f"{run.updates:,}",
+                f"{run.examples:,}",
+                units.number(run.training_s),
+                units.number(run.wall_s),
+                units.number(run.examples_per_s),
+                units.bytes_text(wire[0]) if wire else "–",
+                units.bytes_text(wire[1]) if wire else "–",
+                f"{run.other_cores:.1f}",
+            ]
+        )
+    columns = ["run", "mode", "workers + servers", "batch", "effective batch", "updates", "examples", "training s"]
+    columns += ["whole run s", "examples/s", "predicted bytes", "measured bytes", "other work, cores"]
+    note = (
+        "Updates are those of the model: a synchronous one has the gradients of all workers, an asynchronous one that"
+        " of one worker. Examples, seconds and examples/s are of the training split, tests left out; the whole run has"
+        " start, tests and saving in it. Bytes are of both directions and of all workers. Other work is what else kept"
+        " the host's cores busy meanwhile: times are comparable where it is near 0."
+    )
+    return Table("Runs", columns, rows, note)
+
+
+def run_numbers(run):
+    wire = run.wire()
+    return {
+        "name": run.job.name,
+        "mode": run.job.mode,
+        "workers": run.job.workers,
+        "servers": run.job.servers,
+        "batch": run.job.batch,
+        "effective_batch": run.job.effective_batch,
+        "updates": run.updates,
+        "examples": run.examples,
+        "training_s": run.training_s,
+        "wall_s": run.wall_s,
+        "examples_per_s": run.examples_per_s,
+        "predicted_bytes": wire[0] if wire else None,
+        "measured_bytes": wire[1] if wire else None,
+        "other_cores": run.other_cores,
+        "final_test_metrics": run.final,
+        "command": run.command,
+    }

@@ -1,0 +1,97 @@
+"""Runs experiments one after the other, and writes what each found."""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import time
+import traceback
+
+from . import checks, pages
+from .context import Context
+from .findings import run_numbers, runs_table
+from .jobs import JobError
+
+
+def host_facts():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        cpu = next(
+            (line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine()
+        )
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {"name": platform.node(), "cpu": cpu, "cores": len(os.sched_getaffinity(0)), "memory_bytes": memory}
+
+
+def run_experiment(experiment, context, version):
+    """Runs it and writes its pages; a failure becomes part of the result. Returns the result."""
+    begin = time.monotonic()
+    error = ""
+    try:
+        experiment.run(context)
+    except JobError as problem:
+        error = str(problem)
+    except Exception:  # pylint: disable=broad-except
+        # A figure that could not be read is this experiment's failure, and no reason to lose the others.
+        error = traceback.format_exc()
+    result = result_of(experiment, context, error, version, time.monotonic() - begin)
+    write_result(result, context)
+    return result
+
+
+def result_of(experiment, context, error, version, seconds):
+    found = context.found
+    if found.runs and not error:
+        found.tables.append(runs_table(found.runs))
+        found.checks += checks.of_every_run(found.runs)
+    return {
+        "name": experiment.name,
+        "title": experiment.title,
+        "line": experiment.line,
+        "quick": context.quick,
+        "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "seconds": round(seconds, 2),
+        "version": version,
+        "host": host_facts(),
+        "error": error,
+        "headlines": found.headlines,
+        "tables": [vars(table) for table in found.tables],
+        "checks": [{**vars(check), "failed": check.failed} for check in found.checks],
+        "notes": found.notes,
+        "numbers": found.numbers,
+        "runs": (
+            [{**run_numbers(run), "report": (run.folder / "report.html").exists()} for run in found.runs]
+            if not error
+            else []
+        ),
+        "commands": found.commands,
+    }
+
+
+def write_result(result, context):
+    folder = context.folder
+    folder.mkdir(parents=True, exist_ok=True)
+    write(folder / "page.html", pages.page_html(result, context.found.figures))
+    write(folder / "page.md", pages.page_markdown(result))
+    write(folder / "results.json", json.dumps(result, indent=1, default=str) + "\n")
+
+
+def write(path, text):
+    """Whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    os.replace(part, path)
+
+
+def write_index(out, order):
+    """From all results in the folder, those of earlier commands too."""
+    out = pathlib.Path(out)
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in out.glob("*/results.json")]
+    found.sort(key=lambda result: order.index(result["name"]) if result["name"] in order else len(order))
+    if found:
+        write(out / "index.html", pages.index_html(found))
+        write(out / "index.md", pages.index_markdown(found))
+
+
+def new_context(folder, quick, data, runner, say):
+    folder.mkdir(parents=True)
+    return Context(folder, quick, data, runner, say)

@@ -121,7 +121,7 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
     for (int round = 0; round < 200 && status != 0; ++round) {
       const pid_t pid = Start(words, folder_ / "log");
       // Later rounds are left more time, so that the test ends.
-      std::this_thread::sleep_for(whole_time * random.Uniform() * (0.3 + 0.1 * round));
+      std::this_thread::sleep_for(whole_time * random.Uniform() * (0.3 + 0.3 * round));
       ::kill(pid, SIGKILL);
       status = Wait(pid);
       kills += status == 128 + SIGKILL;

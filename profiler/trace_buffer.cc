@@ -1,5 +1,6 @@
 #include "profiler/trace_buffer.h"
 
+#include <array>
 #include <bit>
 
 namespace millrace::profiler::internal {
@@ -37,6 +38,7 @@ uint64_t* ThreadBuffer::Room(size_t words) {
 
 void ThreadBuffer::StartAfresh(uint64_t trace) {
   std::lock_guard lock(mu_);
+  TheRegistry().pool.GiveBack(chunks_);
   chunks_.clear();
   last_ = nullptr;
   events_ = 0;
@@ -45,17 +47,18 @@ void ThreadBuffer::StartAfresh(uint64_t trace) {
 }
 
 bool ThreadBuffer::Grow() {
-  constexpr auto kBytes = static_cast<int64_t>(sizeof(Chunk::words));
+  constexpr auto kBytes = static_cast<int64_t>(kChunkBytes);
   Registry& registry = TheRegistry();
   if (registry.bytes_left.load(std::memory_order_relaxed) < kBytes) return false;
   if (registry.bytes_left.fetch_sub(kBytes) < kBytes) {
     registry.bytes_left += kBytes;
     return false;
   }
-  auto chunk = std::make_unique_for_overwrite<Chunk>();
+  Chunk* const chunk = registry.pool.Take();
+  if (!chunk) return false;
   std::lock_guard lock(mu_);
-  chunks_.push_back(std::move(chunk));
-  last_ = chunks_.back().get();
+  chunks_.push_back(chunk);
+  last_ = chunk;
   return true;
 }
 
@@ -72,7 +75,7 @@ void ThreadBuffer::ForEach(const TickLine& line, size_t newest,
   const size_t wanted = newest / kEventsPerChunk + 1;
   const size_t first = chunks_.size() > wanted ? chunks_.size() - wanted : 0;
   for (size_t c = first; c < chunks_.size(); ++c) {
-    const auto& chunk = chunks_[c];
+    const Chunk* chunk = chunks_[c];
     const uint64_t* words = chunk->words.data();
     const uint64_t* end = words + chunk->used.load(std::memory_order_acquire);
     while (words != end) {
@@ -111,13 +114,13 @@ Registry& TheRegistry() {
 }
 
 ThreadBuffer& MyBuffer() {
-  thread_local const std::shared_ptr<ThreadBuffer> mine = [] {
+  thread_local constinit ThreadBuffer* mine = nullptr;
+  if (!mine) {
     Registry& registry = TheRegistry();
     std::lock_guard lock(registry.mu);
-    auto buffer = std::make_shared<ThreadBuffer>(static_cast<int>(registry.buffers.size()) + 1);
-    registry.buffers.push_back(buffer);
-    return buffer;
-  }();
+    const int id = static_cast<int>(registry.buffers.size()) + 1;
+    mine = registry.buffers.emplace_back(std::make_unique<ThreadBuffer>(id)).get();
+  }
   return *mine;
 }
 

@@ -2,7 +2,6 @@
 // to and that a writer of the trace may read meanwhile.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -11,11 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "profiler/chunk_pool.h"
 #include "profiler/trace.h"
 
 namespace millrace::profiler::internal {
 
-inline constexpr size_t kChunkWords = 8192;
 inline constexpr char kFlowOut[] = "flow out";  // an argument that becomes an arrow; by address
 inline constexpr char kFlowIn[] = "flow in";
 
@@ -33,11 +32,6 @@ struct Event {
   int64_t end;    // likewise, or the counter's value
   const Arg* args;
   uint32_t num_args;
-};
-
-struct Chunk {
-  std::array<uint64_t, kChunkWords> words;
-  std::atomic<size_t> used = 0;  // words before it are complete
 };
 
 // One per thread that ever traced; outlives its thread so that its events can still be written.
@@ -67,15 +61,16 @@ class ThreadBuffer {
   size_t events_ = 0;                // the owner's own
   Chunk* last_ = nullptr;            // the owner's own
   std::atomic<uint64_t> dropped_ = 0;
-  mutable std::mutex mu_;  // of the following; taken once a chunk, never per event
-  std::vector<std::unique_ptr<Chunk>> chunks_;
+  mutable std::mutex mu_;       // of the following; taken once a chunk, never per event
+  std::vector<Chunk*> chunks_;  // the pool's
   std::string name_;
 };
 
 // All buffers of the process, and what they have to agree on.
 struct Registry {
-  std::mutex mu;
-  std::vector<std::shared_ptr<ThreadBuffer>> buffers;  // shared with threads that may end first
+  ChunkPool pool;
+  std::mutex mu;                                       // of the following, up to the atomic ones
+  std::vector<std::unique_ptr<ThreadBuffer>> buffers;  // never removed: threads may end first
   std::string process;
   ClockPair start;
   // Read without the mutex.

@@ -116,16 +116,16 @@ void WriteAll(std::FILE* out, std::string_view process_name, size_t newest) {
   internal::Registry& registry = TheRegistry();
   const int pid = static_cast<int>(::getpid());
   uint64_t dropped = 0;
-  std::vector<std::shared_ptr<internal::ThreadBuffer>> buffers;  // outlive their threads
+  std::vector<const internal::ThreadBuffer*> buffers;
   internal::ClockPair start;
   {
     std::lock_guard lock(registry.mu);
-    buffers = registry.buffers;
+    for (const auto& buffer : registry.buffers) buffers.push_back(buffer.get());
     start = registry.start;
   }
   const internal::TickLine line(start, internal::ClockPair::Now());
   std::fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n", out);
-  for (const auto& buffer : buffers) {
+  for (const internal::ThreadBuffer* buffer : buffers) {
     ThreadWriter writer(out, pid, buffer->id(), start.ns);
     bool any = false;
     buffer->ForEach(line, newest, [&](const Event& event) {

@@ -1,0 +1,50 @@
+// Memory for recorded events, in chunks of 64 KB cut from slabs of 2 MB.
+//
+// A slab is one huge page where the system gives any: pages of 4 KB, touched for the first time
+// one by one in the middle of steps, cost more than the spans that they hold.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace millrace::profiler::internal {
+
+inline constexpr size_t kChunkBytes = 64 << 10;
+inline constexpr size_t kChunkWords = kChunkBytes / sizeof(uint64_t) - 1;
+
+struct Chunk {
+  std::atomic<size_t> used = 0;  // words before it are complete
+  std::array<uint64_t, kChunkWords> words;
+
+  Chunk() {}  // `words` are left as they are
+};
+static_assert(sizeof(Chunk) == kChunkBytes);
+
+// Thread-safe. What was taken stays valid until it is given back, or as long as the pool; slabs are
+// kept for the next trace.
+class ChunkPool {
+ public:
+  // Empty. Null without memory.
+  Chunk* Take();
+  void GiveBack(const std::vector<Chunk*>& chunks);
+  // Makes a first slab and touches it, so that the first steps do not have to.
+  void WarmUp();
+
+ private:
+  struct Free {
+    void operator()(std::byte* slab) const { std::free(slab); }
+  };
+  bool AddSlab();  // under mu_
+
+  std::mutex mu_;  // of the following
+  std::vector<std::unique_ptr<std::byte, Free>> slabs_;
+  std::vector<Chunk*> free_;
+};
+
+}  // namespace millrace::profiler::internal

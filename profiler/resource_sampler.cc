@@ -11,20 +11,23 @@
 
 namespace millrace::profiler {
 std::unique_ptr<ResourceSampler> ResourceSampler::Start(const std::string& path, int period_ms,
-                                                        std::string& error) {
+                                                        std::string& error,
+                                                        std::function<void()> beside) {
   std::FILE* file = std::fopen(path.c_str(), "we");
   if (!file) {
     error = path + ": " + std::strerror(errno);
     return nullptr;
   }
   std::fputs(ResourcesCsvHeader().c_str(), file);
-  return std::make_unique<ResourceSampler>(Private{}, path, file, period_ms);
+  return std::make_unique<ResourceSampler>(Private{}, path, file, period_ms, std::move(beside));
 }
 
-ResourceSampler::ResourceSampler(Private, std::string path, std::FILE* file, int period_ms)
+ResourceSampler::ResourceSampler(Private, std::string path, std::FILE* file, int period_ms,
+                                 std::function<void()> beside)
     : path_(std::move(path)),
       file_(file),
       period_ms_(period_ms),
+      beside_(std::move(beside)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 ResourceSampler::~ResourceSampler() {
@@ -58,6 +61,7 @@ void ResourceSampler::Run(const std::stop_token& stop) {
     const bool last = stop.stop_requested();
     lock.unlock();
     WriteLine(ResourcesCsvLine(reader.Read(), ClockOffsetNs()));
+    if (beside_) beside_();
     lock.lock();
     if (last) return;
     next += std::chrono::milliseconds(period_ms_);

@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -14,10 +15,13 @@ class ResourceSampler {
   struct Private {};  // only Start makes samplers
 
  public:
-  ResourceSampler(Private, std::string path, std::FILE* file, int period_ms);
+  ResourceSampler(Private, std::string path, std::FILE* file, int period_ms,
+                  std::function<void()> beside);
   // Creates the file with its header and a first sample. Null, and what went wrong in `error`.
+  // `beside` is called after each sample, in the sampler's thread.
   static std::unique_ptr<ResourceSampler> Start(const std::string& path, int period_ms,
-                                                std::string& error);
+                                                std::string& error,
+                                                std::function<void()> beside = {});
   // Takes a last sample.
   ~ResourceSampler();
   ResourceSampler(const ResourceSampler&) = delete;
@@ -30,6 +34,7 @@ class ResourceSampler {
   const std::string path_;
   std::FILE* file_;
   const int period_ms_;
+  const std::function<void()> beside_;
   std::mutex mu_;  // for the wait alone
   std::condition_variable_any wake_;
   std::jthread thread_;  // last: it stops before the rest goes

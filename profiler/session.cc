@@ -20,8 +20,10 @@ std::string Session::Start(const SessionOptions& options) {
   const std::string prefix = options.run_dir + "/";
   std::string error;
   if (options.sample_ms > 0) {
-    sampler_ = ResourceSampler::Start(prefix + "resources-" + options.process + ".csv",
-                                      options.sample_ms, error);
+    recent_ = std::make_unique<RecentSpans>(options.run_dir, options.process);
+    sampler_ =
+        ResourceSampler::Start(prefix + "resources-" + options.process + ".csv", options.sample_ms,
+                               error, [this] { recent_->WriteIfAskedFor(); });
   }
   if (options.trace) StartTracing(options.trace_options);
   return error;
@@ -29,6 +31,7 @@ std::string Session::Start(const SessionOptions& options) {
 
 std::string Session::Finish() {
   sampler_.reset();
+  recent_.reset();
   if (!options_.trace || options_.run_dir.empty()) return "";
   StopTracing();
   return WriteTrace(options_.run_dir + "/trace-" + options_.process + ".json");

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "profiler/recent_spans.h"
 #include "profiler/resource_sampler.h"
 #include "profiler/trace.h"
 
@@ -30,7 +31,8 @@ class Session {
 
  private:
   SessionOptions options_;
-  std::unique_ptr<ResourceSampler> sampler_;
+  std::unique_ptr<RecentSpans> recent_;
+  std::unique_ptr<ResourceSampler> sampler_;  // last: its thread uses recent_
 };
 
 // "A:B", both included and counted from 0, into options. Returns an empty string, or what was

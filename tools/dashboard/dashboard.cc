@@ -1,40 +1,28 @@
 #include "tools/dashboard/dashboard.h"
 
-#include "profiler/trace.h"
+#include <fstream>
+
+#include "profiler/recent_spans.h"
 #include "tools/dashboard/prometheus.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
 #include "tools/report/page_data.h"
 #include "tools/report/peaks.h"
-#include "tools/report/trace_file.h"
 #include "tools/report/verdict.h"
 
 namespace millrace::tools {
 namespace {
 
 using io::Result;
-using io::Status;
 
-// Adds this process's newest spans, whose times are on the common clock as the samples' were.
-Status AddOwnSpans(size_t newest, RunData& run) {
-  if (!profiler::TracingOn()) return {};
-  ProcessData& process = ProcessOf(run, profiler::ProcessName());
-  RETURN_IF_ERROR(
-      ReadTraceText(profiler::RecentTrace(newest), "the trace in memory", run.names, process));
-  for (TracedThread& thread : process.threads) {
-    for (Span& span : thread.spans) {
-      span.begin_ns -= run.origin_ns;
-      span.end_ns -= run.origin_ns;
-    }
-  }
-  for (CounterSample& sample : process.counters) sample.time_ns -= run.origin_ns;
-  for (Flow& flow : process.flows) flow.time_ns -= run.origin_ns;
-  return {};
+// Asks the processes of the run for their newest spans; those that they left before are shown now.
+void AskForSpans(const std::string& run_dir) {
+  std::ofstream(run_dir + "/" + profiler::kWatchedFile) << "spans are wanted\n";
 }
 
 Result<std::string> Data(const DashboardOptions& options) {
-  ASSIGN_OR_RETURN(RunData run, LoadRun(options.run_dir, /*with_traces=*/false));
-  RETURN_IF_ERROR(AddOwnSpans(options.newest_spans, run));
+  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kRecent));
+  AskForSpans(options.run_dir);
   return PageDataJson(run, JudgeRun(run), MakeOpTable(run), MakePeaks(run), SIZE_MAX);
 }
 
@@ -44,7 +32,7 @@ HttpAnswer FromResult(const Result<std::string>& text, const char* type) {
 }
 
 Result<std::string> Metrics(const DashboardOptions& options) {
-  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, /*with_traces=*/false));
+  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kNone));
   return PrometheusText(run);
 }
 

@@ -1,7 +1,7 @@
 // The report page of a run that goes on, on the loopback, and its numbers for Prometheus.
 //
 //   /           the page, which asks for data.json every second
-//   /data.json  what PageDataJson makes of the run folder and of this process's newest spans
+//   /data.json  what PageDataJson makes of the run folder, with the newest spans of all processes
 //   /metrics    Prometheus' text form
 #pragma once
 
@@ -14,11 +14,8 @@
 namespace millrace::tools {
 
 struct DashboardOptions {
-  uint16_t port = 0;  // 0: any free one
-  std::string run_dir;
-  // Spans of each of this process's threads in the timeline; traces of other processes are not
-  // there before they end.
-  size_t newest_spans = 4000;
+  uint16_t port = 0;    // 0: any free one
+  std::string run_dir;  // may come to be later
 };
 
 class Dashboard {

@@ -3,6 +3,8 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -181,6 +183,10 @@ HttpServer::~HttpServer() {
 
 void HttpServer::Serve(const std::stop_token& stop) {
   profiler::NameThread("dashboard");
+  // Signals are for the program's own threads, which may wait for them.
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
   std::vector<Connection> connections;
   std::vector<pollfd> polled;
   while (!stop.stop_requested()) {

@@ -40,6 +40,9 @@ DEFINE_string(tls_cert, "", "passed to servers and workers");
 DEFINE_string(tls_key, "", "passed to servers and workers");
 DEFINE_string(tls_ca, "", "passed to servers and workers");
 DEFINE_string(log_dir, "", "folder for a log file of each process; empty: none");
+DEFINE_uint64(dashboard, LaunchOptions{}.dashboard_port,
+              "port on the loopback for the report page of the whole job while it goes on, and "
+              "/metrics for Prometheus; 0: none");
 
 namespace millrace::tools {
 namespace {
@@ -132,6 +135,20 @@ Status CheckMode(const LaunchOptions& options) {
   return Invalid("--mode=" + *mode + " in a job with servers: expected sync, async or ssp");
 }
 
+// The page shows what the processes leave in their run folder.
+Status CheckDashboard(const LaunchOptions& options) {
+  if (FLAGS_dashboard == 0) return {};
+  if (FLAGS_dashboard > UINT16_MAX) {
+    return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
+                   ": expected a port, 1 to 65535");
+  }
+  if (!FlagIn(options.worker, "run_dir"))
+    return Invalid("--dashboard shows a run folder: expected --run_dir in the command");
+  if (!options.rendezvous.empty())
+    return Invalid("--dashboard with --rendezvous: expected --dashboard in the command instead");
+  return {};
+}
+
 // What millrace-launch itself adds to the command.
 Status CheckCommand(const LaunchOptions& options) {
   if (options.worker.empty() || options.worker[0].empty())
@@ -145,6 +162,7 @@ Status CheckCommand(const LaunchOptions& options) {
         "--restart without --run_dir in the command: there would be no checkpoint to start again "
         "from");
   }
+  RETURN_IF_ERROR(CheckDashboard(options));
   return CheckMode(options);
 }
 
@@ -175,7 +193,8 @@ const CommandSpec& LaunchSpec() {
                  {"Failures and time limits",
                   {"restart", "start_timeout", "stop_timeout", "server_grace"}},
                  {"What the processes get and leave",
-                  {"ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca", "log_dir"}}},
+                  {"ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca", "log_dir",
+                   "dashboard"}}},
       .examples = {
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
           "--train='data/train-*' "
@@ -210,6 +229,7 @@ Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
   AddTls("tls_ca", FLAGS_tls_ca, options.tls);
   options.restarts = FLAGS_restart;
   options.log_dir = FLAGS_log_dir;
+  options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.rendezvous = FLAGS_rendezvous;
   ASSIGN_OR_RETURN(options.start_timeout_ms, Milliseconds("start_timeout", FLAGS_start_timeout));
   ASSIGN_OR_RETURN(options.stop_timeout_ms, Milliseconds("stop_timeout", FLAGS_stop_timeout));

@@ -20,6 +20,7 @@ struct LaunchOptions {
   Words tls;                          // for servers and workers
   size_t restarts = 0;                // in all
   std::string log_dir;                // empty: no log files
+  uint16_t dashboard_port = 0;        // of the live page on this host; 0: none
   std::string rendezvous;             // not empty: ranks of mpirun or srun meet in this folder
   int64_t start_timeout_ms = 20'000;  // for servers to listen, and for ranks to meet
   int64_t stop_timeout_ms = 30'000;   // for workers to end after a first Ctrl-C

@@ -101,12 +101,12 @@ bool ComesBefore(const ProcessData& a, const ProcessData& b) {
   return a.name < b.name;
 }
 
-Status LoadFile(const std::string& path, const std::string& name, bool with_traces, RunData& run) {
+Status LoadFile(const std::string& path, const std::string& name, Traces traces, RunData& run) {
   if (name == "run.json") return ReadRunJson(path, run);
   if (name == "metrics.csv") return ReadMetrics(path, run);
   for (const std::string_view end : {".json", ".json.gz"}) {
-    const std::string process = Between(name, "trace-", end);
-    if (!process.empty() && process != kMergedTrace && with_traces)
+    const std::string process = Between(name, traces == Traces::kWhole ? "trace-" : "recent-", end);
+    if (!process.empty() && process != kMergedTrace && traces != Traces::kNone)
       return ReadTraceFile(path, run.names, ProcessOf(run, process));
   }
   const std::string process = Between(name, "resources-", ".csv");
@@ -182,7 +182,7 @@ void SetOrigin(RunData& run) {
   }
 }
 
-Result<RunData> LoadRun(const std::string& path, bool with_traces) {
+Result<RunData> LoadRun(const std::string& path, Traces traces) {
   RunData run;
   run.path = path;
   std::error_code error;
@@ -193,7 +193,7 @@ Result<RunData> LoadRun(const std::string& path, bool with_traces) {
   if (error) return io::IoError("cannot list the run folder " + path, error.value());
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
-    RETURN_IF_ERROR(LoadFile(path + "/" + name, name, with_traces, run));
+    RETURN_IF_ERROR(LoadFile(path + "/" + name, name, traces, run));
   }
   if (run.processes.empty() && run.run_json.empty()) {
     return io::NotFound(path + " is no run folder: expected run.json, trace-*.json or " +

@@ -102,10 +102,15 @@ struct RunData {
   size_t num_spans() const;
 };
 
-// Reads whatever of run.json, metrics.csv, trace-*.json[.gz] and resources-*.csv is there; a folder
-// without any of them is an error.
-// `with_traces` false: traces are left alone.
-io::Result<RunData> LoadRun(const std::string& path, bool with_traces = true);
+enum class Traces {
+  kWhole,   // trace-*.json[.gz], which processes leave at their end
+  kRecent,  // recent-*.json, of processes that go on
+  kNone,
+};
+
+// Reads whatever of run.json, metrics.csv, traces and resources-*.csv is there; a folder without
+// any of them is an error.
+io::Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole);
 
 // To be called when times were added by hand: moves the axis so that the earliest is 0.
 void SetOrigin(RunData& run);

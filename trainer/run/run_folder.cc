@@ -25,6 +25,7 @@ struct NamePattern {
 constexpr NamePattern kRunFiles[] = {{"run.json.tmp-", ""},  {"metrics.csv", ""},
                                      {"metrics.jsonl", ""},  {"events.out.tfevents.", ""},
                                      {"trace-", ".json"},    {"trace-", ".json.gz"},
+                                     {"recent-", ".json"},   {"watched", ""},
                                      {"resources-", ".csv"}, {"report.html", ""}};
 
 io::Status MakeFolder(const std::string& path) {

@@ -192,8 +192,35 @@ class PageTest(unittest.TestCase):
             training.terminate()
             training.wait(timeout=60)
 
+    def test_live_page_of_a_job_shows_all_processes(self):
+        port = browser.free_port()
+        run_dir = self.root / "job"
+        job = subprocess.Popen(
+            [f"{BIN}/millrace-launch", "--num_ps=2", "--num_workers=2", f"--dashboard={port}", "--", f"{BIN}/millrace-lr", *self.data,
+             "--mode=sync", "--profile", "--eval_every=100000", "--epochs=100000", f"--run_dir={run_dir}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        names = ["worker-0", "worker-1", "ps-0", "ps-1"]
+        try:
+            with browser.Browser() as page:
+                self.wait_until_up(port)
+                page.open(f"http://127.0.0.1:{port}/")
+                page.wait_for("window.millrace && millrace.data && millrace.data.metrics.step && millrace.data.metrics.step.length > 1", 60)
+                page.wait_for("millrace.data.processes.filter(p => p.threads.length > 0).length === 4", 60)
+                self.assertEqual(page.run("return millrace.data.processes.map(p => p.name)"), names)
+                self.assertGreater(inked(page, "#timeline-canvas"), 500)
+                page.screenshot(SHOTS / "live-job.png", whole_page=True)
+                self.assertEqual(page.log(), [])
+            values = self.check_metrics(port)
+            for name in names:
+                self.assertGreater(float(values[f'millrace_process_resident_bytes{{process="{name}"}}']), 0)
+                self.assertGreater(float(values[f'millrace_process_network_bytes_total{{process="{name}",direction="sent"}}']), 0)
+        finally:
+            job.terminate()
+            job.wait(timeout=60)
+        self.assertEqual(list(run_dir.glob("recent-*")), [])
+
     def wait_until_up(self, port):
-        for _ in range(200):
+        for _ in range(1200):
             try:
                 return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
             except OSError:
@@ -206,6 +233,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(values["millrace_up"], "1")
         self.assertGreater(float(values['millrace_process_cpu_seconds_total{process="worker-0",mode="user"}']), 0)
         self.assertGreater(float(values["millrace_last_test_examples"]), 0)
+        return values
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ void RemoteDenseStore::Enqueue(size_t shard, std::function<Status()> call) {
 
 // Until every call is made. The first error, if there was one.
 Status RemoteDenseStore::WaitForLanes() {
+  TRACE_SCOPE("dense_wait", Cat::kNetwork);
   std::unique_lock lock(mu_);
   changed_.wait(lock, [&] {
     return std::all_of(lanes_.begin(), lanes_.end(),

@@ -14,11 +14,11 @@ namespace {
 
 using profiler::Cat;
 
-constexpr std::array<std::pair<const char*, const char*>, 16> kMeanings = {{
+constexpr std::array<std::pair<const char*, const char*>, 22> kMeanings = {{
     {"margins", "X·w"},
     {"loss_slopes", "sigmoid, error"},
     {"gradient", "Xᵀ·e"},
-    {"update", "Xᵀ·e into the weights"},
+    {"update", "the rule on the weights"},
     {"pull", "weights of the keys"},
     {"push", "update of the keys"},
     {"step", "a whole step"},
@@ -31,6 +31,12 @@ constexpr std::array<std::pair<const char*, const char*>, 16> kMeanings = {{
     {"exchange_wait", "waiting for the reply"},
     {"barrier_wait", "waiting for the last worker"},
     {"serve_exchange", "one request, whole"},
+    {"make batch", "images of a batch"},
+    {"add up gradients", "of the threads"},
+    {"push_dense", "gradients of a block out"},
+    {"pull_dense", "weights of a block in"},
+    {"dense_wait", "waiting for blocks"},
+    {"aggregate", "workers' gradients, in order"},
 }};
 
 std::string MeaningOf(const std::string& op) {
@@ -51,16 +57,18 @@ struct Sum {
 // (op, inside a test, where)
 using Key = std::tuple<uint32_t, bool, std::string>;
 
-std::string WhereOf(const ProcessData& process, const TracedThread& thread, uint32_t step) {
-  const std::string kind = process.is_server() ? "ps" : "worker";
-  const bool trains = std::any_of(thread.spans.begin(), thread.spans.end(),
-                                  [&](const Span& span) { return span.name == step; });
-  return kind + (process.is_server() || trains ? "" : " input");
+// Threads that compute or send for the training thread count with it, input threads apart.
+std::string WhereOf(const ProcessData& process, const TracedThread& thread) {
+  if (process.is_server()) return "ps";
+  const bool trains = std::any_of(thread.spans.begin(), thread.spans.end(), [](const Span& span) {
+    return span.cat != Cat::kInput && span.cat != Cat::kDisk && span.cat != Cat::kOp;
+  });
+  return trains ? "worker" : "worker input";
 }
 
 void AddThread(const RunData& run, const ProcessData& process, const TracedThread& thread,
                std::map<Key, Sum>& sums) {
-  const std::string where = WhereOf(process, thread, run.names.Find("step"));
+  const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
   int64_t test_ends = INT64_MIN;
   for (const Span& span : thread.spans) {
@@ -101,6 +109,8 @@ OpRow RowOf(const RunData& run, const Key& key, Sum& sum, double steps_ns) {
   OpRow row;
   row.op = run.names[name] + (testing ? " (test)" : "");
   row.meaning = MeaningOf(run.names[name]);
+  const bool sparse = sum.args.contains(run.names.Find("nnz"));
+  if (sparse && run.names[name] == "update") row.meaning = "Xᵀ·e into the weights";
   row.where = where;
   row.cat = sum.cat;
   row.calls = sum.durations_us.size();

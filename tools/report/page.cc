@@ -15,6 +15,7 @@ EMBED(millrace_page_html, MILLRACE_PAGE_DIR "/page.html");
 EMBED(millrace_page_css, MILLRACE_PAGE_DIR "/page.css");
 EMBED(millrace_page_charts, MILLRACE_PAGE_DIR "/charts.js");
 EMBED(millrace_page_timeline, MILLRACE_PAGE_DIR "/timeline.js");
+EMBED(millrace_page_graph, MILLRACE_PAGE_DIR "/graph.js");
 EMBED(millrace_page_script, MILLRACE_PAGE_DIR "/page.js");
 
 namespace millrace::tools {
@@ -47,6 +48,7 @@ std::string PageHtml(std::string_view data_json) {
   };
   std::string script(EMBEDDED(millrace_page_charts));
   script += EMBEDDED(millrace_page_timeline);
+  script += EMBEDDED(millrace_page_graph);
   script += EMBEDDED(millrace_page_script);
   put("@STYLE@", EMBEDDED(millrace_page_css));
   put("@SCRIPT@", script);

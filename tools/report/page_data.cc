@@ -4,6 +4,7 @@
 
 #include "io/base/json.h"
 #include "io/record/compressor.h"
+#include "tools/report/graph.h"
 
 namespace millrace::tools {
 namespace {
@@ -168,6 +169,37 @@ void WriteOps(const std::vector<OpRow>& ops, JsonWriter& json) {
   json.EndArray();
 }
 
+void WriteGraph(const Graph& graph, JsonWriter& json) {
+  json.Key("graph");
+  json.BeginObject();
+  json.Key("nodes");
+  json.BeginArray();
+  for (const GraphNode& node : graph.nodes) {
+    json.BeginObject();
+    Text("name", node.name, json);
+    Text("title", node.title, json);
+    Text("detail", node.detail, json);
+    Text("lane", node.lane, json);
+    Text("cat", node.cat, json);
+    Text("op", node.op, json);
+    Value("forward_s", node.forward_s, json);
+    Value("backward_s", node.backward_s, json);
+    Value("share", node.share_of_step, json);
+    json.EndObject();
+  }
+  json.EndArray();
+  json.Key("back");
+  json.BeginArray();
+  for (const auto& [from, to] : graph.back) {
+    json.BeginArray();
+    json.Uint(from);
+    json.Uint(to);
+    json.EndArray();
+  }
+  json.EndArray();
+  json.EndObject();
+}
+
 void WritePeaks(const std::vector<ProcessPeaks>& peaks, JsonWriter& json) {
   json.Key("peaks");
   json.BeginArray();
@@ -279,6 +311,7 @@ io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
   json.Key("verdict");
   WriteVerdict(verdict, json);
   WriteOps(ops, json);
+  WriteGraph(MakeGraph(run, ops), json);
   WritePeaks(peaks, json);
   WriteProcesses(run, max_spans, json);
   Value("all_spans", static_cast<double>(run.num_spans()), json);

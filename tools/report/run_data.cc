@@ -104,6 +104,10 @@ bool ComesBefore(const ProcessData& a, const ProcessData& b) {
 Status LoadFile(const std::string& path, const std::string& name, Traces traces, RunData& run) {
   if (name == "run.json") return ReadRunJson(path, run);
   if (name == "metrics.csv") return ReadMetrics(path, run);
+  if (name == "graph.dot") {
+    ASSIGN_OR_RETURN(run.graph_dot, ReadSmallFile(path));
+    return {};
+  }
   for (const std::string_view end : {".json", ".json.gz"}) {
     const std::string process = Between(name, traces == Traces::kWhole ? "trace-" : "recent-", end);
     if (!process.empty() && process != kMergedTrace && traces != Traces::kNone)

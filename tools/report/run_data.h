@@ -91,6 +91,7 @@ struct ProcessData {
 struct RunData {
   std::string path;
   std::string run_json;                    // as it is in the folder; empty: none
+  std::string graph_dot;                   // of a net; empty: none
   std::map<std::string, std::string> run;  // run.json's top-level texts and numbers, and "flags.*",
                                            // "host.*", "metrics.*", "predicted.*"
   std::vector<std::string> metric_names;

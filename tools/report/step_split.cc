@@ -56,8 +56,9 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 // time (that of spans inside taken off) to a part.
 class Splitter {
  public:
-  Splitter(const RunData& run, const ProcessData& process, StepSplit& split)
+  Splitter(const RunData& run, const ProcessData& process, double server_share, StepSplit& split)
       : process_(process),
+        server_share_(server_share),
         split_(split),
         step_(run.names.Find("step")),
         save_(run.names.Find("save_model")),
@@ -126,6 +127,7 @@ class Splitter {
     }
     if (span.name == wait_ && open.part == Part::kNetwork) return CountWait(span, own_s);
     if (open.part == Part::kInput) input_waits_.push_back({span.begin_ns, span.end_ns});
+    if (open.part == Part::kNetwork && span.name != send_) split_.saved_without_network_s += own_s;
     split_[open.part] += own_s;
   }
 
@@ -148,7 +150,10 @@ class Splitter {
     split_[Part::kBarrier] += barrier_s;
     split_[Part::kServer] += server_s;
     split_[Part::kNetwork] += wait_s - barrier_s - server_s;
-    if (barrier_s > 0) split_.barrier_s_by_worker[process_.Arg(span, straggler_, -1)] += barrier_s;
+    if (barrier_s <= 0) return;
+    BarrierWaits& waits = split_.barriers[process_.Arg(span, straggler_, -1)];
+    waits.seconds += barrier_s;
+    ++waits.waits;
   }
 
   // An exchange takes network, server and barrier time; the worker's own work since it was sent
@@ -160,12 +165,13 @@ class Splitter {
       return std::max(0.0, wait_s - std::max(0.0, left_s - hidden_s));
     };
     split_.saved_without_network_s += saved_s(server_s + barrier_s);
-    split_.saved_without_server_s += saved_s(network_s + barrier_s);
+    split_.saved_without_server_s += saved_s(network_s + barrier_s + server_share_ * server_s);
     split_.saved_without_barrier_s += saved_s(network_s + server_s);
     send_end_ns_ = -1;
   }
 
   const ProcessData& process_;
+  const double server_share_;
   StepSplit& split_;
   int64_t send_end_ns_ = -1;  // of the exchange on its way; -1: none
   const uint32_t step_, save_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_,
@@ -223,6 +229,21 @@ void SplitInput(const RunData& run, const ProcessData& process, const TracedThre
   split[Part::kInput] -= disk;
 }
 
+// Blocks of a dense model go beside the training thread.
+void CountDenseTraffic(const RunData& run, const ProcessData& process, const Interval& whole,
+                       StepSplit& split) {
+  const uint32_t push = run.names.Find("push_dense"), pull = run.names.Find("pull_dense");
+  const uint32_t bytes = run.names.Find("bytes");
+  for (const TracedThread& thread : process.threads) {
+    for (const Span& span : thread.spans) {
+      if (span.name != push && span.name != pull) continue;
+      if (Overlap({span.begin_ns, span.end_ns}, whole) == 0) continue;
+      (span.name == push ? split.sent_bytes : split.received_bytes) +=
+          static_cast<double>(process.Arg(span, bytes, 0));
+    }
+  }
+}
+
 // CPU seconds between two moments, by the samples around them.
 double CpuBetween(const ProcessData& process, const Interval& whole) {
   const size_t n = process.num_samples();
@@ -253,14 +274,16 @@ const char* PartName(Part part) {
   return kNames[static_cast<size_t>(part)];
 }
 
-std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process) {
+std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process,
+                                    double server_share) {
   const TracedThread* thread = TrainingThread(run, process);
   if (!thread) return std::nullopt;
   StepSplit split;
   split.process = process.name;
-  Splitter splitter(run, process, split);
+  Splitter splitter(run, process, server_share, split);
   splitter.Go(*thread);
   SplitInput(run, process, *thread, splitter.whole(), splitter.input_waits(), split);
+  CountDenseTraffic(run, process, splitter.whole(), split);
   split.cpu_s = CpuBetween(process, splitter.whole());
   for (const ProcessData& other : run.processes) {
     if (other.host == process.host) split.host_cpu_s += CpuBetween(other, splitter.whole());
@@ -277,8 +300,9 @@ StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
   for (const StepSplit& split : splits) {
     mean.total_s += split.total_s / n;
     for (size_t p = 0; p < kParts; ++p) mean.seconds[p] += split.seconds[p] / n;
-    for (const auto& [worker, seconds] : split.barrier_s_by_worker) {
-      mean.barrier_s_by_worker[worker] += seconds / n;
+    for (const auto& [worker, waits] : split.barriers) {
+      mean.barriers[worker].seconds += waits.seconds / n;
+      mean.barriers[worker].waits += waits.waits / n;
     }
     mean.steps += split.steps;
     mean.rows += split.rows;
@@ -300,20 +324,29 @@ StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
 }
 
 std::vector<ServerLoad> ServerLoads(const RunData& run) {
-  const uint32_t serve = run.names.Find("serve_exchange");
   const uint32_t barrier = run.names.Find("barrier_wait");
   std::vector<ServerLoad> loads;
   for (const ProcessData& process : run.processes) {
+    if (!process.is_server()) continue;
     ServerLoad load{.process = process.name};
     int64_t begin = INT64_MAX, end = INT64_MIN;
     for (const TracedThread& thread : process.threads) {
+      const Span* request = nullptr;
       for (const Span& span : thread.spans) {
-        if (span.name == barrier) load.busy_s -= Seconds(span.duration_ns());
-        if (span.name != serve) continue;
-        ++load.requests;
-        load.busy_s += Seconds(span.duration_ns());
-        begin = std::min(begin, span.begin_ns);
-        end = std::max(end, span.end_ns);
+        const double seconds = Seconds(span.duration_ns());
+        if (run.names[span.name].starts_with("serve_")) {
+          request = &span;
+          ++load.requests;
+          load.busy_s += seconds;
+          begin = std::min(begin, span.begin_ns);
+          end = std::max(end, span.end_ns);
+        } else if (request && span.depth == request->depth + 1) {
+          if (span.begin_ns >= request->end_ns) continue;
+          if (span.name == barrier)
+            load.busy_s -= seconds;
+          else
+            load.work_s += seconds;
+        }
       }
     }
     if (load.requests == 0) continue;

@@ -25,13 +25,18 @@ enum class Part {
 inline constexpr size_t kParts = 9;
 const char* PartName(Part part);
 
+struct BarrierWaits {
+  double seconds = 0;
+  double waits = 0;
+};
+
 struct StepSplit {
   std::string process;
   double total_s = 0;  // from the first step to the end of the last span before the model is saved
   std::array<double, kParts> seconds = {};
   uint64_t steps = 0;
   uint64_t rows = 0;
-  std::map<int64_t, double> barrier_s_by_worker;  // who was waited for; -1: not told
+  std::map<int64_t, BarrierWaits> barriers;  // by who was waited for; -1: not told
   // The input threads beside it.
   size_t input_threads = 0;
   double decode_busy_s = 0;
@@ -42,8 +47,8 @@ struct StepSplit {
   double exchanged_keys = 0;
   double sent_bytes = 0;
   double received_bytes = 0;
-  // What would be saved if this part took no time, by exchanges: what is hidden behind the worker's
-  // own work now stays hidden.
+  // What would be saved if this part took no time (of the servers: all but a share), by
+  // exchanges: what is hidden behind the worker's own work now stays hidden.
   double saved_without_network_s = 0;
   double saved_without_server_s = 0;
   double saved_without_barrier_s = 0;
@@ -56,8 +61,10 @@ struct StepSplit {
   double input_s() const { return (*this)[Part::kInput] + (*this)[Part::kDisk]; }
 };
 
-// Nothing for a process whose trace has no steps.
-std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process);
+// Nothing for a process whose trace has no steps. `server_share`: what of the servers' time would
+// be left without it.
+std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process,
+                                    double server_share = 0);
 
 // The mean of several workers' splits; counts and traffic are summed.
 StepSplit MeanSplit(const std::vector<StepSplit>& splits);
@@ -66,7 +73,8 @@ StepSplit MeanSplit(const std::vector<StepSplit>& splits);
 // time between its first and its last request.
 struct ServerLoad {
   std::string process;
-  double busy_s = 0;
+  double busy_s = 0;  // inside requests, barriers taken off
+  double work_s = 0;  // of that: inside ops; the rest waits for locks, other requests or a core
   double total_s = 0;
   uint64_t requests = 0;
 };

@@ -7,9 +7,11 @@
 #include <cstdlib>
 
 #include "tools/common/progress.h"
+#include "tools/report/graph.h"
 #include "tools/report/op_table.h"
 #include "tools/report/resource_file.h"
 #include "tools/report/text_table.h"
+#include "tools/report/what_if.h"
 
 namespace millrace::tools {
 namespace {
@@ -61,16 +63,15 @@ Candidate Largest(const StepSplit& split) {
   });
 }
 
-// The worker that most barrier waiting is for, if there is one such.
-std::string FindStraggler(const StepSplit& mean) {
+// The worker that most barrier waiting is for, if there is one such; else -1.
+int64_t FindStraggler(const StepSplit& mean) {
   double sum = 0, most = 0;
   int64_t worker = -1;
-  for (const auto& [who, seconds] : mean.barrier_s_by_worker) {
-    sum += seconds;
-    if (seconds > most) most = seconds, worker = who;
+  for (const auto& [who, waits] : mean.barriers) {
+    sum += waits.seconds;
+    if (waits.seconds > most) most = waits.seconds, worker = who;
   }
-  if (worker < 0 || most < kStragglerShare * sum) return "";
-  return "worker-" + std::to_string(worker);
+  return most < kStragglerShare * sum ? -1 : worker;
 }
 
 std::vector<StepSplit> Others(const std::vector<StepSplit>& workers, const std::string& straggler) {
@@ -79,24 +80,6 @@ std::vector<StepSplit> Others(const std::vector<StepSplit>& workers, const std::
     if (split.process != straggler) others.push_back(split);
   }
   return others;
-}
-
-// What is left when `name` takes no time, but not less than what goes on beside the training
-// thread needs.
-double SecondsWithout(const std::string& name, double seconds, const StepSplit& split,
-                      double cores) {
-  if (name == "network") seconds = split.saved_without_network_s;
-  if (name == "server") seconds = split.saved_without_server_s;
-  if (name == "barrier") seconds = split.saved_without_barrier_s;
-  double left = split.total_s - seconds;
-  const auto threads = static_cast<double>(std::max<size_t>(1, split.input_threads));
-  if (name == "compute") left = std::max(left, (split.decode_busy_s + split.read_busy_s) / threads);
-  // The reading is taken away, the decoding stays.
-  if (name == "input") left = std::max(left, split.decode_busy_s / threads);
-  // The work that is left needs the cores that all processes of the host share.
-  const bool waiting = name == "input" || name == "network" || name == "barrier";
-  if (waiting && cores > 0) left = std::max(left, split.host_cpu_s / cores);
-  return std::max(left, 1e-9);
 }
 
 std::string TopComputeOps(const RunData& run, const StepSplit& split) {
@@ -164,7 +147,13 @@ std::string Why(const RunData& run, const Verdict& verdict,
       text += Format("%s%s busy %.0f %% of the time", text.empty() ? "" : ", ",
                      load.process.c_str(), 100 * load.busy_s / std::max(1e-9, load.total_s));
     }
-    return text.empty() ? "requests wait for the servers' work" : text;
+    if (text.empty()) return "requests wait for the servers' work";
+    const double share = ServerWorkShare(servers);
+    if (share >= kServerWorks) return text;
+    return text + Format(
+                      ", with ops in %.0f %% of it: the rest waits for locks, other requests "
+                      "or a core",
+                      100 * share);
   }
   if (verdict.bottleneck == "barrier") return BarrierWhy(verdict);
   return Format("%llu steps were trained meanwhile", static_cast<unsigned long long>(split.steps));
@@ -214,16 +203,20 @@ void AddTraffic(const RunData& run, const StepSplit& split, std::vector<std::str
   const double exchanges = split.exchanges, keys = split.exchanged_keys / exchanges;
   constexpr double kUp = 12, kDown = 4;  // key and gradient; weight
   double predicted = keys * (kUp + kDown);
-  const char* how = "12 bytes a key up, 4 down, as they are";
+  std::string how = Format("%.0f keys; 12 bytes a key up, 4 down, as they are", keys);
+  if (const uint64_t parameters = NumParameters(run); parameters > 0) {
+    predicted = 2 * sizeof(float) * static_cast<double>(parameters);
+    how = WithCommas(parameters) + " parameters; 4 bytes each up, 4 down";
+  }
   if (const double stated = Stated(run, "predicted.bytes_per_exchange"); stated > 0) {
     predicted = stated;
-    how = "as the run states";
+    how = Format("%.0f keys; as the run states", keys);
   }
   const double measured = (split.sent_bytes + split.received_bytes) / exchanges;
   lines.push_back(
-      Format("bytes an exchange: predicted %s (%.0f keys; %s), measured %s sent + %s "
+      Format("bytes an exchange: predicted %s (%s), measured %s sent + %s "
              "received = %.2f of it",
-             BytesText(static_cast<uint64_t>(predicted)).c_str(), keys, how,
+             BytesText(static_cast<uint64_t>(predicted)).c_str(), how.c_str(),
              BytesText(static_cast<uint64_t>(split.sent_bytes / exchanges)).c_str(),
              BytesText(static_cast<uint64_t>(split.received_bytes / exchanges)).c_str(),
              measured / std::max(1.0, predicted)));
@@ -279,8 +272,11 @@ void AddTraceBounds(const RunData& run, std::vector<std::string>& lines) {
 
 Verdict JudgeRun(const RunData& run, const Limits& limits) {
   Verdict verdict;
+  const std::vector<ServerLoad> servers = ServerLoads(run);
+  const double share = ServerWorkShare(servers);
   for (const ProcessData& process : run.processes) {
-    if (auto split = SplitSteps(run, process)) verdict.workers.push_back(std::move(*split));
+    if (auto split = SplitSteps(run, process, share < kServerWorks ? share : 0))
+      verdict.workers.push_back(std::move(*split));
   }
   AddTraceBounds(run, verdict.evidence);
   if (verdict.workers.empty()) {
@@ -288,12 +284,14 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
     return verdict;
   }
   verdict.split = MeanSplit(verdict.workers);
-  const std::string straggler = FindStraggler(verdict.split);
+  const int64_t slow = FindStraggler(verdict.split);
+  const std::string straggler = slow < 0 ? "" : "worker-" + std::to_string(slow);
   // A straggler does not wait for itself: the waiting is in the others' splits.
   const std::vector<StepSplit> others = Others(verdict.workers, straggler);
   if (!straggler.empty() && !others.empty() &&
       Largest(MeanSplit(others)).name == std::string_view("barrier")) {
     verdict.split = MeanSplit(others);
+    verdict.split.saved_without_barrier_s = SavedWithoutStraggler(slow, verdict.split);
     verdict.straggler = straggler;
   }
   const Candidate worst = Largest(verdict.split);
@@ -301,7 +299,7 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
   verdict.share = worst.seconds / std::max(1e-9, verdict.split.total_s);
   verdict.speedup_without =
       verdict.split.total_s / SecondsWithout(worst.name, worst.seconds, verdict.split, Cores(run));
-  verdict.sentence = Sentence(run, verdict, ServerLoads(run));
+  verdict.sentence = Sentence(run, verdict, servers);
   AddStepTime(verdict.split, verdict.evidence);
   AddTraffic(run, MeanSplit(verdict.workers), verdict.evidence);
   AddLimits(run, limits, verdict, verdict.evidence);

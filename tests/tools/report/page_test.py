@@ -168,6 +168,42 @@ class PageTest(unittest.TestCase):
             page.screenshot(SHOTS / "million.png")
             self.assertEqual(page.log(), [])
 
+    def check_net(self, name, command, layers, processes):
+        """The report of a net's run: a row for each layer and way, the graph, the timeline."""
+        run_dir = self.root / name
+        run(*command, f"--run_dir={run_dir}", "--profile", "--sample_ms=20")
+        text = run(f"{BIN}/millrace-report", run_dir).stdout
+        for layer in layers:
+            self.assertRegex(text, rf"(?m)^{layer} forward +worker +\d+ rows")
+            self.assertRegex(text, rf"(?m)^{layer} backward")
+        with browser.Browser() as page:
+            page.open((run_dir / "report.html").as_uri())
+            page.wait_for(READY)
+            boxes = page.run("return [...document.querySelectorAll('#graph-box .box')].map(b => b.textContent)")
+            for layer in layers:
+                box = next((box for box in boxes if box.startswith(layer)), "")
+                self.assertRegex(box, r"→ [\dx]+.* a step, [\d.]+ %")
+            self.assertEqual(page.run("return millrace.data.processes.filter(p => p.threads.length).map(p => p.name)"), processes)
+            page.run("const s = document.getElementById('search'); s.value = arguments[0]; s.oninput();", f"{layers[0]} backward")
+            self.assertRegex(page.run("return document.getElementById('found').textContent"), r"[1-9][\d,]* spans")
+            page.run("document.getElementById('search').value = ''; document.getElementById('search').oninput();")
+            page.screenshot(SHOTS / f"{name}.png", whole_page=True)
+            self.assertEqual(page.log(), [])
+        return text
+
+    def test_lenet_has_its_layers(self):
+        net = [f"{BIN}/millrace-convnet", "--net=lenet", "--data=synthetic", "--synthetic_images=640", "--batch_size=64", "--epochs=2"]
+        layers = ["conv1", "conv2", "fc3", "fc4", "fc5"]
+        self.check_net("lenet", net, layers, ["worker-0"])
+        job = [f"{BIN}/millrace-launch", "--num_ps=1", "--num_workers=2", "--", *net, "--mode=sync"]
+        text = self.check_net("lenet-job", job, layers, ["worker-0", "worker-1", "ps-0"])
+        self.assertRegex(text, r"predicted 494 kB \(61,706 parameters")
+
+    def test_alexnet_has_its_layers(self):
+        self.check_net("alexnet", [f"{BIN}/millrace-convnet", "--net=alexnet", "--data=synthetic", "--num_classes=10",
+                                   "--synthetic_images=8", "--batch_size=4", "--epochs=1"],
+                       [f"conv{i}" for i in range(1, 6)] + ["fc6", "fc7", "fc8"], ["worker-0"])
+
     def test_live_page_follows_the_run(self):
         port = browser.free_port()
         run_dir = self.root / "live"

@@ -140,6 +140,52 @@ TEST_F(VerdictTest, WhatIsHiddenBehindWorkStaysHidden) {
   EXPECT_NEAR(Judge().speedup_without, 102 / 30.0, 1e-3);
 }
 
+TEST_F(VerdictTest, ServerThatWaitsKeepsItsWork) {
+  Worker({.compute = 20, .send = 2, .wait = 100, .server = 90}, 50).Write(folder_, "worker-0");
+  SyntheticTrace server;
+  for (int i = 0; i < 50; ++i) {
+    server.Span(1, "serve_exchange", "server", 1022 + 122 * i, 90, "\"bytes\":20000");
+    server.Span(1, "apply", "server", 1080 + 122 * i, 18, "\"keys\":3000");
+    server.Span(1, "push", "server", 1081 + 122 * i, 16, "\"keys\":3000");
+  }
+  server.Write(folder_, "ps-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "server");
+  EXPECT_NEAR(v.speedup_without, 122 / (32.0 + 18), 1e-3);
+  EXPECT_NE(v.sentence.find("with ops in 20 % of it"), std::string::npos) << v.sentence;
+}
+
+TEST_F(VerdictTest, WithoutTheNetworkTheInputSetsThePace) {
+  SyntheticTrace trace = Worker({.compute = 20, .send = 30, .wait = 150, .server = 10}, 50);
+  for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 200 * i, 80, "\"rows\":1");
+  trace.Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "network");
+  EXPECT_NEAR(v.speedup_without, 200 / 80.0, 1e-3);
+}
+
+TEST_F(VerdictTest, WithoutAStragglerWaitsAreAsLongAsForOthers) {
+  // In every second step worker 2 is late by 200 us; else worker 1 is last, by 20.
+  for (int w = 0; w < 2; ++w) {
+    SyntheticTrace trace;
+    double now = 1000;
+    for (int s = 0; s < 50; ++s) {
+      const bool late = s % 2 == 1;
+      const int barrier = late ? 220 : 20, last = late ? 2 : 1;
+      trace.Span(1, "step", "step", now, 30 + barrier, "\"rows\":100");
+      trace.Span(1, "exchange_send", "network", now, 5, "\"bytes\":10,\"keys\":3");
+      trace.Span(1, "exchange_wait", "network", now + 5, 5 + barrier,
+                 "\"bytes\":10,\"server_ns\":1000,\"barrier_ns\":" +
+                     std::to_string(barrier * 1000) + ",\"straggler\":" + std::to_string(last));
+      now += 30 + barrier;
+    }
+    trace.Write(folder_, "worker-" + std::to_string(w));
+  }
+  const Verdict v = Judge();
+  EXPECT_EQ(v.straggler, "worker-2");
+  EXPECT_NEAR(v.speedup_without, (25 * 50 + 25 * 250) / (50 * 50.0), 1e-3);
+}
+
 TEST_F(VerdictTest, WaitingInTurnHasNoStraggler) {
   for (int w = 0; w < 3; ++w) {
     Worker({.compute = 20, .wait = 80, .barrier = 75, .straggler = (w + 1) % 3}, 50)

@@ -71,7 +71,7 @@ function showVerdict(data) {
   box.replaceChildren(sentence, split, keys, ...(v.evidence.length ? [evidence] : []));
 }
 
-const curveTitles = {loss: 'training loss', logloss: 'test logloss', auc: 'test AUC', accuracy: 'test accuracy', precision: 'test precision', recall: 'test recall', f1: 'test F1', ne: 'normalized entropy', calibration: 'calibration', examples_per_s: 'training speed'};
+const curveTitles = {loss: 'training loss', logloss: 'test logloss', auc: 'test AUC', accuracy: 'test accuracy', train_accuracy: 'training accuracy', precision: 'test precision', recall: 'test recall', f1: 'test F1', ne: 'normalized entropy', calibration: 'calibration', examples_per_s: 'training speed'};
 
 function showCurves(data) {
   const grid = $('curve-grid'), m = data.metrics;
@@ -207,20 +207,28 @@ function showOps(data) {
     number('of the step', 'share', r => { const bar = element('span', undefined, 'share'); bar.style.width = Math.min(1, r.share) * 60 + 'px'; return [(100 * r.share).toFixed(1) + ' %', bar]; }),
     number('bytes', 'bytes', r => r.bytes ? formatNumber(r.bytes) + 'B' : ''),
     number('GB/s', 'gb_per_s', r => r.bytes ? r.gb_per_s.toFixed(3) : ''),
-  ], rows, row => {
-    $('search').value = row.op.replace(' (test)', '');
-    searchFor();
-    $('timeline').scrollIntoView();
-    state.timeline.selected = null;
-    state.timeline.step(1);
-  });
+  ], rows, row => findOp(row.op));
+}
+
+function findOp(op) {
+  $('search').value = op.replace(' (test)', '');
+  searchFor();
+  $('timeline').scrollIntoView();
+  state.timeline.selected = null;
+  state.timeline.step(1);
 }
 
 function showPeaks(data) {
+  const rows = new Map(), processes = [...new Set(data.peaks.map(r => r.process))];
+  for (const r of data.peaks) {
+    if (!rows.has(r.what)) rows.set(r.what, {what: r.what, unit: r.unit, by: {}});
+    rows.get(r.what).by[r.process] = r;
+  }
+  const cell = (process, key) => r => r.by[process] ? formatNumber(r.by[process][key]) : '';
   showTable($('peak-table'), [
-    {title: 'process', cell: r => r.process}, {title: 'resource', cell: r => r.what}, {title: 'unit', cell: r => r.unit},
-    {title: 'mean', number: true, cell: r => formatNumber(r.mean)}, {title: 'peak', number: true, cell: r => formatNumber(r.peak)},
-  ], data.peaks);
+    {title: 'resource', cell: r => r.what}, {title: 'unit', cell: r => r.unit},
+    ...processes.flatMap(p => [{title: `${p} mean`, number: true, cell: cell(p, 'mean')}, {title: 'peak', number: true, cell: cell(p, 'peak')}]),
+  ], [...rows.values()]);
 }
 
 function showFlags(data) {
@@ -270,6 +278,7 @@ async function show(data) {
   showVerdict(data);
   showCurves(data);
   showResources(data);
+  showGraph(data);
   showOps(data);
   showPeaks(data);
   showFlags(data);
@@ -278,7 +287,7 @@ async function show(data) {
 
 function setTheme(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  if (state.data) { showVerdict(state.data); showCurves(state.data); showResources(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
+  if (state.data) { showVerdict(state.data); showCurves(state.data); showResources(state.data); showGraph(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
 }
 function showTimelineLegend() {
   [...$('legend').children].forEach(item => { item.firstChild.style.background = css(item.textContent) || css('op'); });

@@ -47,9 +47,10 @@ function drawBox(node, place, steps, most) {
   const {width: w, height: h} = boxSize, group = svg('g', {transform: `translate(${place.x} ${place.y})`, class: 'box' + (node.op ? ' linked' : '')});
   const seconds = node.forward_s + node.backward_s, color = css(node.cat) || css('op');
   group.append(svg('rect', {width: w, height: h, rx: 9, class: 'frame'}), svg('rect', {width: 4, height: h - 18, x: 8, y: 9, rx: 2, fill: color, opacity: seconds > 0 ? 1 : .3}));
-  group.append(svg('text', {x: 20, y: 21, class: 'name'}, cut(node.title, 22)));
-  const lines = node.detail.replace('->', '→').replace(/^0 keys$/, '').split(/; |, (?=\d)/);
-  group.append(svg('text', {x: 20, y: 36, class: 'shape'}, cut(lines.slice(0, 2).join(', '), 26)));
+  group.append(svg('text', {x: 20, y: 21, class: 'name'}, cut(node.title, 18)));
+  const [shape, parameters] = node.detail.replace('->', '→').replace(/^0 keys$/, '').split('; ');
+  if (parameters) group.append(svg('text', {x: w - 12, y: 21, class: 'shape', 'text-anchor': 'end'}, formatNumber(parseInt(parameters, 10)) + ' params'));
+  group.append(svg('text', {x: 20, y: 36, class: 'shape'}, cut(shape, 24)));
   const second = seconds > 0 ? `${formatDuration(seconds / steps * 1e9)} a step, ${(100 * node.share).toFixed(1)} %` : '';
   group.append(svg('text', {x: 20, y: 52, class: 'time'}, second));
   const room = w - 32, forward = room * node.forward_s / most, backward = room * node.backward_s / most;

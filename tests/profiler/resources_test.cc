@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <sstream>
 #include <thread>
 
+#include "profiler/recent_spans.h"
 #include "profiler/session.h"
 #include "tests/test_files.h"
 
@@ -116,6 +118,30 @@ TEST(SessionTest, LeavesSamplesAndATrace) {
   const std::string csv = test::ReadFile(folder / "resources-ps-1.csv");
   EXPECT_GE(std::count(csv.begin(), csv.end(), '\n'), 4);
   EXPECT_NE(test::ReadFile(folder / "trace-ps-1.json").find("\"busy\""), std::string::npos);
+}
+
+TEST(RecentSpansTest, AreWrittenOnceForEachWish) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "recent-worker-0.json";
+  StartTracing();
+  { TRACE_SCOPE("newest"); }
+  {
+    RecentSpans recent(folder.path(), "worker-0");
+    recent.WriteIfAskedFor();
+    EXPECT_FALSE(std::filesystem::exists(path)) << "nobody looks";
+    test::WriteFile(folder / kWatchedFile, "");
+    recent.WriteIfAskedFor();
+    EXPECT_NE(test::ReadFile(path).find("\"newest\""), std::string::npos);
+    std::filesystem::remove(path);
+    recent.WriteIfAskedFor();
+    EXPECT_FALSE(std::filesystem::exists(path)) << "one wish, one answer";
+    const auto time = std::filesystem::last_write_time(folder / kWatchedFile);
+    std::filesystem::last_write_time(folder / kWatchedFile, time + std::chrono::seconds(1));
+    recent.WriteIfAskedFor();
+    EXPECT_TRUE(std::filesystem::exists(path));
+  }
+  StopTracing();
+  EXPECT_FALSE(std::filesystem::exists(path)) << "left behind";
 }
 
 TEST(SessionTest, SamplesGoOnWhenTheFileIsErased) {

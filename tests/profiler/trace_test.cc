@@ -7,11 +7,13 @@
 #include <fstream>
 #include <latch>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "profiler/chunk_pool.h"
 #include "tests/test_files.h"
 
 namespace millrace::profiler {
@@ -254,6 +256,22 @@ TEST_F(TraceTest, MemoryIsBoundedOverAllThreads) {
   EXPECT_LE(trace.spans.size(), 3 * kPiece / 32);
   EXPECT_GE(trace.spans.size(), 2 * kPiece / 32);  // a piece is one thread's
   EXPECT_EQ(trace.spans.size() + trace.dropped, 20000u);
+}
+
+TEST_F(TraceTest, MemoryOfATraceServesTheNext) {
+  internal::ChunkPool pool;
+  std::vector<internal::Chunk*> chunks;
+  for (int i = 0; i < 40; ++i) chunks.push_back(pool.Take());  // more than a slab
+  std::set<internal::Chunk*> first(chunks.begin(), chunks.end());
+  EXPECT_EQ(first.size(), chunks.size());
+  for (internal::Chunk* chunk : chunks) chunk->used = 7;
+  pool.GiveBack(chunks);
+  for (int i = 0; i < 40; ++i) {
+    internal::Chunk* chunk = pool.Take();
+    EXPECT_EQ(chunk->used, 0u);
+    first.erase(chunk);
+  }
+  EXPECT_TRUE(first.empty());
 }
 
 TEST_F(TraceTest, FullBuffersCountWhatTheyDrop) {

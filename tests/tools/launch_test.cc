@@ -332,6 +332,8 @@ TEST_F(LaunchTest, MistakesAreToldBeforeAnyProcessIsStarted) {
       {"--deploy_mode=single -- " + worker + " --mode=sync", "needs servers"},
       {"--deploy_mode=cluster -- " + worker + " --ps_hosts=a:1", "millrace-launch adds it itself"},
       {"--deploy_mode=cluster --restart=1 -- " + worker, "--restart without --run_dir"},
+      {"--deploy_mode=cluster --dashboard=80 -- " + worker, "expected --run_dir in the command"},
+      {"--deploy_mode=cluster --dashboard=70000 -- " + worker, "expected a port, 1 to 65535"},
       {"--deploy_mode=cluster --ps_program=nope -- " + worker, "'nope': no program of this name"},
       {"--deploy_mode=single -- " + folder_ / "none", "none: cannot be executed: No such file"},
       {"--deploy_mode=single -- " + folder_ / "plain",

@@ -122,7 +122,9 @@ std::string BarrierWhy(const Verdict& verdict) {
   std::string text = "the others wait for " + verdict.straggler;
   for (const StepSplit& split : verdict.workers) {
     if (split.process != verdict.straggler) continue;
-    const Candidate own = Largest(split);
+    StepSplit busy = split;
+    busy[Part::kBarrier] = 0;
+    const Candidate own = Largest(busy);
     text += Format(", which spends %.0f %% of its time %s",
                    100 * own.seconds / std::max(1e-9, split.total_s), Phrase(own.name));
   }

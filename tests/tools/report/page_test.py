@@ -93,6 +93,7 @@ class PageTest(unittest.TestCase):
             self.assertIn("-bound", page.run("return document.querySelector('.sentence').textContent"))
             page.screenshot(SHOTS / "report-light.png", whole_page=True)
             self.zoom_pan_and_click(page)
+            self.long_spans_are_drawn(page)
             self.search_and_sort(page)
             self.shared_cursor(page)
             page.run("document.getElementById('theme').click()")
@@ -125,6 +126,19 @@ class PageTest(unittest.TestCase):
         self.assertTrue(details.startswith("margins"), details)
         self.assertIn("nnz3,900", details)
         page.screenshot(SHOTS / "report-span.png")
+
+    def long_spans_are_drawn(self, page):
+        """Each test is a span of its own in the training thread, also where shorter ones end in the same pixel."""
+        drawn = page.run(
+            "const t = millrace.timeline, s = document.getElementById('search'); s.value = ''; s.oninput();"
+            "document.getElementById('reset').click(); t.paint();"
+            "const track = t.tracks.find(k => [...k.name].some(n => t.data.names[n] === 'test')), lane = track.lanes[0], scale = devicePixelRatio || 1;"
+            "const out = []; for (let i = 0; i < lane.n; ++i) {"
+            "  if (t.data.names[track.name[lane.span[i]]] !== 'test' || (lane.end[i] - lane.begin[i]) / t.perPixel < 3) continue;"
+            "  const x = t.x((lane.begin[i] + lane.end[i]) / 2);"
+            "  out.push(t.canvas.getContext('2d').getImageData(x * scale, (track.top + 4) * scale, 1, 1).data[3]); } return out;")
+        self.assertGreater(len(drawn), 2)
+        self.assertGreater(min(drawn), 200)
 
     def search_and_sort(self, page):
         page.run("const s = document.getElementById('search'); s.value = 'decode'; s.oninput();")

@@ -192,7 +192,8 @@ class Timeline {
         continue;
       }
       const column = Math.floor(x0), end = this.time(column + 1);
-      const j = Math.max(i + 1, firstAbove(lane.begin, end, i, true));
+      let j = Math.max(i + 1, firstAbove(lane.begin, end, i, true));
+      if (j > i + 1 && (lane.end[j - 1] - lane.begin[j - 1]) / per >= 1.5) --j;  // a long one begins in this column
       const filled = Math.min(1, (lane.sum[j] - lane.sum[i]) / per);
       let shown = span;
       if (this.filter && dim && j - i < 400) for (let k = i; k < j; ++k) if (this.filter.has(t.name[lane.span[k]])) { shown = lane.span[k]; break; }

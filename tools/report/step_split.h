@@ -40,6 +40,7 @@ struct StepSplit {
   // The input threads beside it.
   size_t input_threads = 0;
   double decode_busy_s = 0;
+  double decode_quick_s = 0;  // the same ops, each as quick as the quickest tenth of its kind
   double read_busy_s = 0;
   double read_bytes = 0;
   // Exchanges with servers.

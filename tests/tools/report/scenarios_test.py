@@ -166,7 +166,7 @@ class Scenarios(unittest.TestCase):
     def test_slow_network_is_network_bound(self):
         def obstacles(free):
             sent = sum(float(w["sent_bytes"]) + float(w["received_bytes"]) for w in free["workers"])
-            return {"network_bytes_per_s": sent / 2 / (3 * total_of(free))}
+            return {"network_bytes_per_s": sent / 2 / (1.5 * total_of(free))}
 
         repeated(lambda: self.compare_jobs("network", "network", ("async", 1, "--batch_size=2000"), obstacles))
 

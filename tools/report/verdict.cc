@@ -172,7 +172,8 @@ std::string Sentence(const RunData& run, const Verdict& v, const std::vector<Ser
          Format("Without it the run would be at most %.2f times as fast.", v.speedup_without);
 }
 
-void AddStepTime(const StepSplit& split, std::vector<std::string>& lines) {
+// `split`: the mean of so many workers, with the steps of all.
+void AddStepTime(const StepSplit& split, size_t workers, std::vector<std::string>& lines) {
   if (split.steps == 0) return;
   const auto threads = static_cast<double>(std::max<size_t>(1, split.input_threads));
   const double input_s = (split.decode_busy_s + split.read_busy_s) / threads;
@@ -180,7 +181,7 @@ void AddStepTime(const StepSplit& split, std::vector<std::string>& lines) {
   const double own_s = steps_s - split.input_s();
   const char* who = own_s >= input_s ? "the training thread" : "the input threads";
   const auto per_step = [&](double seconds) {
-    return seconds * 1e6 / static_cast<double>(split.steps);
+    return seconds * 1e6 * static_cast<double>(workers) / static_cast<double>(split.steps);
   };
   lines.push_back(
       Format("step time: predicted %.1f us from its parts (the training thread needs %.1f, the "
@@ -302,7 +303,8 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
   verdict.speedup_without =
       verdict.split.total_s / SecondsWithout(worst.name, worst.seconds, verdict.split, Cores(run));
   verdict.sentence = Sentence(run, verdict, servers);
-  AddStepTime(verdict.split, verdict.evidence);
+  const size_t counted = verdict.straggler.empty() ? verdict.workers.size() : others.size();
+  AddStepTime(verdict.split, counted, verdict.evidence);
   AddTraffic(run, MeanSplit(verdict.workers), verdict.evidence);
   AddLimits(run, limits, verdict, verdict.evidence);
   return verdict;

@@ -1,7 +1,9 @@
 // WriteTrace: the recorded events as Chrome trace JSON.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -18,8 +20,13 @@ using internal::Event;
 using internal::TheRegistry;
 
 void WriteString(std::FILE* out, std::string_view text) {
+  const auto is_plain = [](char c) {
+    return c != '"' && c != '\\' && static_cast<unsigned char>(c) >= 0x20;
+  };
   std::fputc('"', out);
-  for (const char c : text) {
+  const auto special = std::find_if_not(text.begin(), text.end(), is_plain);
+  std::fwrite(text.data(), 1, static_cast<size_t>(special - text.begin()), out);
+  for (const char c : text.substr(static_cast<size_t>(special - text.begin()))) {
     if (c == '"' || c == '\\') {
       std::fprintf(out, "\\%c", c);
     } else if (static_cast<unsigned char>(c) < 0x20) {
@@ -31,7 +38,19 @@ void WriteString(std::FILE* out, std::string_view text) {
   std::fputc('"', out);
 }
 
-double Microseconds(int64_t ns) { return static_cast<double>(ns) / 1e3; }
+// Microseconds with three decimals. A trace has hundreds of thousands of them.
+void WriteMicroseconds(std::FILE* out, int64_t ns) {
+  char text[32];
+  char* at = text;
+  if (ns < 0) *at++ = '-';
+  const auto size = static_cast<uint64_t>(ns < 0 ? -ns : ns);
+  at = std::to_chars(at, text + sizeof text, size / 1000).ptr;
+  *at++ = '.';
+  for (uint64_t unit = 100, left = size % 1000; unit > 0; left %= unit, unit /= 10) {
+    *at++ = static_cast<char>('0' + left / unit);
+  }
+  std::fwrite(text, 1, static_cast<size_t>(at - text), out);
+}
 
 bool IsFlow(const Arg& arg) {
   return arg.name == internal::kFlowOut || arg.name == internal::kFlowIn;
@@ -63,14 +82,19 @@ class ThreadWriter {
 
  private:
   void WritePlace() { std::fprintf(out_, ",\"pid\":%d,\"tid\":%d", pid_, tid_); }
-  void WriteTime(int64_t ns) { std::fprintf(out_, ",\"ts\":%.3f", Microseconds(ns - origin_ns_)); }
+  void WriteTime(int64_t ns) {
+    std::fputs(",\"ts\":", out_);
+    WriteMicroseconds(out_, ns - origin_ns_);
+  }
 
   void WriteSpan(const Event& event) {
     std::fprintf(out_, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":", CatName(event.cat));
     WriteString(out_, event.name);
     WritePlace();
     WriteTime(event.begin);
-    std::fprintf(out_, ",\"dur\":%.3f,\"args\":{", Microseconds(event.end - event.begin));
+    std::fputs(",\"dur\":", out_);
+    WriteMicroseconds(out_, event.end - event.begin);
+    std::fputs(",\"args\":{", out_);
     const char* comma = "";
     for (uint32_t i = 0; i < event.num_args; ++i) {
       const Arg& arg = event.args[i];

@@ -44,6 +44,7 @@ struct Span {
   int64_t duration_ns() const { return end_ns - begin_ns; }
 };
 
+// A thread, and those of its name that followed it.
 struct TracedThread {
   int64_t tid = 0;
   std::string name;

@@ -71,6 +71,7 @@ class TraceReader {
     for (CounterSample& sample : process_.counters) sample.time_ns += shift;
     for (Flow& flow : process_.flows) flow.time_ns += shift;
     std::erase_if(process_.threads, [](const TracedThread& t) { return t.spans.empty(); });
+    JoinSuccessors();
     std::stable_partition(process_.threads.begin(), process_.threads.end(), HasSteps);
   }
 
@@ -179,6 +180,32 @@ class TraceReader {
     const auto [place, fresh] = thread_places_.try_emplace(tid, process_.threads.size());
     if (fresh) process_.threads.emplace_back().tid = tid;
     return process_.threads[place->second];
+  }
+
+  // A thread for each test, say, one after the other: one line of the timeline is enough for them.
+  void JoinSuccessors() {
+    std::vector<TracedThread> lines;
+    std::vector<int64_t> ends;
+    for (TracedThread& thread : process_.threads) {
+      size_t l = 0;
+      while (l < lines.size() && (thread.name.empty() || lines[l].name != thread.name ||
+                                  ends[l] > thread.spans.front().begin_ns)) {
+        ++l;
+      }
+      int64_t end = 0;
+      for (const Span& span : thread.spans) end = std::max(end, span.end_ns);
+      if (l == lines.size()) {
+        lines.push_back(std::move(thread));
+        ends.push_back(end);
+        continue;
+      }
+      for (Flow& flow : process_.flows) {
+        if (flow.tid == thread.tid) flow.tid = lines[l].tid;
+      }
+      lines[l].spans.insert(lines[l].spans.end(), thread.spans.begin(), thread.spans.end());
+      ends[l] = end;
+    }
+    process_.threads = std::move(lines);
   }
 
   static bool HasSteps(const TracedThread& thread) {

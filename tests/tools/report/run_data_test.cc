@@ -99,6 +99,24 @@ TEST_F(RunDataTest, WorkersAreInOrderOfTheirNumbers) {
   EXPECT_EQ(names, "worker-2 worker-10 ps-0 ps-1 ");
 }
 
+TEST_F(RunDataTest, ThreadsOfOneNameThatFollowEachOtherShareALine) {
+  SyntheticTrace trace;
+  for (int tid = 1; tid <= 4; ++tid) trace.Thread(tid, tid < 4 ? "test" : "other");
+  trace.Span(1, "score", "evaluation", 10, 5);
+  trace.Span(2, "score", "evaluation", 15, 5);
+  trace.Span(3, "score", "evaluation", 18, 5);  // beside the second
+  trace.Span(4, "score", "evaluation", 30, 5);
+  trace.Flow(2, true, "0x1", 15);
+  trace.Write(folder_, "worker-0");
+  const RunData run = Load();
+  const ProcessData& process = run.processes[0];
+  ASSERT_EQ(process.threads.size(), 3u);
+  EXPECT_EQ(process.threads[0].spans.size(), 2u);
+  EXPECT_EQ(process.threads[0].spans[1].begin_ns, 5'000);
+  EXPECT_EQ(process.threads[1].spans.size(), 1u);
+  EXPECT_EQ(process.flows[0].tid, process.threads[0].tid);
+}
+
 TEST_F(RunDataTest, MergedTraceHasAllEventsAndIsNotReadAsAProcess) {
   SyntheticTrace worker, server;
   worker.Span(1, "exchange_send", "network", 90, 5, "\"bytes\":7");

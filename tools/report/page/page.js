@@ -78,7 +78,7 @@ function showCurves(data) {
   grid.replaceChildren();
   state.curveCharts = [];
   const names = Object.keys(m).filter(n => !['step', 'examples', 'epoch', 'seconds'].includes(n));
-  if (!names.length || !m[names[0]].length) { grid.append(element('p', 'No test yet.', 'empty')); $('axis').textContent = ''; return; }
+  if (!names.length || !m[names[0]].length) { grid.append(element('p', data.live ? 'No test yet.' : 'No test in this run.', 'empty')); $('axis').textContent = ''; return; }
   const group = new CursorGroup();
   for (const name of names) {
     if (m[name].every(v => v === null)) continue;

@@ -115,12 +115,13 @@ Status RemoteDenseStore::Fetch(Block& block) {
   TRACE_SCOPE("pull_dense", Cat::kNetwork,
               {.bytes = static_cast<int64_t>(4 * block.weights.size())});
   DenseReply reply;
-  do {
+  while (true) {
     RETURN_IF_ERROR(job_.CallShard(block.shard, [&](Channel& channel) {
-      return channel.PullDense({.block = block.number}, reply);
+      return channel.PullDense({.block = block.number, .sequence = sequence_}, reply);
     }));
+    if (reply.waiting.empty()) break;
     if (job_.interrupted()) return io::Cancelled("interrupted");
-  } while (!reply.waiting.empty());
+  }
   block.step = reply.step;
   return lane.codec.Decode(reply.values, block.weights);
 }
@@ -133,6 +134,7 @@ Status RemoteDenseStore::Init(std::span<const sparse::DenseParam> params) {
   RETURN_IF_ERROR(WaitForLanes());
   ASSIGN_OR_RETURN(place_, job_.Start());
   sequence_ = place_.sequence;
+  RETURN_IF_ERROR(job_.Flush());  // which tells the job's step, where it did not begin just now
   return Refresh();
 }
 
@@ -165,7 +167,7 @@ Status RemoteDenseStore::EndStep() {
   job_.SetState(std::move(state_));
   RETURN_IF_ERROR(job_.Push({}, {}));
   RETURN_IF_ERROR(job_.Flush());
-  return Refresh();
+  return job_.stopped() ? Status() : Refresh();  // after a stop no step is made any more
 }
 
 Status RemoteDenseStore::Refresh() {

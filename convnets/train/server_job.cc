@@ -83,9 +83,14 @@ Status ServerJob::Checkpoint(const ProgressState& state) {
   return job_->Checkpoint(state.steps, Encoded(state));
 }
 
+Status ServerJob::Stop() {
+  ended_early_ = true;
+  return job_->Stop();
+}
+
 Status ServerJob::Finish() {
   RETURN_IF_ERROR(job_->Finish());
-  if (!chief()) return {};
+  if (!chief() || ended_early_) return {};
   RETURN_IF_ERROR(job_->WaitDrained());
   RETURN_IF_ERROR(job_->Flush());
   return store_->Refresh();

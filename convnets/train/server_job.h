@@ -41,7 +41,7 @@ class ServerJob final : public NetJob {
   void Describe(uint32_t images, double loss, const ProgressState& after) override;
   JobSums sums() const override;
   bool stopped() const override { return job_->stopped(); }
-  io::Status Stop() override { return job_->Stop(); }
+  io::Status Stop() override;
   io::Status Checkpoint(const ProgressState& state) override;
   io::Status Finish() override;
   // Says good-bye to the servers: the last call.
@@ -60,6 +60,7 @@ class ServerJob final : public NetJob {
   std::unique_ptr<ps::RemoteStore> job_;
   std::unique_ptr<ps::RemoteDenseStore> store_;
   std::optional<ProgressState> restored_;  // the chief's
+  bool ended_early_ = false;               // by this worker, the chief
 };
 
 }  // namespace millrace::convnets

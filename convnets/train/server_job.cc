@@ -96,4 +96,15 @@ Status ServerJob::Finish() {
   return store_->Refresh();
 }
 
+std::vector<ps::WireStats> ServerJob::wire() const {
+  std::vector<ps::WireStats> all;
+  for (size_t shard = 0; shard < job_->shards(); ++shard) all.push_back(store_->wire(shard));
+  return all;
+}
+
+std::vector<ps::WorkerStats> ServerJob::workers() {
+  auto servers = job_->Stats();
+  return servers.ok() ? std::move(servers->front().workers) : std::vector<ps::WorkerStats>();
+}
+
 }  // namespace millrace::convnets

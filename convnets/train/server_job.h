@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "convnets/train/net_job.h"
 #include "ps/clock.h"
@@ -48,7 +49,10 @@ class ServerJob final : public NetJob {
   io::Status Leave() { return job_->Leave(); }
 
   int64_t clock_offset_ns() const { return job_->clock_offset_ns(); }
-  const ps::RemoteStore& remote() const { return *job_; }
+  // Of this worker, by shard.
+  std::vector<ps::WireStats> wire() const;
+  // Of all workers; none where the servers do not answer any more.
+  std::vector<ps::WorkerStats> workers();
   uint64_t bytes_a_step() const { return store_->bytes_a_step(); }
 
  private:

@@ -117,6 +117,8 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
       {"--data=synthetic --optimizer=ftrl", "optimizer: expected sgd, momentum or adam"},
       {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},
       {"--data=synthetic --mean=1,2", "--mean=1,2: expected 1"},
+      {"--data=synthetic --schedule=cosine", "--schedule=cosine: expected linear, steps or"},
+      {"--data=synthetic --schedule=steps", "--schedule=steps: expected --decay_every with it"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run = RunProgram("millrace-convnet", flags);
@@ -136,6 +138,9 @@ TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
     const ProgramRun run = train(name, "sync");
     ASSERT_EQ(run.status, 0) << run.out << run.err;
     EXPECT_NE(run.out.find("effective batch 48"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("to 0 in 63 steps"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("wire      sent     predicted"), std::string::npos) << run.out;
+    EXPECT_EQ(run.out.find("differ from the prediction"), std::string::npos) << run.out;
   }
   EXPECT_TRUE(test::ReadFile(folder_ / "a/model/model.bin") ==
               test::ReadFile(folder_ / "b/model/model.bin"));

@@ -13,6 +13,7 @@
 #include "io/record/output_file.h"
 #include "profiler/session.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/job_table.h"
 #include "tools/common/progress.h"
 #include "tools/convnet/convnet_flags.h"
 #include "trainer/run/host_info.h"
@@ -101,7 +102,11 @@ class Run {
     if (status.ok() && !summary->stopped && !ModelPath().empty() && Chief()) {
       status = trainer_->SaveModel(ModelPath());
     }
-    if (status.ok() && job_) status = job_->Leave();
+    if (status.ok() && job_) {
+      wire_ = job_->wire();
+      workers_ = job_->workers();
+      status = job_->Leave();
+    }
     const Status profiled = FromText(profile_.Finish());
     if (status.ok()) status = profiled;
     RETURN_IF_ERROR(EndFolder(status, summary));
@@ -287,6 +292,8 @@ class Run {
                 DurationText(s.seconds).c_str(), DurationText(s.train_seconds).c_str(),
                 rate < 1000 ? 1 : 0, rate, DurationText(s.input_wait_seconds).c_str());
     std::printf("memory    %s at most\n", BytesText(PeakMemoryBytes()).c_str());
+    if (job_) std::printf("%s", WireText(wire_, s.examples_here).c_str());
+    if (job_ && Chief()) std::printf("%s\n", WorkerTable(workers_, s.seconds).c_str());
     if (s.stopped) {
       std::printf("stopped   by a signal%s\n", folder_ ? "; go on with the same flags and --resume"
                                                        : "; nothing was kept (no --run_dir)");
@@ -301,6 +308,8 @@ class Run {
   std::optional<trainer::MetricsLog> log_;
   std::unique_ptr<convnets::ImageSet> train_images_, test_images_;
   std::unique_ptr<convnets::ServerJob> job_;
+  std::vector<ps::WireStats> wire_;       // at the end of the job
+  std::vector<ps::WorkerStats> workers_;  // likewise
   std::unique_ptr<convnets::NetTrainer> trainer_;
   profiler::Session profile_;
   std::optional<Progress> progress_;

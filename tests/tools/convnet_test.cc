@@ -149,6 +149,32 @@ TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
   EXPECT_EQ(train("c", "async").status, 0);
 }
 
+TEST_F(ConvnetTest, TakesEveryKindOfImageAndNamesTheRecordOfADamagedOne) {
+  const auto train = [&](const std::string& name, const std::vector<std::string>& images) {
+    for (const std::string& image : images) {
+      fs::create_directories(folder_ / (name + "/class"));
+      fs::copy_file(MILLRACE_SHARED_DATA "/images/" + image, folder_ / (name + "/class/" + image));
+    }
+    const std::string records = folder_ / (name + "-records");
+    const ProgramRun converted =
+        RunProgram("millrace-records",
+                   "convert --format=images --shards=1 --out=" + records + " " + folder_ / name);
+    EXPECT_EQ(converted.status, 0) << converted.err;
+    return RunProgram("millrace-convnet", "--net=lenet --train='" + records + "/*.tfrecord'");
+  };
+  const ProgramRun all =
+      train("all", {"grace_hopper.jpg", "jpeg_merge_test1_cmyk.jpg", "lena_gray.png",
+                    "lena_palette.png", "lena_palette_trns.png", "lena_rgba.png"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_NE(all.out.find("trained   6 images"), std::string::npos) << all.out;
+  const ProgramRun damaged = train("damaged", {"corrupt34_2.jpg", "lena_gray.png"});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_NE(damaged.err.find("damaged-records/train-00000-of-00001.tfrecord: record at offset 0: "
+                             "JPEG: Premature end of JPEG file"),
+            std::string::npos)
+      << damaged.err;
+}
+
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {
   const std::string whole = test::ReadFile(*data_ / "train-images-ubyte");
   test::WriteFile(folder_ / "short-ubyte", whole.substr(0, whole.size() - 100));

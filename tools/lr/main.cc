@@ -10,9 +10,9 @@
 
 #include "profiler/session.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/job_table.h"
 #include "tools/common/progress.h"
 #include "tools/dashboard/dashboard.h"
-#include "tools/common/job_table.h"
 #include "tools/lr/lr_flags.h"
 #include "trainer/run/host_info.h"
 #include "trainer/run/metrics_log.h"

@@ -403,7 +403,10 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
   TRACE_SCOPE("serve_pull_dense", Cat::kServer);
   Lock lock = EnterDense("pull_dense", request);
   const auto block = static_cast<size_t>(request.block);
-  const auto ready = [&] { return state_.shard.DenseReady(worker_, block) && !state_.busy; };
+  const auto sequence = static_cast<uint64_t>(request.sequence);
+  const auto ready = [&] {
+    return state_.shard.DenseReady(worker_, block, sequence) && !state_.busy;
+  };
   {
     TRACE_SCOPE("barrier_wait", Cat::kBarrier);
     state_.changed.wait_for(lock, state_.wait_time, [&] {
@@ -417,8 +420,9 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
     return;
   }
   if (status.ok()) {
-    reply.step = static_cast<int64_t>(state_.shard.dense()->steps(block));
-    status = floats_.Encode(state_.shard.dense()->weights(block), {}, reply.values);
+    const DenseTable::View view = state_.shard.dense()->For(block, worker_, sequence);
+    reply.step = static_cast<int64_t>(view.steps);
+    status = floats_.Encode(view.weights, {}, reply.values);
   }
   lock.unlock();
   ThrowIf(status);

@@ -86,8 +86,21 @@ bool DenseTable::ApplyIfComplete(size_t block, size_t needed) {
     pending.rows = 0;
     b.applied[w] = pending.sequence;
   }
+  b.before.assign(b.weights.begin(), b.weights.end());
   Apply(b, mean_);
   return true;
+}
+
+void DenseTable::DropPending() {
+  for (Block& block : blocks_) {
+    for (Pending& pending : block.pending) pending.rows = 0;
+  }
+}
+
+DenseTable::View DenseTable::For(size_t block, size_t worker, uint64_t sequence) const {
+  const Block& b = blocks_[block];
+  if (b.applied[worker] > sequence && !b.before.empty()) return {b.before, b.steps - 1};
+  return {b.weights, b.steps};
 }
 
 void DenseTable::ApplyComplete(size_t needed) {

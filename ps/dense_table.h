@@ -42,8 +42,20 @@ class DenseTable {
   // Tries all blocks: when fewer workers are needed than before.
   void ApplyComplete(size_t needed);
 
-  // Whether what the worker pushed last is in the weights (or was dropped).
-  bool Applied(size_t block, size_t worker) const { return !blocks_[block].pending[worker].rows; }
+  // Forgets gradients that wait for their step.
+  void DropPending();
+
+  // Whether what the worker has pushed up to that sequence is in the weights (or was dropped).
+  bool Applied(size_t block, size_t worker, uint64_t sequence) const {
+    return blocks_[block].applied[worker] >= sequence;
+  }
+  struct View {
+    std::span<const float> weights;
+    uint64_t steps = 0;
+  };
+  // For a worker that has made so many pushes. One that was lost in the middle of a step begins it
+  // again: of blocks that have made the step by then it sees what they were before.
+  View For(size_t block, size_t worker, uint64_t sequence) const;
   std::span<const float> weights(size_t block) const { return blocks_[block].weights; }
   uint64_t steps(size_t block) const { return blocks_[block].steps; }
   size_t size() const { return blocks_.size(); }
@@ -63,6 +75,7 @@ class DenseTable {
   struct Block {
     bool ready = false;
     io::PodVector<float> weights, state;
+    io::PodVector<float> before;  // weights before the last update of several workers together
     uint64_t steps = 0;
     std::vector<Pending> pending;    // by worker
     std::vector<uint64_t> received;  // sequence of the last gradient, by worker

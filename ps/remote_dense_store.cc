@@ -10,6 +10,36 @@ namespace millrace::ps {
 using io::Status;
 using profiler::Cat;
 
+namespace {
+
+// What calls take beside the numbers: names, types and lengths of fields in Thrift's binary
+// protocol.
+constexpr uint64_t kPushBytes = 92, kPushReplyBytes = 56;
+constexpr uint64_t kPullBytes = 92, kPullReplyBytes = 56;
+
+// Adds to `wire` what passes through the channel while it lives.
+class Measure {
+ public:
+  Measure(const Channel& channel, WireStats& wire)
+      : channel_(channel),
+        wire_(wire),
+        sent_(channel.bytes_sent()),
+        received_(channel.bytes_received()) {}
+  ~Measure() {
+    wire_.sent += channel_.bytes_sent() - sent_;
+    wire_.received += channel_.bytes_received() - received_;
+  }
+  Measure(const Measure&) = delete;
+  Measure& operator=(const Measure&) = delete;
+
+ private:
+  const Channel& channel_;
+  WireStats& wire_;
+  const uint64_t sent_, received_;
+};
+
+}  // namespace
+
 RemoteDenseStore::RemoteDenseStore(RemoteStore& job, const JobConfig& config, bool chief)
     : job_(job), config_(config), chief_(chief) {
   for (size_t shard = 0; shard < job_.shards(); ++shard) {
@@ -102,7 +132,11 @@ Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t 
   TRACE_SCOPE("push_dense", Cat::kNetwork,
               {.bytes = static_cast<int64_t>(4 * block.weights.size())});
   RETURN_IF_ERROR(lane.codec.Encode(block.gradient, {.bf16 = config_.bf16}, lane.values));
+  ++lane.wire.exchanges;
+  lane.wire.predicted_sent += kPushBytes + lane.values.size();
+  lane.wire.predicted_received += kPushReplyBytes;
   return job_.CallShard(block.shard, [&](Channel& channel) {
+    const Measure measure(channel, lane.wire);
     return channel.PushDense({.block = block.number,
                               .sequence = sequence,
                               .step = block.step,
@@ -116,12 +150,17 @@ Status RemoteDenseStore::Fetch(Block& block) {
   TRACE_SCOPE("pull_dense", Cat::kNetwork,
               {.bytes = static_cast<int64_t>(4 * block.weights.size())});
   DenseReply reply;
-  do {
+  while (true) {
+    ++lane.wire.exchanges;
+    lane.wire.predicted_sent += kPullBytes;
     RETURN_IF_ERROR(job_.CallShard(block.shard, [&](Channel& channel) {
-      return channel.PullDense({.block = block.number}, reply);
+      const Measure measure(channel, lane.wire);
+      return channel.PullDense({.block = block.number, .sequence = sequence_}, reply);
     }));
+    lane.wire.predicted_received += kPullReplyBytes + reply.values.size() + reply.waiting.size();
+    if (reply.waiting.empty()) break;
     if (job_.interrupted()) return io::Cancelled("interrupted");
-  } while (!reply.waiting.empty());
+  }
   block.step = reply.step;
   return lane.codec.Decode(reply.values, block.weights);
 }
@@ -134,6 +173,7 @@ Status RemoteDenseStore::Init(std::span<const sparse::DenseParam> params) {
   RETURN_IF_ERROR(WaitForLanes());
   ASSIGN_OR_RETURN(place_, job_.Start());
   sequence_ = place_.sequence;
+  RETURN_IF_ERROR(job_.Flush());  // which tells the job's step, where it did not begin just now
   return Refresh();
 }
 
@@ -166,12 +206,18 @@ Status RemoteDenseStore::EndStep() {
   job_.SetState(std::move(state_));
   RETURN_IF_ERROR(job_.Push({}, {}));
   RETURN_IF_ERROR(job_.Flush());
-  return Refresh();
+  return job_.stopped() ? Status() : Refresh();  // after a stop no step is made any more
 }
 
 Status RemoteDenseStore::Refresh() {
   for (Block& block : blocks_) Enqueue(block.shard, [this, &block] { return Fetch(block); });
   return WaitForLanes();
+}
+
+WireStats RemoteDenseStore::wire(size_t shard) const {
+  WireStats sum = job_.wire(shard);
+  sum.Add(lanes_[shard]->wire);
+  return sum;
 }
 
 Status RemoteDenseStore::Pull(size_t) { return pushing_ ? EndStep() : Status(); }

@@ -49,6 +49,9 @@ class RemoteDenseStore final : public sparse::DenseStore {
   // Between steps: the parameters as they are now, the other workers' updates included.
   io::Status Refresh();
 
+  // Of the calls to one shard, between steps.
+  WireStats wire(size_t shard) const;
+
   // Bytes of blocks that a step sends and receives, as they are.
   uint64_t bytes_a_step() const { return bytes_a_step_; }
 
@@ -69,6 +72,7 @@ class RemoteDenseStore final : public sparse::DenseStore {
     io::Status status;
     FloatCodec codec;
     std::string values;
+    WireStats wire;  // its own calls'
     std::jthread thread;
   };
 

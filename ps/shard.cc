@@ -339,20 +339,23 @@ Status Shard::PushDense(size_t block, const DenseTable::Gradient& gradient) {
   if (!dense_ || !dense_->Has(block)) {
     return io::Invalid("dense block " + std::to_string(block) + " is not known");
   }
+  if (stopped_) return {};
   const bool at_once = config_->mode != Mode::kSync;
   RETURN_IF_ERROR(dense_->Push(block, gradient, at_once));
   if (!at_once) dense_->ApplyIfComplete(block, Needed());
   return {};
 }
 
-bool Shard::DenseReady(size_t worker, size_t block) const {
-  return dense_ && dense_->Has(block) && dense_->Applied(block, worker);
+bool Shard::DenseReady(size_t worker, size_t block, uint64_t sequence) const {
+  if (!dense_ || !dense_->Has(block)) return false;
+  return stopped_ || dense_->Applied(block, worker, sequence);
 }
 
 Status Shard::Stop(size_t worker) {
   if (worker != 0) return io::Invalid("only worker 0 stops a job, found " + Describe(worker));
   stopped_ = true;
   for (WorkerRecord& w : workers_) w.pending.reset();
+  if (dense_) dense_->DropPending();
   return {};
 }
 

@@ -77,8 +77,8 @@ class Shard {
   // Dense blocks; a job has them or a sparse model. The chief's weights are those to begin with.
   io::Status InitDense(size_t worker, size_t block, std::span<const float> weights);
   io::Status PushDense(size_t block, const DenseTable::Gradient& gradient);
-  // Whether the block is there and has (or has dropped) what the worker pushed last.
-  bool DenseReady(size_t worker, size_t block) const;
+  // Whether the block is there and has (or has dropped) the worker's pushes up to that sequence.
+  bool DenseReady(size_t worker, size_t block, uint64_t sequence) const;
   const std::optional<DenseTable>& dense() const { return dense_; }
 
   // The chief ends the training: pushes that wait are dropped, and later ones do not count.

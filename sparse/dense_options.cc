@@ -57,8 +57,13 @@ double DenseOptions::Rate() const {
 }
 
 double DenseOptions::RateAt(uint64_t t) const {
-  if (decay_every == 0) return Rate();
-  return Rate() * std::pow(decay_factor, static_cast<double>((t - 1) / decay_every));
+  double now = Rate();
+  if (decay_every > 0) {
+    now *= std::pow(decay_factor, static_cast<double>((t - 1) / decay_every));
+  }
+  if (fall_steps == 0) return now;
+  if (t > fall_steps) return 0;
+  return now * static_cast<double>(fall_steps - (t - 1)) / static_cast<double>(fall_steps);
 }
 
 size_t DenseOptions::state_planes() const {
@@ -90,6 +95,7 @@ void DenseOptions::AddTo(io::StateFields& f) const {
   f.AddDouble("dense.weight_decay", weight_decay);
   f.AddUint("dense.decay_every", decay_every);
   f.AddDouble("dense.decay_factor", decay_factor);
+  f.AddUint("dense.fall_steps", fall_steps);
   f.AddDouble("dense.adam_beta1", adam_beta1);
   f.AddDouble("dense.adam_beta2", adam_beta2);
   f.AddDouble("dense.adam_epsilon", adam_epsilon);
@@ -104,6 +110,7 @@ Result<DenseOptions> DenseOptions::From(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(o.weight_decay, fields.Double("dense.weight_decay"));
   ASSIGN_OR_RETURN(o.decay_every, fields.Uint("dense.decay_every"));
   ASSIGN_OR_RETURN(o.decay_factor, fields.Double("dense.decay_factor"));
+  ASSIGN_OR_RETURN(o.fall_steps, fields.Uint("dense.fall_steps"));
   ASSIGN_OR_RETURN(o.adam_beta1, fields.Double("dense.adam_beta1"));
   ASSIGN_OR_RETURN(o.adam_beta2, fields.Double("dense.adam_beta2"));
   ASSIGN_OR_RETURN(o.adam_epsilon, fields.Double("dense.adam_epsilon"));

@@ -21,6 +21,7 @@ struct DenseOptions {
   double weight_decay = 0;   // L2: added to the gradient as weight_decay * w
   uint64_t decay_every = 0;  // steps after which the rate is multiplied by decay_factor; 0: never
   double decay_factor = 0.1;
+  uint64_t fall_steps = 0;  // beside that, the rate falls evenly to 0 in so many steps; 0: never
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;

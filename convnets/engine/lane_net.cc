@@ -138,6 +138,7 @@ void LaneNet::PlanMemory() {
     workers_.push_back({io::HugeArray<float>(memory_size_), io::HugeArray<int32_t>(lanes), {}});
   }
   gradient_.resize(gradients);
+  threads_left_ = std::vector<std::atomic<size_t>>(stages_.size());
 }
 
 void LaneNet::LoadBlock(Worker& worker, const Batch& batch, size_t first, size_t images) {
@@ -207,7 +208,8 @@ void LaneNet::BackwardFc(const Stage& s, Worker& worker, const float* x, const f
   kernels_.fc_backward_data(s.fc, params_.weights(s.param).data(), m + s.dy, dx);
 }
 
-void LaneNet::BackwardBlock(Worker& worker, const float* rows, bool first) {
+// `first`, `last`: of the thread's blocks.
+void LaneNet::BackwardBlock(Worker& worker, const float* rows, bool first, bool last) {
   float* const m = worker.memory.data();
   for (size_t i = stages_.size(); i-- > 0;) {
     const Stage& s = stages_[i];
@@ -218,6 +220,7 @@ void LaneNet::BackwardBlock(Worker& worker, const float* rows, bool first) {
     } else {
       BackwardFc(s, worker, x, i == 0 ? rows : nullptr, dx, first);
     }
+    if (last && early_sink_) StageDone(i);
   }
 }
 
@@ -243,8 +246,12 @@ void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool learn) {
     worker.total.loss += loss.loss;
     worker.total.correct += loss.correct;
     const float* rows = batch.pixels.data() + block * lanes * spec_.input.size();
-    if (learn) BackwardBlock(worker, count == lanes ? rows : nullptr, block == begin);
+    if (learn) {
+      BackwardBlock(worker, count == lanes ? rows : nullptr, block == begin, block + 1 == end);
+    }
   }
+  if (worker.busy || !early_sink_) return;
+  for (size_t i = stages_.size(); i-- > 0;) StageDone(i);
 }
 
 // Part `part` of `parts` of a stage's gradients: the sums of the threads, in their order.
@@ -290,6 +297,7 @@ Outcome LaneNet::Test(const Batch& batch) {
 
 Result<Outcome> LaneNet::Learn(const Batch& batch, uint64_t, const GradientSink& sink) {
   CHECK(batch.images() > 0 && batch.images() <= options_.max_batch);
+  if (options_.early_gradients) return LearnEarly(batch, sink);
   team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*learn=*/true); });
   {
     TRACE_SCOPE("add up gradients", profiler::Cat::kCompute);
@@ -297,14 +305,36 @@ Result<Outcome> LaneNet::Learn(const Batch& batch, uint64_t, const GradientSink&
       for (const Stage& s : stages_) AddUp(s, thread, team_.size());
     });
   }
-  for (size_t i = stages_.size(); i-- > 0;) {
-    const Stage& s = stages_[i];
-    const std::span<const float> all(gradient_);
-    RETURN_IF_ERROR(sink(s.param, all.subspan(s.gradient, params_.weights(s.param).size())));
-    RETURN_IF_ERROR(
-        sink(s.param + 1, all.subspan(s.bias_gradient, params_.weights(s.param + 1).size())));
-  }
+  for (size_t i = stages_.size(); i-- > 0;) RETURN_IF_ERROR(HandOver(stages_[i], sink));
   return Total();
+}
+
+Result<Outcome> LaneNet::LearnEarly(const Batch& batch, const GradientSink& sink) {
+  for (std::atomic<size_t>& left : threads_left_) left = team_.size();
+  sink_status_ = {};
+  early_sink_ = &sink;
+  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*learn=*/true); });
+  early_sink_ = nullptr;
+  RETURN_IF_ERROR(sink_status_);
+  return Total();
+}
+
+Status LaneNet::HandOver(const Stage& s, const GradientSink& sink) {
+  const std::span<const float> all(gradient_);
+  RETURN_IF_ERROR(sink(s.param, all.subspan(s.gradient, params_.weights(s.param).size())));
+  return sink(s.param + 1, all.subspan(s.bias_gradient, params_.weights(s.param + 1).size()));
+}
+
+// A thread is done with the stage: it has added its images' gradients, and reads the stage's
+// weights no more.
+void LaneNet::StageDone(size_t stage) {
+  if (threads_left_[stage].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
+  {
+    TRACE_SCOPE("add up gradients", profiler::Cat::kCompute);
+    AddUp(stages_[stage], 0, 1);
+  }
+  std::lock_guard lock(sink_mu_);
+  if (sink_status_.ok()) sink_status_ = HandOver(stages_[stage], *early_sink_);
 }
 
 std::string LaneNet::description() const {

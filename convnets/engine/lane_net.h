@@ -2,10 +2,14 @@
 //
 // A block (16 images with AVX-512, 8 with AVX2) goes through the whole net forward and backward
 // before the next one starts, so that all it makes stays in the core's own cache; the threads meet
-// once a step, to add up their gradients in a fixed order.
+// once a step, to add up their gradients in a fixed order. With early_gradients they do not meet:
+// who is the last one to be done with a layer adds up its gradient and hands it over, while the
+// others, and then it itself, go on with the layers before it.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -67,11 +71,14 @@ class LaneNet final : public Net {
   void RunBlocks(size_t thread, const Batch& batch, bool learn);
   void LoadBlock(Worker& worker, const Batch& batch, size_t first, size_t images);
   void ForwardBlock(Worker& worker);
-  void BackwardBlock(Worker& worker, const float* rows, bool first);
+  void BackwardBlock(Worker& worker, const float* rows, bool first, bool last);
   void BackwardConv(const Stage& stage, Worker& worker, const float* x, float* dx, bool first);
   void BackwardFc(const Stage& stage, Worker& worker, const float* x, const float* rows, float* dx,
                   bool first);
   void AddUp(const Stage& stage, size_t part, size_t parts);
+  io::Result<Outcome> LearnEarly(const Batch& batch, const GradientSink& sink);
+  io::Status HandOver(const Stage& stage, const GradientSink& sink);
+  void StageDone(size_t stage);
   Outcome Total() const;
 
   const NetSpec spec_;
@@ -84,6 +91,11 @@ class LaneNet final : public Net {
   size_t input_pitch_ = 0;
   std::vector<Worker> workers_;
   std::vector<float> gradient_;  // of all parameters, one behind the other
+  // Where gradients leave early, in the present step:
+  const GradientSink* early_sink_ = nullptr;
+  std::vector<std::atomic<size_t>> threads_left_;  // by stage: not done with it yet
+  std::mutex sink_mu_;
+  io::Status sink_status_;  // guarded by sink_mu_
   ThreadTeam team_;
 };
 

@@ -23,12 +23,12 @@ class BatchOrder {
   explicit BatchOrder(const BatchOrderOptions& options) : options_(options) {}
 
   uint64_t batches_per_epoch() const;
+  size_t share() const;  // images of this worker in an epoch
   // The images of batch 0, 1, 2, ... of all epochs. Valid until the next call.
   std::span<const uint32_t> Batch(uint64_t number);
 
  private:
   void StartEpoch(uint64_t epoch);
-  size_t share() const;  // images of this worker in an epoch
 
   BatchOrderOptions options_;
   uint64_t epoch_ = ~uint64_t{0};  // whose order is in order_

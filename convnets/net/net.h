@@ -33,6 +33,9 @@ struct EngineOptions {
   size_t max_batch = 64;
   size_t threads = 1;
   uint64_t seed = 1;  // of the dropout masks
+  // A small net's gradients leave one by one, too, rather than all at the end: the sink is then
+  // called from any of the engine's threads, by one at a time, and may not call Spread.
+  bool early_gradients = false;
 };
 
 // Results depend on the parameters, the batch, the options and `step`, and on nothing else: equal
@@ -51,7 +54,7 @@ class Net {
                                     const GradientSink& sink) = 0;
 
   // Cuts [0, size) into parts and calls work(begin, end) for each on the engine's own threads;
-  // returns when all are done. May be called from the sink.
+  // returns when all are done. May be called from the sink, but not with early_gradients.
   virtual void Spread(size_t size, const std::function<void(size_t, size_t)>& work) = 0;
 
   virtual std::string description() const = 0;  // "own kernels, avx512, 2 threads"

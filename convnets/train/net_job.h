@@ -36,7 +36,7 @@ class NetJob {
   // The chief's: all servers write a checkpoint.
   virtual io::Status Checkpoint(const ProgressState& state) = 0;
   // This worker trains no more. On return of the chief's call nobody does, and the parameters are
-  // the last ones.
+  // the last ones, unless it has called Stop.
   virtual io::Status Finish() = 0;
 };
 

@@ -25,6 +25,11 @@ uint64_t EvalEvery(const NetTrainOptions& options, const ImageSet& train) {
   return options.eval_every > 0 ? options.eval_every : train.size();
 }
 
+// The worker's part of max_examples.
+uint64_t OwnMost(const NetTrainOptions& o) {
+  return o.max_examples / o.workers + (o.worker < o.max_examples % o.workers ? 1 : 0);
+}
+
 double Share(double part, uint64_t whole) {
   return whole > 0 ? part / static_cast<double>(whole) : 0;
 }
@@ -69,6 +74,15 @@ Status NetTrainOptions::Validate() const {
   return {};
 }
 
+uint64_t NetTrainOptions::Batches(size_t images) const {
+  const BatchOrder order({.images = images, .batch_size = batch_size, .workers = workers});
+  const uint64_t all = epochs * order.batches_per_epoch();
+  if (max_examples == 0) return all;
+  const uint64_t most = OwnMost(*this), last_epoch = most % order.share();
+  return std::min(all, most / order.share() * order.batches_per_epoch() +
+                           (last_epoch + batch_size - 1) / batch_size);
+}
+
 Result<std::unique_ptr<NetTrainer>> NetTrainer::Create(const NetTrainOptions& options,
                                                        const ImageSet& train, const ImageSet* test,
                                                        NetObserver observer, NetJob* job) {
@@ -101,7 +115,8 @@ Status NetTrainer::Prepare() {
   ASSIGN_OR_RETURN(net_, MakeEngine(options_.engine, spec_, params_,
                                     {.max_batch = options_.batch_size,
                                      .threads = options_.threads,
-                                     .seed = options_.seed}));
+                                     .seed = options_.seed,
+                                     .early_gradients = job_ != nullptr}));
   if (job_) {
     store_ = &job_->store();
   } else {
@@ -135,17 +150,9 @@ Status NetTrainer::Prepare() {
                                            .worker = options_.worker,
                                            .workers = options_.workers},
                                  .begin = state_.batches,
-                                 .end = LastBatch(),
+                                 .end = options_.Batches(train_.size()),
                                  .threads = train_.slow() ? options_.input_threads : 0});
   return {};
-}
-
-uint64_t NetTrainer::LastBatch() const {
-  BatchOrder order({.images = train_.size(),
-                    .batch_size = options_.batch_size,
-                    .worker = options_.worker,
-                    .workers = options_.workers});
-  return options_.epochs * order.batches_per_epoch();
 }
 
 io::StateFields NetTrainer::NetFields(const char* kind) const {
@@ -335,8 +342,7 @@ Result<bool> NetTrainer::Interrupted() {
 bool NetTrainer::Finished() const {
   if (job_ && job_->stopped()) return true;
   if (options_.max_examples == 0) return false;
-  const bool one_more = options_.worker < options_.max_examples % options_.workers;
-  return state_.own_examples >= options_.max_examples / options_.workers + (one_more ? 1 : 0);
+  return state_.own_examples >= OwnMost(options_);
 }
 
 Result<NetSummary> NetTrainer::Run() {

@@ -42,6 +42,8 @@ struct NetTrainOptions {
   size_t worker = 0, workers = 1;
 
   io::Status Validate() const;
+  // That this worker learns from in a whole run, where the training set has so many images.
+  uint64_t Batches(size_t images) const;
 };
 
 // What a run tells while it goes on. All but the clock are optional.
@@ -99,7 +101,6 @@ class NetTrainer {
   bool Finished() const;
   io::Status Test();
   io::Status Checkpoint();
-  uint64_t LastBatch() const;  // behind the last one of the run
   io::StateFields NetFields(const char* kind) const;
   io::StateFields RunFields() const;  // what must be the same in a run that goes on
   FloatArrays Arrays(bool with_state) const;

@@ -83,12 +83,28 @@ Status ServerJob::Checkpoint(const ProgressState& state) {
   return job_->Checkpoint(state.steps, Encoded(state));
 }
 
+Status ServerJob::Stop() {
+  ended_early_ = true;
+  return job_->Stop();
+}
+
 Status ServerJob::Finish() {
   RETURN_IF_ERROR(job_->Finish());
-  if (!chief()) return {};
+  if (!chief() || ended_early_) return {};
   RETURN_IF_ERROR(job_->WaitDrained());
   RETURN_IF_ERROR(job_->Flush());
   return store_->Refresh();
+}
+
+std::vector<ps::WireStats> ServerJob::wire() const {
+  std::vector<ps::WireStats> all;
+  for (size_t shard = 0; shard < job_->shards(); ++shard) all.push_back(store_->wire(shard));
+  return all;
+}
+
+std::vector<ps::WorkerStats> ServerJob::workers() {
+  auto servers = job_->Stats();
+  return servers.ok() ? std::move(servers->front().workers) : std::vector<ps::WorkerStats>();
 }
 
 }  // namespace millrace::convnets

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "convnets/train/net_job.h"
 #include "ps/clock.h"
@@ -41,14 +42,17 @@ class ServerJob final : public NetJob {
   void Describe(uint32_t images, double loss, const ProgressState& after) override;
   JobSums sums() const override;
   bool stopped() const override { return job_->stopped(); }
-  io::Status Stop() override { return job_->Stop(); }
+  io::Status Stop() override;
   io::Status Checkpoint(const ProgressState& state) override;
   io::Status Finish() override;
   // Says good-bye to the servers: the last call.
   io::Status Leave() { return job_->Leave(); }
 
   int64_t clock_offset_ns() const { return job_->clock_offset_ns(); }
-  const ps::RemoteStore& remote() const { return *job_; }
+  // Of this worker, by shard.
+  std::vector<ps::WireStats> wire() const;
+  // Of all workers; none where the servers do not answer any more.
+  std::vector<ps::WorkerStats> workers();
   uint64_t bytes_a_step() const { return store_->bytes_a_step(); }
 
  private:
@@ -60,6 +64,7 @@ class ServerJob final : public NetJob {
   std::unique_ptr<ps::RemoteStore> job_;
   std::unique_ptr<ps::RemoteDenseStore> store_;
   std::optional<ProgressState> restored_;  // the chief's
+  bool ended_early_ = false;               // by this worker, the chief
 };
 
 }  // namespace millrace::convnets

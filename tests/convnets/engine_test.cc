@@ -1,6 +1,7 @@
 // The fast engines against the plain one, and against themselves.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "convnets/engine/lane_net.h"
@@ -53,6 +54,7 @@ void CompareWithPlain(const std::string& engine, const NetSpec& spec, size_t max
 TEST(OnednnEngine, EqualsThePlainOne) {
   CompareWithPlain("onednn", TinyNet(), 5, {5, 3, 1}, 1);
   CompareWithPlain("onednn", TinyLeNet(), 4, {4, 2}, 1);
+  CompareWithPlain("onednn", NarrowAlexNet(), 4, {4, 3}, 1);
   CompareWithPlain("onednn", *MakeNet({.name = "softmax"}), 4, {4, 2}, 1);
 }
 
@@ -99,11 +101,57 @@ TEST(Engines, SameStepGivesTheSameBits) {
   }
 }
 
-TEST(Engines, SinkErrorEndsTheStep) {
-  for (const std::string engine : {"plain", "lanes", "onednn"}) {
+TEST(LaneEngine, EarlyGradientsAreThoseOfTheEnd) {
+  const NetSpec spec = TinyLeNet();
+  Params params(spec);
+  params.Initialize(Init::kHe, 4);
+  for (const size_t threads : {1, 3}) {
+    EngineOptions options = {.max_batch = 70, .threads = threads};
+    const auto late = Make("lanes", spec, params, options);
+    options.early_gradients = true;
+    const auto early = Make("lanes", spec, params, options);
+    for (const size_t images : {70, 16, 1, 33}) {  // 1 and 16: threads without any
+      const RandomBatch batch(spec, images, images);
+      const StepResult a = LearnOnce(*late, params, batch.view(), 1);
+      const StepResult b = LearnOnce(*early, params, batch.view(), 1);
+      EXPECT_EQ(a.gradients, b.gradients) << threads << " threads, " << images << " images";
+      EXPECT_EQ(a.outcome.loss, b.outcome.loss);
+    }
+  }
+}
+
+// If conv2's weights are nothing by the time that its backward pass reads them, then nothing comes
+// to conv1: its gradient tells that the last layer's had left before.
+TEST(Engines, GradientsLeaveWhileEarlierLayersAreStillToBeComputed) {
+  for (const std::string engine : {"lanes", "onednn"}) {
+    SCOPED_TRACE(engine);
     const NetSpec spec = TinyLeNet();
     Params params(spec);
-    const auto net = Make(engine, spec, params, {.max_batch = 4});
+    params.Initialize(Init::kHe, 4);
+    const auto net = Make(engine, spec, params, {.max_batch = 4, .early_gradients = true});
+    const RandomBatch batch(spec, 4, 8);
+    std::vector<size_t> order;
+    std::vector<float> conv1;
+    const auto outcome =
+        net->Learn(batch.view(), 1, [&](size_t param, std::span<const float> gradient) {
+          if (order.empty()) std::ranges::fill(params.weights(2), 0.0f);
+          if (param == 0) conv1.assign(gradient.begin(), gradient.end());
+          order.push_back(param);
+          return io::Status();
+        });
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_EQ(order, (std::vector<size_t>{6, 7, 4, 5, 2, 3, 0, 1}));
+    EXPECT_EQ(conv1, std::vector<float>(conv1.size()));
+  }
+}
+
+TEST(Engines, SinkErrorEndsTheStep) {
+  for (const std::string engine : {"plain", "lanes", "early lanes", "onednn"}) {
+    const NetSpec spec = TinyLeNet();
+    Params params(spec);
+    const bool early = engine.starts_with("early");
+    const auto net =
+        Make(early ? "lanes" : engine, spec, params, {.max_batch = 4, .early_gradients = early});
     const RandomBatch batch(spec, 4, 8);
     int calls = 0;
     const auto outcome = net->Learn(batch.view(), 1, [&](size_t, std::span<const float>) {

@@ -99,6 +99,7 @@ TEST(GradientCheck, WholeNets) {
   CheckNet(TinyLeNet());
   CheckNet(*MakeNet({.name = "softmax"}));
   CheckNet(*MakeNet({.name = "lenet"}));
+  CheckNet(NarrowAlexNet());
 }
 
 }  // namespace

@@ -105,6 +105,7 @@ TEST(NetTrainer, ResumedRunEndsWhereAnUndisturbedOneDoes) {
     const TemporaryFolder folder;
     NetTrainOptions options = SoftmaxOptions();
     options.update.rule = rule;
+    options.update.fall_steps = 93;
     options.eval_every = 250;
     const Ran whole = Train(options, folder / "whole");
     options.checkpoints = folder / "checkpoints";
@@ -238,6 +239,23 @@ TEST(NetTrainer, DivergenceIsAnError) {
   NetTrainOptions options = SoftmaxOptions();
   options.update = {.rule = sparse::DenseRule::kSgd, .rate = 1e6, .weight_decay = 10};
   EXPECT_NE(Train(options, "").status.message().find("diverged"), std::string::npos);
+}
+
+TEST(NetTrainOptions, KnowsItsBatchesBeforehand) {
+  NetTrainOptions options = SoftmaxOptions();
+  EXPECT_EQ(options.Batches(610), 93u);
+  for (const uint64_t most : {1, 20, 21, 610, 611, 1219, 1220, 5000}) {
+    options.max_examples = most;
+    EXPECT_EQ(options.Batches(610), Train(options, "").summary.steps) << most;
+  }
+  options.workers = 3;
+  options.max_examples = 0;
+  EXPECT_EQ(options.Batches(610), 33u) << "each worker has 203 images an epoch";
+  options.max_examples = 122;
+  options.worker = 2;
+  EXPECT_EQ(options.Batches(610), 2u) << "its part is 40 images";
+  options.worker = 1;
+  EXPECT_EQ(options.Batches(610), 3u) << "its part is 41 images";
 }
 
 TEST(NetTrainer, ContradictionsAreRefused) {

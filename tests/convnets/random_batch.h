@@ -76,4 +76,33 @@ inline NetSpec TinyLeNet() {
       .Build();
 }
 
+// AlexNet's own layers on a smaller image, with a sixteenth of the channels.
+inline NetSpec NarrowAlexNet() {
+  const NetSpec whole = *MakeNet({.name = "alexnet"});
+  NetBuilder narrow("narrow_alexnet", {3, 67, 67});
+  for (const Layer& layer : whole.layers) {
+    switch (layer.kind) {
+      case LayerKind::kConv:
+        narrow.Conv(layer.name, layer.out.channels / 16, layer.window, layer.groups);
+        break;
+      case LayerKind::kRelu:
+        narrow.Relu(layer.name);
+        break;
+      case LayerKind::kMaxPool:
+        narrow.MaxPool(layer.name, layer.window);
+        break;
+      case LayerKind::kLrn:
+        narrow.Lrn(layer.name, layer.lrn);
+        break;
+      case LayerKind::kFullyConnected:
+        narrow.FullyConnected(layer.name, layer.name == "fc8" ? 7 : 40);
+        break;
+      case LayerKind::kDropout:
+        narrow.Dropout(layer.name, layer.drop_rate);
+        break;
+    }
+  }
+  return narrow.Build();
+}
+
 }  // namespace millrace::convnets

@@ -247,20 +247,35 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
     config.dense->rate = 1;
     auto shard = Started(config);
     const std::vector<float> first = {1, 2}, ignored = {9, 9}, g = {1, 1}, h = {4, 4};
-    EXPECT_FALSE(shard->DenseReady(1, 0));
+    EXPECT_FALSE(shard->DenseReady(1, 0, 0));
     ASSERT_TRUE(shard->InitDense(1, 0, ignored).ok());
-    EXPECT_FALSE(shard->DenseReady(1, 0));
+    EXPECT_FALSE(shard->DenseReady(1, 0, 0));
     ASSERT_TRUE(shard->InitDense(0, 0, first).ok());
-    EXPECT_TRUE(shard->DenseReady(1, 0));
+    EXPECT_TRUE(shard->DenseReady(1, 0, 0));
     ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
-    EXPECT_EQ(shard->DenseReady(1, 0), mode == Mode::kAsync);
+    EXPECT_EQ(shard->DenseReady(1, 0, 1), mode == Mode::kAsync);
+    EXPECT_TRUE(shard->DenseReady(1, 0, 0)) << "whoever begins the step again does not wait for it";
     // Twice is once.
     ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
     ASSERT_TRUE(shard->PushDense(0, {.worker = 0, .sequence = 1, .rows = 2, .mean = h}).ok());
     const std::span<const float> w = shard->dense()->weights(0);
     EXPECT_FLOAT_EQ(w[0], mode == Mode::kSync ? 1 - (1.0f + 2 * 4) / 3 : 1 - 1 - 4);
+    EXPECT_EQ(shard->dense()->For(0, 1, 1).weights[0], w[0]);
+    // A worker that comes back in the middle of a synchronous step sees what it saw before.
+    const DenseTable::View again = shard->dense()->For(0, 1, 0);
+    EXPECT_EQ(again.weights[0], mode == Mode::kSync ? 1 : w[0]);
+    EXPECT_EQ(again.steps, mode == Mode::kSync ? 0u : 2u);
     EXPECT_FALSE(shard->PushDense(7, {.worker = 0, .sequence = 1, .rows = 2, .mean = h}).ok());
     EXPECT_FALSE(shard->PushDense(0, {.worker = 0, .sequence = 9, .rows = 2, .mean = h}).ok());
+    ASSERT_TRUE(
+        shard->PushDense(0, {.worker = 0, .sequence = 2, .step = 1, .rows = 1, .mean = g}).ok());
+    const std::vector<float> at_stop(w.begin(), w.end());
+    ASSERT_TRUE(shard->Stop(0).ok());
+    ASSERT_TRUE(
+        shard->PushDense(0, {.worker = 1, .sequence = 2, .step = 1, .rows = 1, .mean = g}).ok());
+    shard->Finish(1, 0);
+    EXPECT_EQ(w[0], at_stop[0]) << "after a stop nothing counts";
+    EXPECT_TRUE(shard->DenseReady(0, 0, 2)) << "and nobody waits";
   }
 }
 

@@ -101,6 +101,17 @@ TEST(DenseOptions, RateFallsByStepsOnly) {
   EXPECT_DOUBLE_EQ(o.RateAt(21), 0.005);
 }
 
+TEST(DenseOptions, RateFallsEvenlyAndIsNothingAfterwards) {
+  DenseOptions o{.rate = 0.5, .fall_steps = 10};
+  EXPECT_DOUBLE_EQ(o.RateAt(1), 0.5);
+  EXPECT_DOUBLE_EQ(o.RateAt(6), 0.25);
+  EXPECT_DOUBLE_EQ(o.RateAt(10), 0.05);
+  EXPECT_EQ(o.RateAt(11), 0);
+  EXPECT_EQ(o.RateAt(1000), 0);
+  o.decay_every = 5;
+  EXPECT_DOUBLE_EQ(o.RateAt(6), 0.025) << "both together";
+}
+
 TEST(DenseOptions, TextRoundTripsExactly) {
   const DenseOptions o{.rule = DenseRule::kAdam,
                        .rate = 0.1 + 1e-17,
@@ -108,6 +119,7 @@ TEST(DenseOptions, TextRoundTripsExactly) {
                        .weight_decay = 5e-4,
                        .decay_every = 12345,
                        .decay_factor = 0.7,
+                       .fall_steps = 54321,
                        .adam_beta1 = 0.8,
                        .adam_beta2 = 0.99,
                        .adam_epsilon = 1e-7};

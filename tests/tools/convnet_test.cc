@@ -117,6 +117,8 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
       {"--data=synthetic --optimizer=ftrl", "optimizer: expected sgd, momentum or adam"},
       {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},
       {"--data=synthetic --mean=1,2", "--mean=1,2: expected 1"},
+      {"--data=synthetic --schedule=cosine", "--schedule=cosine: expected linear, steps or"},
+      {"--data=synthetic --schedule=steps", "--schedule=steps: expected --decay_every with it"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run = RunProgram("millrace-convnet", flags);
@@ -136,12 +138,41 @@ TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
     const ProgramRun run = train(name, "sync");
     ASSERT_EQ(run.status, 0) << run.out << run.err;
     EXPECT_NE(run.out.find("effective batch 48"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("to 0 in 63 steps"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("wire      sent     predicted"), std::string::npos) << run.out;
+    EXPECT_EQ(run.out.find("differ from the prediction"), std::string::npos) << run.out;
   }
   EXPECT_TRUE(test::ReadFile(folder_ / "a/model/model.bin") ==
               test::ReadFile(folder_ / "b/model/model.bin"));
   const std::string csv = test::ReadFile(folder_ / "a/metrics.csv");
   EXPECT_NE(csv.find("\n63,2997,"), std::string::npos) << csv;
   EXPECT_EQ(train("c", "async").status, 0);
+}
+
+TEST_F(ConvnetTest, TakesEveryKindOfImageAndNamesTheRecordOfADamagedOne) {
+  const auto train = [&](const std::string& name, const std::vector<std::string>& images) {
+    for (const std::string& image : images) {
+      fs::create_directories(folder_ / (name + "/class"));
+      fs::copy_file(MILLRACE_SHARED_DATA "/images/" + image, folder_ / (name + "/class/" + image));
+    }
+    const std::string records = folder_ / (name + "-records");
+    const ProgramRun converted =
+        RunProgram("millrace-records",
+                   "convert --format=images --shards=1 --out=" + records + " " + folder_ / name);
+    EXPECT_EQ(converted.status, 0) << converted.err;
+    return RunProgram("millrace-convnet", "--net=lenet --train='" + records + "/*.tfrecord'");
+  };
+  const ProgramRun all =
+      train("all", {"grace_hopper.jpg", "jpeg_merge_test1_cmyk.jpg", "lena_gray.png",
+                    "lena_palette.png", "lena_palette_trns.png", "lena_rgba.png"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_NE(all.out.find("trained   6 images"), std::string::npos) << all.out;
+  const ProgramRun damaged = train("damaged", {"corrupt34_2.jpg", "lena_gray.png"});
+  EXPECT_EQ(damaged.status, 1);
+  EXPECT_NE(damaged.err.find("damaged-records/train-00000-of-00001.tfrecord: record at offset 0: "
+                             "JPEG: Premature end of JPEG file"),
+            std::string::npos)
+      << damaged.err;
 }
 
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -141,6 +142,21 @@ class LaunchTest : public testing::Test {
     const long pid = std::strtol(digits.c_str(), nullptr, 10);
     ASSERT_GT(pid, 1) << digits;
     ::kill(static_cast<pid_t>(pid), signal);
+  }
+
+  // Waits until the job has learnt something: the chief has written the first rows of its table.
+  bool IsUnderWay(Launched& job, const std::string& run, int tests = 1) const {
+    const std::string path = folder_ / (run + "/metrics.csv");
+    for (std::string rows; std::count(rows.begin(), rows.end(), '\n') < 1 + tests;) {
+      if (job.HasEnded()) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      rows = test::ReadFile(path);
+    }
+    return true;
+  }
+
+  std::string Model(const std::string& run) const {
+    return test::ReadFile(folder_ / (run + "/model/model.bin"));
   }
 
   // Waits until so many processes work in the folder.

@@ -1,6 +1,5 @@
 // Whole training jobs of the real programs, disturbed in every way that a job should survive.
 
-#include <algorithm>
 #include <memory>
 
 #include "tests/tools/launch_jobs.h"
@@ -35,21 +34,6 @@ class TrainingTest : public LaunchTest {
             "--eval_every=60000",
             "--run_dir=" + folder_ / run,
             more};
-  }
-
-  // Waits until the job has learnt something: the chief has written the first rows of its table.
-  bool IsUnderWay(Launched& job, const std::string& run, int tests = 1) const {
-    const std::string path = folder_ / (run + "/metrics.csv");
-    for (std::string rows; std::count(rows.begin(), rows.end(), '\n') < 1 + tests;) {
-      if (job.HasEnded()) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      rows = test::ReadFile(path);
-    }
-    return true;
-  }
-
-  std::string Model(const std::string& run) const {
-    return test::ReadFile(folder_ / (run + "/model/model.bin"));
   }
 
   double LastLogloss(const std::string& run) const {

@@ -20,6 +20,7 @@ const CommandSpec& ConvnetSpec();
 
 struct ConvnetOptions {
   convnets::NetTrainOptions train;
+  bool rate_falls = true;  // to 0 over the steps of the run, which only the images tell
   convnets::ImageOptions images;
   std::string train_files, test_files;  // patterns; the first is empty for synthetic images
   bool synthetic = false;

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include "io/record/output_file.h"
 #include "profiler/session.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/job_table.h"
 #include "tools/common/progress.h"
 #include "tools/convnet/convnet_flags.h"
 #include "trainer/run/host_info.h"
@@ -27,6 +29,7 @@ using trainer::NamedRow;
 
 constexpr char kProgram[] = "millrace-convnet";
 constexpr int kExitInterrupted = 130;
+constexpr double kChiefSeconds = 10;
 
 double SteadyNow() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -57,6 +60,18 @@ Status WriteText(const std::string& path, const std::string& text) {
   return file.Commit();
 }
 
+std::string RateText(const sparse::DenseOptions& update) {
+  char rate[32];
+  std::snprintf(rate, sizeof rate, "%g", update.Rate());
+  std::string text = rate;
+  if (update.decay_every > 0) {
+    std::snprintf(rate, sizeof rate, ", times %g", update.decay_factor);
+    text += rate + (" every " + WithCommas(update.decay_every) + " steps");
+  }
+  if (update.fall_steps > 0) text += ", to 0 in " + WithCommas(update.fall_steps) + " steps";
+  return text;
+}
+
 // One run of the program: what is kept in the run folder, and what is printed.
 class Run {
  public:
@@ -74,6 +89,7 @@ class Run {
     }
     const double begin_s = SteadyNow();
     RETURN_IF_ERROR(OpenImages());
+    if (options_.rate_falls) PlanRate();
     RETURN_IF_ERROR(JoinJob());
     ASSIGN_OR_RETURN(
         trainer_, convnets::NetTrainer::Create(options_.train, *train_images_, test_images_.get(),
@@ -86,7 +102,11 @@ class Run {
     if (status.ok() && !summary->stopped && !ModelPath().empty() && Chief()) {
       status = trainer_->SaveModel(ModelPath());
     }
-    if (status.ok() && job_) status = job_->Leave();
+    if (status.ok() && job_) {
+      wire_ = job_->wire();
+      workers_ = job_->workers();
+      status = job_->Leave();
+    }
     const Status profiled = FromText(profile_.Finish());
     if (status.ok()) status = profiled;
     RETURN_IF_ERROR(EndFolder(status, summary));
@@ -99,13 +119,37 @@ class Run {
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return options_.train.worker == 0; }
 
+  // All workers come to the same number. A step of a synchronous job has a batch of each of them.
+  void PlanRate() {
+    convnets::NetTrainOptions worker = options_.train;
+    uint64_t sum = 0, most = 0;
+    for (worker.worker = 0; worker.worker < worker.workers; ++worker.worker) {
+      const uint64_t batches = worker.Batches(train_images_->size());
+      sum += batches;
+      most = std::max(most, batches);
+    }
+    const bool together = options_.job && options_.job->config.mode == ps::Mode::kSync;
+    options_.train.update.fall_steps = together ? most : sum;
+    if (options_.job) options_.job->config.dense = options_.train.update;
+  }
+
   Status JoinJob() {
     if (!options_.job) return {};
     options_.job->on_note = PrintNote;
-    options_.job->should_stop = Interrupted;
+    options_.job->should_stop = [this] { return GivesUp(); };
     ASSIGN_OR_RETURN(job_, convnets::ServerJob::Join(*options_.job));
     profiler::SetClockOffset(job_->clock_offset_ns());
     return {};
+  }
+
+  // Whether to end a wait for the others. A worker that was asked to stop first waits for the chief
+  // to end the job with a checkpoint of all servers.
+  bool GivesUp() {
+    if (!Interrupted()) return false;
+    if (Chief()) return true;
+    double never = 0;
+    asked_to_stop_s_.compare_exchange_strong(never, SteadyNow());
+    return SteadyNow() - asked_to_stop_s_ > kChiefSeconds;
   }
 
   Status OpenImages() {
@@ -168,8 +212,8 @@ class Run {
     std::printf("net       %s, %s parameters, input %s, %zu classes\n", spec.name.c_str(),
                 WithCommas(spec.parameters()).c_str(), convnets::ShapeText(spec.input).c_str(),
                 spec.classes());
-    std::printf("learning  %s, rate %g, batches of %zu, seed %llu\n",
-                sparse::DenseRuleName(o.update.rule), o.update.Rate(), o.batch_size,
+    std::printf("learning  %s, rate %s, batches of %zu, seed %llu\n",
+                sparse::DenseRuleName(o.update.rule), RateText(o.update).c_str(), o.batch_size,
                 static_cast<unsigned long long>(o.seed));
     if (job_) PrintJob();
     std::printf("data      %s training and %s test images%s\n",
@@ -248,6 +292,8 @@ class Run {
                 DurationText(s.seconds).c_str(), DurationText(s.train_seconds).c_str(),
                 rate < 1000 ? 1 : 0, rate, DurationText(s.input_wait_seconds).c_str());
     std::printf("memory    %s at most\n", BytesText(PeakMemoryBytes()).c_str());
+    if (job_) std::printf("%s", WireText(wire_, s.examples_here).c_str());
+    if (job_ && Chief()) std::printf("%s\n", WorkerTable(workers_, s.seconds).c_str());
     if (s.stopped) {
       std::printf("stopped   by a signal%s\n", folder_ ? "; go on with the same flags and --resume"
                                                        : "; nothing was kept (no --run_dir)");
@@ -262,10 +308,13 @@ class Run {
   std::optional<trainer::MetricsLog> log_;
   std::unique_ptr<convnets::ImageSet> train_images_, test_images_;
   std::unique_ptr<convnets::ServerJob> job_;
+  std::vector<ps::WireStats> wire_;       // at the end of the job
+  std::vector<ps::WorkerStats> workers_;  // likewise
   std::unique_ptr<convnets::NetTrainer> trainer_;
   profiler::Session profile_;
   std::optional<Progress> progress_;
   uint64_t shown_ = 0;
+  std::atomic<double> asked_to_stop_s_ = 0;  // 0: not yet
 };
 
 int Main(const std::vector<std::string>& words) {

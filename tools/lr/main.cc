@@ -10,9 +10,9 @@
 
 #include "profiler/session.h"
 #include "tools/common/interrupt.h"
+#include "tools/common/job_table.h"
 #include "tools/common/progress.h"
 #include "tools/dashboard/dashboard.h"
-#include "tools/lr/job_table.h"
 #include "tools/lr/lr_flags.h"
 #include "trainer/run/host_info.h"
 #include "trainer/run/metrics_log.h"
@@ -249,8 +249,8 @@ class Run {
   void PrintJobEnd(const trainer::JobReport& report, const TrainSummary& s) const {
     const uint64_t worker = WorkerNumber();
     const bool known = worker < report.workers.size();
-    std::printf("%s", WireText(report, known ? report.workers[worker].examples : 0).c_str());
-    if (Chief()) std::printf("%s\n", WorkerTable(report, s.seconds).c_str());
+    std::printf("%s", WireText(report.wire, known ? report.workers[worker].examples : 0).c_str());
+    if (Chief()) std::printf("%s\n", WorkerTable(report.workers, s.seconds).c_str());
   }
 
   LrOptions options_;

@@ -1,4 +1,4 @@
-#include "tools/lr/job_table.h"
+#include "tools/common/job_table.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,10 +35,10 @@ std::string Line(const char* name, uint64_t predicted, uint64_t measured, uint64
 
 }  // namespace
 
-std::string WorkerTable(const trainer::JobReport& report, double seconds) {
+std::string WorkerTable(std::span<const ps::WorkerStats> workers, double seconds) {
   std::string table =
       "\n    worker     examples     pushes  dropped  examples/s   waited for  where\n";
-  for (const ps::WorkerStats& w : report.workers) {
+  for (const ps::WorkerStats& w : workers) {
     char text[256];
     const double rate = Share(static_cast<double>(w.examples), seconds);
     std::snprintf(text, sizeof text, "    %6zu %12s %10s %8s %11s %10.2f s  %s%s%s\n", w.worker,
@@ -51,9 +51,9 @@ std::string WorkerTable(const trainer::JobReport& report, double seconds) {
   return table;
 }
 
-std::string WireText(const trainer::JobReport& report, uint64_t own_examples) {
+std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples) {
   ps::WireStats sum;
-  for (const ps::WireStats& wire : report.wire) sum.Add(wire);
+  for (const ps::WireStats& one : wire) sum.Add(one);
   std::string text = Line("sent", sum.predicted_sent, sum.sent, own_examples);
   text += Line("received", sum.predicted_received, sum.received, own_examples);
   char times[200];

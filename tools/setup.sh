@@ -7,7 +7,7 @@
 #   tools/setup.sh --with-fuzz    also clang, for the fuzzers
 #   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
 #   tools/setup.sh --with-browser also Chromium, for the tests of the report page
-#   tools/setup.sh --with-package also what cpack needs to make a .deb, and what packaging/try_deb.sh needs to try it
+#   tools/setup.sh --with-package also what cpack needs to make a .deb, and what tools/packaging/try_deb.sh needs to try it
 set -euo pipefail
 
 required=(

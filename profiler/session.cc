@@ -13,6 +13,7 @@ bool ParseStep(std::string_view text, uint64_t& step) {
 }  // namespace
 
 std::string Session::Start(const SessionOptions& options) {
+  sampler_.reset();  // its thread uses recent_
   options_ = options;
   SetProcess(options.process);
   NameThread("main");

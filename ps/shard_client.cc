@@ -16,6 +16,7 @@ constexpr int64_t kMsNs = 1000000;
 constexpr int64_t kPauseNs = 20 * kMsNs;  // between two tries to connect
 constexpr int kMaxBroken = 5;             // connections in a row that break in the same call
 constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
+constexpr int64_t kStopGraceNs = 5000 * kMsNs;  // for a step that is under way
 // What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
 // fields in Thrift's binary protocol.
 constexpr uint64_t kRequestBytes = 150;
@@ -125,6 +126,13 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
   return status;
 }
 
+// A step that is soon complete is waited for, so that the caller can end between two steps.
+bool ShardClient::GivesUp() {
+  if (!options_.should_stop || !options_.should_stop()) return false;
+  if (stop_asked_ns_ == 0) stop_asked_ns_ = clock_.NowNs();
+  return clock_.NowNs() - stop_asked_ns_ > kStopGraceNs;
+}
+
 Status ShardClient::Receive(ExchangeReply& reply) {
   const int64_t begin_ns = clock_.NowNs();
   int64_t barrier_ns = 0;
@@ -135,7 +143,7 @@ Status ShardClient::Receive(ExchangeReply& reply) {
       barrier_ns += reply.barrier_ns;
       stats_.server_ns += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
-      if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+      if (GivesUp()) return io::Cancelled("interrupted");
       if (reply.outcome == Outcome::kWaiting && options_.on_note &&
           clock_.NowNs() - noted_ns_ > kNoteEveryNs) {
         noted_ns_ = clock_.NowNs();

@@ -58,6 +58,7 @@ class ShardClient {
   const WireStats& stats() const { return stats_; }
 
  private:
+  bool GivesUp();
   io::Status Reconnect(const io::Status& why);
   io::Status TryJoin(JoinReply& reply, bool again);
   io::Status SendNow(bool with_push_keys, bool with_pull_keys);
@@ -73,7 +74,8 @@ class ShardClient {
   WireStats stats_;
   uint64_t sent_before_ = 0, received_before_ = 0;  // of the channel, at the last count
   int64_t noted_ns_ = 0;
-  int broken_ = 0;  // connections since the last answer
+  int64_t stop_asked_ns_ = 0;  // 0: not yet
+  int broken_ = 0;             // connections since the last answer
 };
 
 }  // namespace millrace::ps

@@ -224,8 +224,10 @@ class ThriftChannel final : public Channel {
     } catch (const TTransportException& error) {
       const bool late = error.getType() == TTransportException::TIMED_OUT;
       return Status(io::Code::kIo, late ? "no answer in time" : error.what());
-    } catch (const TProtocolException&) {
-      return Status(io::Code::kIo, "the connection broke in the middle of an answer");
+    } catch (const TProtocolException& error) {
+      return Status(io::Code::kIo, std::string("expected an answer of a millrace-ps, found other "
+                                               "bytes or a cut connection: ") +
+                                       error.what());
     } catch (const std::exception& error) {
       return Status(io::Code::kIo, error.what());
     }

@@ -2,8 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <string>
+
+#include "sparse/check_range.h"
 
 namespace millrace::sparse {
 namespace {
@@ -13,14 +14,6 @@ using io::Result;
 using io::Status;
 
 constexpr std::array kRules = {DenseRule::kSgd, DenseRule::kMomentum, DenseRule::kAdam};
-
-Status CheckRange(const char* name, double value, double low, double high) {
-  if (value >= low && value <= high) return {};
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: expected a number from %g to %g, found %g", name, low, high,
-                value);
-  return Invalid(text);
-}
 
 }  // namespace
 

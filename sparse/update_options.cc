@@ -2,8 +2,9 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <string>
+
+#include "sparse/check_range.h"
 
 namespace millrace::sparse {
 namespace {
@@ -26,14 +27,6 @@ double DefaultRate(Rule rule) {
       return 0.001;
   }
   return 0;
-}
-
-Status CheckRange(const char* name, double value, double low, double high) {
-  if (value >= low && value <= high) return {};
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: expected a number from %g to %g, found %g", name, low, high,
-                value);
-  return Invalid(text);
 }
 
 float RateAt(const UpdateOptions& options, uint64_t t) {

@@ -3,6 +3,9 @@
 # which is asked for by its name, and are checked by their md5. What is there already and right is left alone.
 set -euo pipefail
 folder=${1:-data/mnist}
+case "$folder" in
+  -*) echo "usage: tools/get_mnist.sh [FOLDER]    (default data/mnist)"; [ "$folder" = --help ]; exit ;;
+esac
 
 # The digits as they were first published, unpacked.
 sums='6bbc9ace898e44ae57da46a324031adb  train-images-idx3-ubyte

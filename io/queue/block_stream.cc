@@ -103,7 +103,7 @@ void BlockStream::DropBlankLines(Block& block) {
 }
 
 void BlockStream::KeepShard(Lane& lane, Block& block) const {
-  if (options_.num_shards <= 1) return;
+  if (options_.num_shards <= 1 || lane.files.back() < options_.whole_files) return;
   std::erase_if(block.records, [&](const RecordSpan&) {
     return lane.ordinal++ % options_.num_shards != options_.shard;
   });

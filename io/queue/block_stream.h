@@ -28,7 +28,9 @@ struct StreamOptions {
   size_t blocks_ahead = 2;  // that a lane may hold (ends of epochs count too)
   uint64_t first_epoch = 0;
   uint64_t end_epoch = 1;  // reads the epochs [first_epoch, end_epoch)
-  // Of every num_shards records of a file, keeps the one numbered shard.
+  // The first ones are read whole; of every num_shards records of the others, the one numbered
+  // shard is kept.
+  size_t whole_files = 0;
   uint64_t shard = 0;
   uint64_t num_shards = 1;
   // Bytes of decoded rows to keep for later epochs; 0: none, and records come as they are in the

@@ -32,10 +32,6 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-bool ShardsByFile(const InputOptions& options) {
-  return options.files.size() >= options.num_shards;
-}
-
 }  // namespace
 
 struct InputQueue::GroupBatch {
@@ -115,13 +111,15 @@ Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
 
 StreamOptions InputQueue::MakeStreamOptions(const InputOptions& options) {
   StreamOptions stream;
-  const bool by_file = ShardsByFile(options);
-  for (size_t i = 0; i < options.files.size(); ++i) {
-    if (!by_file || i % options.num_shards == options.shard)
-      stream.files.push_back(options.files[i]);
+  const size_t dealt = options.files.size() / options.num_shards * options.num_shards;
+  for (size_t i = options.shard; i < dealt; i += options.num_shards) {
+    stream.files.push_back(options.files[i]);
   }
-  stream.shard = by_file ? 0 : options.shard;
-  stream.num_shards = by_file ? 1 : options.num_shards;
+  stream.whole_files = stream.files.size();
+  stream.files.insert(stream.files.end(), options.files.begin() + static_cast<ptrdiff_t>(dealt),
+                      options.files.end());
+  stream.shard = options.shard;
+  stream.num_shards = options.num_shards;
   stream.blocks.framing = FramingOf(options.format);
   stream.blocks.on_corrupt = options.on_corrupt;
   stream.blocks.block_bytes = options.block_bytes;

@@ -55,8 +55,8 @@ struct InputOptions {
   uint64_t seed = 1;
   uint64_t epochs = 1;
   InputPosition start = {};
-  // This worker's part of the data: whole files where there are at least as many as shards, else
-  // every num_shards-th record of each file.
+  // This worker's part of the data: as many whole files as there are for each shard, and every
+  // num_shards-th record of those that are left over.
   uint64_t shard = 0;
   uint64_t num_shards = 1;
   // Bytes of decoded rows to keep in memory for later epochs (0: none); what does not fit is read

@@ -80,6 +80,16 @@ TEST_F(ConvnetTest, TrainsAndLeavesARunFolder) {
   EXPECT_NE(test::ReadFile(folder_ / "run/graph.dot").find("conv2"), std::string::npos);
 }
 
+TEST_F(ConvnetTest, FinishedRunIsNotReplacedByResumingIt) {
+  const std::string command = Data() + "--net=softmax --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-convnet", command).status, 0);
+  const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
+  const ProgramRun again = RunProgram("millrace-convnet", command + " --seed=7 --resume");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.err.find("nothing to resume"), std::string::npos) << again.err;
+  EXPECT_TRUE(test::ReadFile(folder_ / "run/model/model.bin") == model);
+}
+
 TEST_F(ConvnetTest, TrainsOnRecordsOfTheSameImagesToTheSameModel) {
   const ProgramRun converted = RunProgram(
       "millrace-records", "convert --format=mnist --shards=1 --out=" + folder_ / "t" + " " +
@@ -150,6 +160,7 @@ TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
 }
 
 TEST_F(ConvnetTest, TakesEveryKindOfImageAndNamesTheRecordOfADamagedOne) {
+  SKIP_WITHOUT_SHARED_DATA();
   const auto train = [&](const std::string& name, const std::vector<std::string>& images) {
     for (const std::string& image : images) {
       fs::create_directories(folder_ / (name + "/class"));

@@ -58,6 +58,7 @@ TEST_F(ConvnetJobTest, InterruptedJobIsResumedToTheSameModel) {
   EXPECT_FALSE(fs::exists(folder_ / "run/model/model.bin")) << "it should not have ended yet";
   Launched rest = Launch(flags_, Command("sync", "run", "--resume"));
   EXPECT_EQ(rest.Wait(), 0) << rest.output();
+  EXPECT_GE(rest.Count("resumed   from the checkpoint of step "), 1u) << rest.output();
   EXPECT_TRUE(Model("run") == expected) << rest.output();
 }
 

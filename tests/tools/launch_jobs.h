@@ -146,13 +146,16 @@ class LaunchTest : public testing::Test {
 
   // Waits until the job has learnt something: the chief has written the first rows of its table.
   bool IsUnderWay(Launched& job, const std::string& run, int tests = 1) const {
-    const std::string path = folder_ / (run + "/metrics.csv");
-    for (std::string rows; std::count(rows.begin(), rows.end(), '\n') < 1 + tests;) {
-      if (job.HasEnded()) return false;
+    while (Tests(run) < tests) {
+      if (job.HasEnded()) return Tests(run) >= tests;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      rows = test::ReadFile(path);
     }
     return true;
+  }
+  // Rows of the table, without its head.
+  int Tests(const std::string& run) const {
+    const std::string rows = test::ReadFile(folder_ / (run + "/metrics.csv"));
+    return static_cast<int>(std::count(rows.begin(), rows.end(), '\n')) - 1;
   }
 
   std::string Model(const std::string& run) const {

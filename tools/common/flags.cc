@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tools/common/flag_table.h"
+#include "tools/common/interrupt.h"
 
 namespace millrace::tools {
 namespace {
@@ -221,7 +222,7 @@ int Fail(std::string_view program, const Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
                status.message().c_str());
-  if (status.code() == io::Code::kCancelled) return kExitInterrupted;
+  if (status.code() == io::Code::kCancelled && Interrupted()) return kExitInterrupted;
   return status.code() == io::Code::kInvalid ? kExitUsage : kExitFailure;
 }
 

@@ -75,7 +75,8 @@ constexpr int kExitUsage = 2;          // the command line cannot be
 constexpr int kExitInterrupted = 130;  // stopped by Ctrl-C or SIGTERM
 
 // Prints "program: message" on standard error. Returns the exit status: kExitUsage for
-// Code::kInvalid, kExitInterrupted for Code::kCancelled, else kExitFailure.
+// Code::kInvalid, kExitInterrupted for Code::kCancelled after a signal (a job that others ended is
+// cancelled without one), else kExitFailure.
 int Fail(std::string_view program, const io::Status& status);
 
 }  // namespace millrace::tools

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "tools/common/interrupt.h"
 #include "trainer/run/host_info.h"
 
 namespace millrace::tools {
@@ -46,6 +47,18 @@ Status RunRecord::Open() {
   return {};
 }
 
+Status RunRecord::CheckResumable() const {
+  if (!folder_ || !options_.run.resume || folder_->earlier_status() != "finished") return {};
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_->checkpoints(), ignored)) {
+    if (entry.is_regular_file(ignored)) return {};
+  }
+  return io::Invalid(folder_->path() +
+                     " holds a finished run without checkpoints: nothing to resume; expected "
+                     "another --run_dir, or --overwrite");
+}
+
 Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
   if (!folder_) return {};
   trainer::RunInfo info;
@@ -58,6 +71,7 @@ Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
   info.start_time_s = WallNow();
   info.resumed_step = resumed_step;
   RETURN_IF_ERROR(folder_->Begin(info));
+  begun_ = true;
   ASSIGN_OR_RETURN(auto log, trainer::MetricsLog::Open({.run_dir = folder_->path(),
                                                         .host = info.host.name,
                                                         .wall_time_s = WallNow(),
@@ -69,11 +83,12 @@ Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
 
 Status RunRecord::Finish(const Status& status, bool stopped,
                          std::vector<trainer::NamedValue> metrics) {
-  if (!has_begun()) return {};
+  if (!begun_) return {};
   trainer::RunEnd end;
   end.end_time_s = WallNow();
   end.message = status.message();
-  end.status = trainer::RunStatus::kFailed;
+  const bool interrupted = status.code() == io::Code::kCancelled && Interrupted();
+  end.status = interrupted ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFailed;
   if (status.ok()) {
     end.status = stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
     end.metrics = std::move(metrics);

@@ -44,7 +44,9 @@ class RunRecord {
   // Erases what is to be overwritten; writes run.json and begins the metrics log. To be called
   // once.
   io::Status Begin(std::optional<uint64_t> resumed_step);
-  bool has_begun() const { return log_.has_value(); }
+  bool has_begun() const { return begun_; }
+  // An error if a run is to be resumed that is finished and has left no checkpoint.
+  io::Status CheckResumable() const;
   // The end of the run for run.json, if it has begun. `status` is an error: the run failed.
   io::Status Finish(const io::Status& status, bool stopped,
                     std::vector<trainer::NamedValue> metrics);
@@ -67,6 +69,7 @@ class RunRecord {
  private:
   RunRecordOptions options_;
   std::optional<trainer::RunFolder> folder_;
+  bool begun_ = false;  // run.json is written
   std::optional<trainer::MetricsLog> log_;
   profiler::Session profile_;
   std::optional<Progress> progress_;

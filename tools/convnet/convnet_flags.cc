@@ -117,7 +117,8 @@ Status CheckFlags() {
   if (FLAGS_resume && FLAGS_overwrite)
     return Invalid("--resume and --overwrite: expected one of them");
   if (FLAGS_scale < 0) return Invalid("--scale: expected a number from 0 on");
-  return CheckModelOut(FLAGS_model_out);
+  const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;
+  return saves ? CheckModelOut(FLAGS_model_out) : Status();
 }
 
 Result<std::vector<float>> Mean(size_t channels) {

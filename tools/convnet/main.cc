@@ -79,8 +79,9 @@ class Run {
     const bool stopped = summary.ok() && summary->stopped;
     std::vector<trainer::NamedValue> metrics;
     if (summary.ok() && summary->last_test) metrics = summary->last_test->test;
-    RETURN_IF_ERROR(record_.Finish(summary.status(), stopped, std::move(metrics)));
+    const Status recorded = record_.Finish(summary.status(), stopped, std::move(metrics));
     RETURN_IF_ERROR(summary.status());
+    RETURN_IF_ERROR(recorded);
     PrintEnd(*summary);
     return stopped ? kExitInterrupted : 0;
   }
@@ -88,6 +89,7 @@ class Run {
  private:
   Result<NetSummary> Work() {
     if (Chief()) RETURN_IF_ERROR(record_.Open());
+    RETURN_IF_ERROR(record_.CheckResumable());
     const double begin_s = SteadyNow();
     RETURN_IF_ERROR(OpenImages());
     if (options_.rate_falls) PlanRate();
@@ -117,7 +119,8 @@ class Run {
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return options_.train.worker == 0; }
 
-  // All workers come to the same number. A step of a synchronous job has a batch of each of them.
+  // All workers come to the same number. A step of a synchronous job has a batch of each of them;
+  // with backup workers it may have fewer, and nobody knows how many steps there will be.
   void PlanRate() {
     convnets::NetTrainOptions worker = options_.train;
     uint64_t sum = 0, most = 0;
@@ -126,7 +129,8 @@ class Run {
       sum += batches;
       most = std::max(most, batches);
     }
-    const bool together = options_.job && options_.job->config.mode == ps::Mode::kSync;
+    const bool together = options_.job && options_.job->config.mode == ps::Mode::kSync &&
+                          options_.job->config.replicas_to_aggregate == 0;
     options_.train.update.fall_steps = together ? most : sum;
     if (options_.job) options_.job->config.dense = options_.train.update;
   }
@@ -140,11 +144,10 @@ class Run {
     return {};
   }
 
-  // Whether to end a wait for the others. A worker that was asked to stop first waits for the chief
-  // to end the job with a checkpoint of all servers.
+  // Whether to end a wait for the others. The chief, asked to stop, first waits for the step that
+  // is under way, and other workers for the chief to end the job with a checkpoint of all servers.
   bool GivesUp() {
     if (!Interrupted()) return false;
-    if (Chief()) return true;
     double never = 0;
     asked_to_stop_s_.compare_exchange_strong(never, SteadyNow());
     return SteadyNow() - asked_to_stop_s_ > kChiefSeconds;

@@ -68,8 +68,8 @@ DEFINE_string(early_stop, "", "METRIC:N, such as auc:3: stop after N tests witho
 DEFINE_uint64(seed, InputOptions{}.seed, "the order of the data derives from it");
 DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
               "records that a draw chooses from; 0: the files' own order");
-DEFINE_uint64(min_after_dequeue, InputOptions{}.min_after_dequeue,
-              "the buffer is filled again when so many are left");
+DEFINE_uint64(min_after_dequeue, 0,
+              "the buffer is filled again when so many are left; 0: half of its capacity");
 DEFINE_uint64(hogwild, TrainOptions{}.hogwild,
               "threads that train on the same weights without locks (sgd): not deterministic, and "
               "slower on skewed data");
@@ -131,7 +131,8 @@ Result<InputOptions> TrainInput() {
   input.epochs = FLAGS_epochs;
   input.seed = FLAGS_seed;
   input.shuffle_capacity = FLAGS_shuffle_capacity;
-  input.min_after_dequeue = FLAGS_min_after_dequeue;
+  input.min_after_dequeue =
+      FLAGS_min_after_dequeue > 0 ? FLAGS_min_after_dequeue : FLAGS_shuffle_capacity / 2;
   input.cache_bytes = FLAGS_cache << 20;
   return input;
 }
@@ -221,7 +222,8 @@ Status CheckFlags() {
   }
   if (FLAGS_resume && FLAGS_overwrite)
     return io::Invalid("--resume and --overwrite: expected one of them");
-  return CheckModelOut(FLAGS_model_out);
+  const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;
+  return saves ? CheckModelOut(FLAGS_model_out) : Status();
 }
 
 }  // namespace

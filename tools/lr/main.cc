@@ -43,8 +43,9 @@ class Run {
     std::vector<trainer::NamedValue> metrics;
     if (summary.ok() && summary->last_test)
       metrics = trainer::NamedValues(summary->last_test->test);
-    RETURN_IF_ERROR(record_.Finish(summary.status(), stopped, std::move(metrics)));
+    const Status recorded = record_.Finish(summary.status(), stopped, std::move(metrics));
     RETURN_IF_ERROR(summary.status());
+    RETURN_IF_ERROR(recorded);
     PrintEnd(*summary);
     return stopped ? kExitInterrupted : 0;
   }
@@ -52,14 +53,9 @@ class Run {
  private:
   Result<TrainSummary> Work() {
     if (Chief()) RETURN_IF_ERROR(record_.Open());
+    RETURN_IF_ERROR(record_.CheckResumable());
     const double begin_s = SteadyNow();
     ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
-    if (record_.folder() && record_.folder()->earlier_status() == "finished" &&
-        options_.run.resume && !trainer_->resumed_step()) {
-      return io::Invalid(record_.folder()->path() +
-                         " holds a finished run without checkpoints: nothing to resume; expected " +
-                         "another --run_dir, or --overwrite");
-    }
     if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
     profiler::SetClockOffset(trainer_->clock_offset_ns());
     PrintHead(SteadyNow() - begin_s);
@@ -187,6 +183,11 @@ class Run {
                 DurationText(s.seconds).c_str(),
                 WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(),
                 DurationText(s.input.caller_wait_seconds).c_str());
+    if (s.examples_here == 0 && s.end == TrainSummary::End::kDone) {
+      std::printf(
+          "note      nothing was left to learn: the checkpoint is as far as --epochs and "
+          "--max_examples go\n");
+    }
     if (s.job) PrintJobEnd(*s.job, s);
     if (s.loss.events > 0) {
       std::printf("skipped   %s damaged places, %s; the first: %s\n",

@@ -2,7 +2,7 @@
 # Installs a Millrace package into a clean Debian 12 (section main alone), trains there, and removes it again.
 # As root, with debootstrap installed. The folder is made if it is not there, and kept.
 #
-#   packaging/try_deb.sh build/millrace_0.1.0_amd64.deb /tmp/clean-root
+#   tools/packaging/try_deb.sh build/millrace_0.1.0_amd64.deb /tmp/clean-root
 set -euo pipefail
 [ $# = 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
 package=$1 root=$2
@@ -13,8 +13,7 @@ if [ ! -e "$root/etc/debian_version" ]; then
   say "a clean Debian 12 in $root"
   debootstrap --variant=minbase --components=main bookworm "$root" >/dev/null
 fi
-mountpoint -q "$root/proc" || mount -t proc proc "$root/proc"
-trap 'umount "$root/proc"' EXIT
+mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc"; trap 'umount "$root/proc"' EXIT; }
 cp "$package" "$root/root/millrace.deb"
 inside apt-get update -qq
 list_files() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./var -prune -o -path ./root -prune -o -print | sort); }

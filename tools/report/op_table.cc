@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "tools/common/progress.h"
 #include "tools/report/text_table.h"
@@ -66,13 +69,36 @@ std::string WhereOf(const ProcessData& process, const TracedThread& thread) {
   return trains ? "worker" : "worker input";
 }
 
+// When the training thread tested, in order.
+std::vector<std::pair<int64_t, int64_t>> TestsOf(const RunData& run, const ProcessData& process) {
+  std::vector<std::pair<int64_t, int64_t>> tests;
+  const uint32_t step = run.names.Find("step");
+  for (const TracedThread& thread : process.threads) {
+    const bool trains = std::any_of(thread.spans.begin(), thread.spans.end(),
+                                    [&](const Span& span) { return span.name == step; });
+    if (!trains) continue;
+    for (const Span& span : thread.spans) {
+      if (span.cat == Cat::kEvaluation) tests.emplace_back(span.begin_ns, span.end_ns);
+    }
+  }
+  std::sort(tests.begin(), tests.end());
+  return tests;
+}
+
+bool IsWithin(const std::vector<std::pair<int64_t, int64_t>>& tests, int64_t time_ns) {
+  const auto after = std::upper_bound(tests.begin(), tests.end(), std::pair(time_ns, INT64_MAX));
+  return after != tests.begin() && time_ns < std::prev(after)->second;
+}
+
+// What threads of the training thread compute during a test belongs to it.
 void AddThread(const RunData& run, const ProcessData& process, const TracedThread& thread,
-               std::map<Key, Sum>& sums) {
+               const std::vector<std::pair<int64_t, int64_t>>& tests, std::map<Key, Sum>& sums) {
   const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
   int64_t test_ends = INT64_MIN;
   for (const Span& span : thread.spans) {
-    const bool testing = span.begin_ns < test_ends;
+    const bool testing =
+        span.begin_ns < test_ends || (span.cat == Cat::kCompute && IsWithin(tests, span.begin_ns));
     if (span.cat == Cat::kEvaluation) test_ends = std::max(test_ends, span.end_ns);
     Sum& sum = sums[{span.name, testing, where}];
     sum.cat = span.cat;
@@ -88,7 +114,8 @@ void AddThread(const RunData& run, const ProcessData& process, const TracedThrea
 
 double Quantile(std::vector<float>& values, double q) {
   if (values.empty()) return 0;
-  const auto rank = static_cast<size_t>(q * static_cast<double>(values.size() - 1));
+  const auto rank =
+      static_cast<size_t>(std::max(1.0, std::ceil(q * static_cast<double>(values.size())))) - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<ptrdiff_t>(rank), values.end());
   return static_cast<double>(values[rank]);
 }
@@ -137,7 +164,10 @@ std::string Number(const char* format, double value) {
 std::vector<OpRow> MakeOpTable(const RunData& run) {
   std::map<Key, Sum> sums;
   for (const ProcessData& process : run.processes) {
-    for (const TracedThread& thread : process.threads) AddThread(run, process, thread, sums);
+    const auto tests = TestsOf(run, process);
+    for (const TracedThread& thread : process.threads) {
+      AddThread(run, process, thread, tests, sums);
+    }
   }
   double steps_ns = 0;
   for (const auto& [key, sum] : sums) {

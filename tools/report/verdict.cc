@@ -206,23 +206,26 @@ void AddTraffic(const RunData& run, const StepSplit& split, std::vector<std::str
   const double exchanges = split.exchanges, keys = split.exchanged_keys / exchanges;
   constexpr double kUp = 12, kDown = 4;  // key and gradient; weight
   double predicted = keys * (kUp + kDown);
+  bool is_packed = true;  // keys are sent as differences
   std::string how = Format("%.0f keys; 12 bytes a key up, 4 down, as they are", keys);
   if (const uint64_t parameters = NumParameters(run); parameters > 0) {
     predicted = 2 * sizeof(float) * static_cast<double>(parameters);
+    is_packed = false;
     how = WithCommas(parameters) + " parameters; 4 bytes each up, 4 down";
   }
   if (const double stated = Stated(run, "predicted.bytes_per_exchange"); stated > 0) {
     predicted = stated;
+    is_packed = false;
     how = Format("%.0f keys; as the run states", keys);
   }
   const double measured = (split.sent_bytes + split.received_bytes) / exchanges;
-  lines.push_back(
-      Format("bytes an exchange: predicted %s (%s), measured %s sent + %s "
-             "received = %.2f of it",
-             BytesText(static_cast<uint64_t>(predicted)).c_str(), how.c_str(),
-             BytesText(static_cast<uint64_t>(split.sent_bytes / exchanges)).c_str(),
-             BytesText(static_cast<uint64_t>(split.received_bytes / exchanges)).c_str(),
-             measured / std::max(1.0, predicted)));
+  lines.push_back(Format(
+      "bytes an exchange: %s %s (%s), measured %s sent + %s "
+      "received = %.2f of it",
+      is_packed ? "unpacked" : "predicted", BytesText(static_cast<uint64_t>(predicted)).c_str(),
+      how.c_str(), BytesText(static_cast<uint64_t>(split.sent_bytes / exchanges)).c_str(),
+      BytesText(static_cast<uint64_t>(split.received_bytes / exchanges)).c_str(),
+      measured / std::max(1.0, predicted)));
   double kernel = 0;
   for (const ProcessData& process : run.processes) {
     if (process.is_server()) continue;

@@ -24,11 +24,13 @@ Status ScoreBatch(BatchLearner& learner, const CsrBatch& batch, BinaryMetricsSum
 }  // namespace
 
 template <typename Visit>
-Status TestSet::Read(Visit visit) {
+Status TestSet::Read(bool visits_all, Visit visit) {
   ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input_));
   const CsrBatch* batch = nullptr;
   bool keeping = cache_bytes_ > 0;
-  while (true) {
+  kept_.clear();
+  kept_bytes_ = 0;
+  while (keeping || visits_all) {
     ASSIGN_OR_RETURN(const bool more, queue->Next(batch));
     if (!more) break;
     RETURN_IF_ERROR(visit(*batch));
@@ -49,7 +51,7 @@ void TestSet::Preload() {
   loading_ = std::async(std::launch::async, [this] {
     profiler::NameThread("test");
     TRACE_SCOPE("read_test", profiler::Cat::kInput);
-    return Read([](const CsrBatch&) { return Status(); });
+    return Read(/*visits_all=*/false, [](const CsrBatch&) { return Status(); });
   });
 }
 
@@ -60,7 +62,8 @@ Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
   if (complete_) {
     for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));
   } else {
-    RETURN_IF_ERROR(Read([&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
+    RETURN_IF_ERROR(Read(/*visits_all=*/true,
+                         [&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
   }
   const BinaryMetrics metrics = sum.Compute();
   RETURN_IF_ERROR(CheckNotEmpty(metrics));
@@ -70,7 +73,7 @@ Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
 Result<std::span<const CsrBatch>> TestSet::Batches() {
   if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
   if (!complete_ && cache_bytes_ > 0) {
-    RETURN_IF_ERROR(Read([](const CsrBatch&) { return Status(); }));
+    RETURN_IF_ERROR(Read(/*visits_all=*/false, [](const CsrBatch&) { return Status(); }));
   }
   return std::span<const CsrBatch>(kept_);
 }

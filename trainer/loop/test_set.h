@@ -30,9 +30,10 @@ class TestSet {
   io::Status CheckNotEmpty(const BinaryMetrics& metrics) const;
 
  private:
-  // Reads the files and calls visit(batch) for each batch; keeps the batches if they fit.
+  // Reads the files and calls visit(batch) for each batch, without visits_all only as long as they
+  // fit into the cache; keeps them if all do.
   template <typename Visit>
-  io::Status Read(Visit visit);
+  io::Status Read(bool visits_all, Visit visit);
 
   io::InputOptions input_;
   uint64_t cache_bytes_;

@@ -203,10 +203,10 @@ TEST_F(InputQueueTest, FingerprintTellsOtherDataApart) {
   EXPECT_NE((*InputQueue::Open(options_))->fingerprint(), before);
 }
 
-// By file with enough files, by record otherwise: disjoint and complete either way.
+// Whole files as far as they can be dealt out evenly, the others by record.
 TEST_F(InputQueueTest, ShardsAreDisjointAndComplete) {
   MakeFiles(5, 1000);
-  for (const uint64_t shards : {2, 5, 8, 17}) {
+  for (const uint64_t shards : {2, 3, 5, 8, 17}) {
     SCOPED_TRACE(shards);
     options_.num_shards = shards;
     std::set<uint64_t> seen;
@@ -221,6 +221,15 @@ TEST_F(InputQueueTest, ShardsAreDisjointAndComplete) {
     }
     EXPECT_EQ(rows, 1000u);
     EXPECT_EQ(seen.size(), 1000u);
+  }
+}
+
+TEST_F(InputQueueTest, ShardsOfEqualFilesAreEqual) {
+  MakeFiles(1, 30);
+  options_.files.assign(8, options_.files[0]);
+  options_.num_shards = 3;
+  for (options_.shard = 0; options_.shard < 3; ++options_.shard) {
+    EXPECT_EQ(Flat(Run(options_)).size(), 80u) << "two whole files and a third of two more";
   }
 }
 

@@ -42,7 +42,9 @@ Death RootCause(std::span<const Death> deaths) {
 }
 
 std::string WhyItEnds(const Death& death, size_t restarts, size_t used) {
-  if (restarts > 0 && IsHopeless(death.status)) return "; the same command would fail again";
+  if (IsHopeless(death.status)) {
+    return restarts > 0 ? "; the same command would fail again" : "";
+  }
   if (restarts > 0 && used >= restarts)
     return "; all restarts (--restart=" + std::to_string(restarts) + ") are used up";
   if (death.id.role == Role::kWorker && !IsChief(death.id))

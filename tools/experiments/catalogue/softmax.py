@@ -16,6 +16,7 @@ def train(context, name, mode, batch, workers=3, profile=True, **course):
         **context.data.mnist(),
         "net": "softmax",
         "learning_rate": RATE,
+        "schedule": "constant",
         "threads": context.threads(workers),
         **course,
     }

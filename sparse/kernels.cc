@@ -23,8 +23,7 @@ io::Result<const Kernels*> KernelsByName(std::string_view name) {
   if (name == "mkl") {
     return io::Invalid(
         "kernel mkl: expected Intel MKL (at run time libmkl_rt.so of the package libmkl-rt, at "
-        "build "
-        "time libmkl-dev), found none: install it, or use native");
+        "build time libmkl-dev), found none: install it, or use native");
   }
   return io::Invalid("kernel: expected auto, native, mkl or plain, found '" + std::string(name) +
                      "'");

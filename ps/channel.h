@@ -25,8 +25,9 @@ struct DenseReply {
 };
 
 // One call at a time. Errors: kIo when the connection is broken or a deadline has passed (the call
-// may or may not have been heard: it can be made again on a new connection), kCancelled when the
-// job as a whole has failed, kInvalid when the server refuses. Not thread-safe.
+// may or may not have been heard: it can be made again on a new connection), kFailed when the job
+// as a whole has failed or the server could not do its work, kInvalid when the server refuses. Not
+// thread-safe.
 class Channel {
  public:
   virtual ~Channel() = default;

@@ -14,6 +14,7 @@ using io::Status;
 using profiler::Cat;
 
 constexpr int64_t kEntriesPerPiece = 64 << 10;
+constexpr char kAtCheckpoint[] = "the server, which writes or reads a checkpoint";
 
 int64_t NowNs() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -44,6 +45,12 @@ ExchangeRequest FromRpc(const rpc::ExchangeRequest& in) {
           .pull_list = static_cast<uint64_t>(in.pull_list),
           .pull_keys = in.pull_keys,
           .keep_list = in.keep_list};
+}
+
+rpc::JobFailed Failure(const Status& status) {
+  rpc::JobFailed failed;
+  failed.message = status.message();
+  return failed;
 }
 
 }  // namespace
@@ -97,9 +104,7 @@ void Connection::ThrowIf(const Status& status) {
   if (status.code() == io::Code::kInvalid || status.code() == io::Code::kCorrupt) {
     Refuse(status.message());
   }
-  rpc::JobFailed failed;
-  failed.message = status.message();
-  throw failed;
+  throw Failure(status);
 }
 
 Connection::Lock Connection::Enter(const char* kind, int32_t worker, int64_t generation) {
@@ -131,11 +136,12 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   if (request.worker < 0) Refuse("worker: expected a number from 0 on");
   if (joined_) Refuse("this connection has joined already");
   Lock lock(state_.mu);
-  const bool is_free = state_.WaitFree(lock);
-  const auto generation = is_free
-                              ? state_.shard.Join(static_cast<size_t>(request.worker), request.name,
-                                                  request.config, request.rejoin)
-                              : io::Status(io::Code::kIo, "the server is busy with a checkpoint");
+  if (!state_.WaitFree(lock)) {
+    reply.waiting = kAtCheckpoint;
+    return;
+  }
+  const auto generation = state_.shard.Join(static_cast<size_t>(request.worker), request.name,
+                                            request.config, request.rejoin);
   if (!generation.ok()) {
     lock.unlock();
     ThrowIf(generation.status());
@@ -189,7 +195,7 @@ void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& i
   Lock lock = Enter("exchange", in.worker, in.generation);
   if (!state_.WaitFree(lock)) {
     reply.outcome = Outcome::kWaiting;
-    reply.waiting = "the server, which writes a checkpoint";
+    reply.waiting = kAtCheckpoint;
   } else if (!job_->FindLists(state_.shard, request)) {
     reply.outcome = Outcome::kUnknownList;
   } else {
@@ -216,7 +222,9 @@ void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeRepl
   lock.lock();
   Status status = state_.shard.CheckCaller(worker_, generation_);
   if (status.ok() && !state_.WaitFree(lock)) {
-    status = Status(io::Code::kIo, "the server is busy with a checkpoint");
+    reply.outcome = Outcome::kWaiting;
+    reply.waiting = kAtCheckpoint;
+    return;
   }
   const uint64_t step_before = state_.shard.progress().step;
   if (status.ok()) status = job_->Take(state_.shard, request, NowNs());
@@ -298,9 +306,7 @@ bool Connection::LongWork(Lock& lock, uint64_t id, Work work) {
   const Status status = state_.work_status;
   lock.unlock();
   if (status.ok()) return true;
-  rpc::Refused refused;
-  refused.message = status.message();
-  throw refused;
+  throw Failure(status);
 }
 
 void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
@@ -359,8 +365,10 @@ void Connection::load(int32_t worker, int64_t generation, const std::string& ent
   ThrowIf(status);
 }
 
-// The block that a dense call is about; its numbers are in dense_.
-Connection::Lock Connection::EnterDense(const char* kind, const rpc::DenseRequest& request) {
+// The block that a dense call is about; its numbers are in dense_. No lock where the shard is not
+// free: `reply` then says so.
+Connection::Lock Connection::EnterDense(const char* kind, const rpc::DenseRequest& request,
+                                        rpc::DenseReply& reply) {
   if (request.block < 0 || request.sequence < 0 || request.rows < 0) {
     Refuse("a dense block: expected numbers from 0 on");
   }
@@ -371,23 +379,25 @@ Connection::Lock Connection::EnterDense(const char* kind, const rpc::DenseReques
   }
   Lock lock = Enter(kind, request.worker, request.generation);
   if (state_.WaitFree(lock)) return lock;
+  reply.waiting = kAtCheckpoint;
   lock.unlock();
-  ThrowIf(Status(io::Code::kIo, "the server is busy with a checkpoint"));
   return lock;
 }
 
-void Connection::init_dense(rpc::DenseReply&, const rpc::DenseRequest& request) {
-  Lock lock = EnterDense("init_dense", request);
+void Connection::init_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
+  Lock lock = EnterDense("init_dense", request, reply);
+  if (!lock) return;
   const Status status = state_.shard.InitDense(worker_, static_cast<size_t>(request.block), dense_);
   state_.changed.notify_all();
   lock.unlock();
   ThrowIf(status);
 }
 
-void Connection::push_dense(rpc::DenseReply&, const rpc::DenseRequest& request) {
+void Connection::push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
   TRACE_SCOPE("serve_push_dense", Cat::kServer,
               {.bytes = static_cast<int64_t>(request.values.size())});
-  Lock lock = EnterDense("push_dense", request);
+  Lock lock = EnterDense("push_dense", request, reply);
+  if (!lock) return;
   const Status status = state_.shard.PushDense(static_cast<size_t>(request.block),
                                                {.worker = worker_,
                                                 .sequence = static_cast<uint64_t>(request.sequence),
@@ -401,7 +411,8 @@ void Connection::push_dense(rpc::DenseReply&, const rpc::DenseRequest& request) 
 
 void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
   TRACE_SCOPE("serve_pull_dense", Cat::kServer);
-  Lock lock = EnterDense("pull_dense", request);
+  Lock lock = EnterDense("pull_dense", request, reply);
+  if (!lock) return;
   const auto block = static_cast<size_t>(request.block);
   const auto sequence = static_cast<uint64_t>(request.sequence);
   const auto ready = [&] {
@@ -415,7 +426,7 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
   }
   Status status = state_.shard.failed();
   if (status.ok() && !ready()) {
-    reply.waiting = state_.shard.AnswerWaitsFor(worker_);
+    reply.waiting = state_.busy ? kAtCheckpoint : state_.shard.AnswerWaitsFor(worker_);
     if (reply.waiting.empty()) reply.waiting = "worker 0 to prepare the model";
     return;
   }

@@ -48,7 +48,7 @@ class Connection final : public rpc::ParameterServerIf {
 
   void CountLastCall(const char* kind);
   Lock Enter(const char* kind, int32_t worker, int64_t generation);
-  Lock EnterDense(const char* kind, const rpc::DenseRequest& request);
+  Lock EnterDense(const char* kind, const rpc::DenseRequest& request, rpc::DenseReply& reply);
   template <typename Work>
   bool LongWork(Lock& lock, uint64_t id, Work work);
   void Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply);

@@ -91,6 +91,11 @@ bool DenseTable::ApplyIfComplete(size_t block, size_t needed) {
   return true;
 }
 
+bool DenseTable::AllAt(uint64_t steps) const {
+  return std::all_of(blocks_.begin(), blocks_.end(),
+                     [&](const Block& block) { return !block.ready || block.steps == steps; });
+}
+
 void DenseTable::DropPending() {
   for (Block& block : blocks_) {
     for (Pending& pending : block.pending) pending.rows = 0;

@@ -42,6 +42,8 @@ class DenseTable {
   // Tries all blocks: when fewer workers are needed than before.
   void ApplyComplete(size_t needed);
 
+  // Whether every block has made so many steps.
+  bool AllAt(uint64_t steps) const;
   // Forgets gradients that wait for their step.
   void DropPending();
 

@@ -26,6 +26,7 @@ struct JoinReply {
   int64_t clock_ns = 0;
   std::vector<uint64_t> checkpoints;
   uint64_t instance = 0;
+  std::string waiting;  // not empty: the worker has not joined and asks again
 };
 
 struct StartReply {

@@ -6,13 +6,14 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 2
+const i32 kProtocolVersion = 3
 
 // The request cannot be: wrong token, another job, a sequence out of order, keys outside the shard.
 exception Refused {
   1: string message
 }
-// The job as a whole has failed; the message says who failed and how.
+// The job as a whole has failed, or a server could not do its work (write a checkpoint, say); the message says who failed
+// and how.
 exception JobFailed {
   1: string message
 }
@@ -30,6 +31,7 @@ struct JoinReply {
   2: i64 clock_ns       // the server's steady clock
   3: list<i64> checkpoints  // steps of the whole ones that this shard has, newest first
   4: i64 instance       // of the server process: another one has lost what was not saved
+  5: string waiting     // not empty: for whom; the worker has not joined and asks again
 }
 
 struct StartRequest {

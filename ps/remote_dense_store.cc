@@ -159,7 +159,7 @@ Status RemoteDenseStore::Fetch(Block& block) {
     }));
     lane.wire.predicted_received += kPullReplyBytes + reply.values.size() + reply.waiting.size();
     if (reply.waiting.empty()) break;
-    if (job_.interrupted()) return io::Cancelled("interrupted");
+    if (job_.GivesUp()) return io::Cancelled("interrupted");
   }
   block.step = reply.step;
   return lane.codec.Decode(reply.values, block.weights);

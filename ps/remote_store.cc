@@ -17,6 +17,7 @@ constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
 constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
+constexpr int64_t kStopGraceNs = int64_t{5} * 1000000000;  // the chief's for a step under way
 
 // The steps that all shards have.
 std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
@@ -38,11 +39,13 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
       options_(std::move(options)),
       sharding_(options_.config.num_features, transport.shards()) {
   options_.client.join.config = options_.config.Fields().Encode();
+  options_.client.gives_up = [this] { return GivesUp(); };
   for (size_t shard = 0; shard < transport.shards(); ++shard) {
     clients_.emplace_back(transport_, clock_, shard, options_.client);
   }
   kept_.resize(clients_.size());
   steps_.resize(clients_.size());
+  shard_steps_.resize(clients_.size());
   stash_steps_.resize(clients_.size());
   replies_.resize(clients_.size());
   ready_.parts.resize(clients_.size());
@@ -81,6 +84,14 @@ void RemoteStore::MeasureClock() {
     best_ns = end_ns - begin_ns;
     clock_offset_ns_ = reply.clock_ns - (begin_ns + end_ns) / 2;
   }
+}
+
+bool RemoteStore::GivesUp() {
+  if (!options_.client.should_stop || !options_.client.should_stop()) return false;
+  int64_t asked_ns = 0;
+  const int64_t now_ns = clock_.NowNs();
+  if (stop_asked_ns_.compare_exchange_strong(asked_ns, now_ns)) return false;
+  return now_ns - asked_ns > (options_.client.join.worker == 0 ? 1 : 2) * kStopGraceNs;
 }
 
 Status RemoteStore::CallAll(const std::function<Status(size_t shard, Channel&)>& call) {
@@ -230,9 +241,16 @@ Status RemoteStore::Receive(std::span<float> weights) {
     stashed_ = true;
   }
   int64_t slowest_ns = 0;
+  Status given_up;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
     ExchangeReply& reply = replies_[shard];
-    RETURN_IF_ERROR(clients_[shard].Receive(reply));
+    const Status received = clients_[shard].Receive(reply);
+    if (received.code() == io::Code::kCancelled) {
+      given_up = received;
+      continue;
+    }
+    RETURN_IF_ERROR(received);
+    shard_steps_[shard] = reply.step;
     bytes += reply.weights.size();
     if (shard == 0 || reply.barrier_ns + reply.server_ns > slowest_ns) {
       slowest_ns = reply.barrier_ns + reply.server_ns;
@@ -262,7 +280,8 @@ Status RemoteStore::Receive(std::span<float> weights) {
     if (!decoded.ok()) return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
   }
   span.Set("bytes", static_cast<int64_t>(bytes));
-  return {};
+  gave_up_ |= !given_up.ok();
+  return given_up;
 }
 
 // In the pipelined modes: the round trip of the batch after the one that the caller goes on with.
@@ -334,7 +353,8 @@ Status RemoteStore::Flush() {
 }
 
 Status RemoteStore::Stop() {
-  RETURN_IF_ERROR(Flush());
+  const Status flushed = gave_up_ ? Status() : Flush();
+  if (!gave_up_) RETURN_IF_ERROR(flushed);
   return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 
@@ -365,8 +385,22 @@ Status RemoteStore::Leave() {
   return CallAll([](size_t, Channel& channel) { return channel.Leave(); });
 }
 
+// Shards can only differ where a worker stood still between its pushes to them.
+Status RemoteStore::CheckSameStep() const {
+  if (pipelined() || options_.config.replicas_to_aggregate > 0) return {};
+  for (size_t shard = 1; shard < clients_.size(); ++shard) {
+    if (shard_steps_[shard] == shard_steps_[0]) continue;
+    return io::Failed("no checkpoint was written: " + clients_[0].Describe() + " is at step " +
+                      std::to_string(shard_steps_[0]) + " and " + clients_[shard].Describe() +
+                      " at step " + std::to_string(shard_steps_[shard]) +
+                      ", for a worker stood still between them; the last one stays");
+  }
+  return {};
+}
+
 Status RemoteStore::Checkpoint(uint64_t id, const std::string& chief_state) {
   RETURN_IF_ERROR(Flush());
+  RETURN_IF_ERROR(CheckSameStep());
   return CallAll([&](size_t, Channel& channel) -> Status {
     bool done = false;
     while (!done) RETURN_IF_ERROR(channel.Checkpoint(id, chief_state, done));

@@ -1,6 +1,7 @@
 // The model on the servers: what a worker's training loop pulls from and pushes to.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,7 +26,7 @@ namespace millrace::ps {
 
 struct RemoteOptions {
   JobConfig config;
-  ClientOptions client;  // but for join.config, which is made of `config`
+  ClientOptions client;  // but for join.config and gives_up, which the store makes
 };
 
 // One round trip a step: a push takes the announced keys of the next batch along, and its answer
@@ -34,8 +35,9 @@ struct RemoteOptions {
 // that one: the round trip then happens while that batch is being computed, and its weights lack
 // the worker's own last push.
 //
-// Errors: kCancelled when the job has failed (the message says why) or the caller asked to stop;
-// kIo when a server is gone. Not thread-safe.
+// Errors: kFailed when the job has failed (the message says why); kIo when a server is gone;
+// kCancelled when the caller asked to stop and the step under way does not end within some seconds,
+// because a worker stands still: only Stop and what follows it can be called then. Not thread-safe.
 class RemoteStore final : public sparse::WeightStore {
   struct Private {};  // only Connect makes stores
 
@@ -72,7 +74,8 @@ class RemoteStore final : public sparse::WeightStore {
 
   // Sends what is left, hears the answers, and brings progress() up to date.
   io::Status Flush();
-  // The chief's: ends the training of all workers; nothing that is pushed later counts.
+  // The chief's: ends the training of all workers; nothing that is pushed later counts, nor does a
+  // step that is not complete.
   io::Status Stop();
   // The chief has done so.
   bool stopped() const { return stopped_; }
@@ -83,7 +86,8 @@ class RemoteStore final : public sparse::WeightStore {
   io::Status Leave();
 
   // The chief's: all shards write a checkpoint under that number. In sync mode it is the state
-  // after the last step; elsewhere each shard's present one.
+  // after the last step; elsewhere each shard's present one. kFailed when it cannot be written, or
+  // when a worker stands still that some shards have heard and others not.
   io::Status Checkpoint(uint64_t id, const std::string& chief_state);
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
   io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
@@ -93,8 +97,9 @@ class RemoteStore final : public sparse::WeightStore {
   io::Status CallShard(size_t shard, const std::function<io::Status(Channel&)>& call) {
     return clients_[shard].Call(call);
   }
-  // The caller of the store was asked to stop.
-  bool interrupted() const { return options_.client.should_stop && options_.client.should_stop(); }
+  // The caller was asked to stop some seconds ago: the step under way has had its time. The chief
+  // is the first to give up, and ends the job for all. Thread-safe.
+  bool GivesUp();
 
   // Of the whole job, as the last answer had it.
   const JobProgress& progress() const { return progress_; }
@@ -128,9 +133,11 @@ class RemoteStore final : public sparse::WeightStore {
   io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
   // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
   io::Status Send(KeySplit* pull, bool keep);
-  // Hears the answers to the last Send. With `weights` empty they are kept in stash_.
+  // Hears the answers to the last Send, of all shards even if one gives up. With `weights` empty
+  // they are kept in stash_.
   io::Status Receive(std::span<float> weights);
   io::Status SendNext();
+  io::Status CheckSameStep() const;
   io::Status PullNow(std::span<const uint64_t> keys, std::span<float> weights);
   io::Status CallAll(const std::function<io::Status(size_t shard, Channel&)>& call);
 
@@ -147,6 +154,9 @@ class RemoteStore final : public sparse::WeightStore {
   uint64_t sequence_ = 0;
   JobProgress progress_;
   bool stopped_ = false;
+  std::atomic<int64_t> stop_asked_ns_ = 0;  // 0: not yet
+  bool gave_up_ = false;                    // on the step under way
+  std::vector<uint64_t> shard_steps_;       // as the last answers had them
 
   KeySplit pulled_;     // whose weights the caller has
   KeySplit asked_;      // in flight, or answered into stash_

@@ -413,6 +413,11 @@ bool Shard::done() const {
 
 Status Shard::Save(uint64_t id, const std::string& chief_state) {
   if (!config_) return io::Invalid("there is no model to save yet");
+  const bool together = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
+  if (dense_ && together && !dense_->AllAt(progress_.step)) {
+    return io::Failed("no checkpoint was written: a worker stood still in the middle of step " +
+                      std::to_string(progress_.step + 1) + "; the last one stays");
+  }
   return ShardFile::Save(*this, id, chief_state);
 }
 

@@ -16,7 +16,6 @@ constexpr int64_t kMsNs = 1000000;
 constexpr int64_t kPauseNs = 20 * kMsNs;  // between two tries to connect
 constexpr int kMaxBroken = 5;             // connections in a row that break in the same call
 constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
-constexpr int64_t kStopGraceNs = 5000 * kMsNs;  // for a step that is under way
 // What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
 // fields in Thrift's binary protocol.
 constexpr uint64_t kRequestBytes = 150;
@@ -46,7 +45,12 @@ Status ShardClient::TryJoin(JoinReply& reply, bool again) {
   sent_before_ = received_before_ = 0;
   JoinRequest join = options_.join;
   join.rejoin = join.rejoin || again;
-  return channel_->Join(join, reply);
+  while (true) {
+    RETURN_IF_ERROR(channel_->Join(join, reply));
+    if (reply.waiting.empty()) return {};
+    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    NoteWaiting(reply.waiting);
+  }
 }
 
 Status ShardClient::Connect(JoinReply& reply) {
@@ -97,6 +101,12 @@ Status ShardClient::Reconnect(const Status& why) {
   return Status(Code::kIo, Describe() + " is gone: " + last.message() + text);
 }
 
+void ShardClient::NoteWaiting(const std::string& whom) {
+  if (!options_.on_note || clock_.NowNs() - noted_ns_ <= kNoteEveryNs) return;
+  noted_ns_ = clock_.NowNs();
+  options_.on_note("still waiting for " + whom);
+}
+
 void ShardClient::CountBytes() {
   if (!channel_) return;
   sent_before_ = channel_->bytes_sent();
@@ -126,13 +136,6 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
   return status;
 }
 
-// A step that is soon complete is waited for, so that the caller can end between two steps.
-bool ShardClient::GivesUp() {
-  if (!options_.should_stop || !options_.should_stop()) return false;
-  if (stop_asked_ns_ == 0) stop_asked_ns_ = clock_.NowNs();
-  return clock_.NowNs() - stop_asked_ns_ > kStopGraceNs;
-}
-
 Status ShardClient::Receive(ExchangeReply& reply) {
   const int64_t begin_ns = clock_.NowNs();
   int64_t barrier_ns = 0;
@@ -143,12 +146,8 @@ Status ShardClient::Receive(ExchangeReply& reply) {
       barrier_ns += reply.barrier_ns;
       stats_.server_ns += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
-      if (GivesUp()) return io::Cancelled("interrupted");
-      if (reply.outcome == Outcome::kWaiting && options_.on_note &&
-          clock_.NowNs() - noted_ns_ > kNoteEveryNs) {
-        noted_ns_ = clock_.NowNs();
-        options_.on_note("still waiting for " + reply.waiting);
-      }
+      if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
+      if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
     } else if (status.code() == Code::kIo) {
       RETURN_IF_ERROR(Reconnect(status));
     } else {

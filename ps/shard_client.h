@@ -18,7 +18,8 @@ struct ClientOptions {
   int64_t give_up_ns = int64_t{2} * 1000000000;      // without a connection
   int64_t first_join_ns = int64_t{60} * 1000000000;  // the server may still have to start
   std::function<void(const std::string&)> on_note = nullptr;
-  std::function<bool()> should_stop = nullptr;  // asked while it waits
+  std::function<bool()> should_stop = nullptr;  // asked while it waits for a server
+  std::function<bool()> gives_up = nullptr;     // asked while it waits for other workers
 };
 
 // Counts of one shard's exchanges.
@@ -58,11 +59,11 @@ class ShardClient {
   const WireStats& stats() const { return stats_; }
 
  private:
-  bool GivesUp();
   io::Status Reconnect(const io::Status& why);
   io::Status TryJoin(JoinReply& reply, bool again);
   io::Status SendNow(bool with_push_keys, bool with_pull_keys);
   void CountBytes();
+  void NoteWaiting(const std::string& whom);
 
   Transport& transport_;
   Clock& clock_;
@@ -74,8 +75,7 @@ class ShardClient {
   WireStats stats_;
   uint64_t sent_before_ = 0, received_before_ = 0;  // of the channel, at the last count
   int64_t noted_ns_ = 0;
-  int64_t stop_asked_ns_ = 0;  // 0: not yet
-  int broken_ = 0;             // connections since the last answer
+  int broken_ = 0;  // connections since the last answer
 };
 
 }  // namespace millrace::ps

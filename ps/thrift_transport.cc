@@ -53,6 +53,7 @@ class ThriftChannel final : public Channel {
     in.rejoin = request.rejoin;
     rpc::JoinReply out;
     RETURN_IF_ERROR(Call([&] { client_.join(out, in); }));
+    reply.waiting = std::move(out.waiting);
     generation_ = out.generation;
     reply.generation = static_cast<uint64_t>(out.generation);
     reply.clock_ns = out.clock_ns;
@@ -190,14 +191,12 @@ class ThriftChannel final : public Channel {
   }
 
   Status InitDense(const DenseCall& call) override {
-    rpc::DenseReply out;
     AllowFor(call.values.size());
-    return Call([&] { client_.init_dense(out, DenseRequest(call)); });
+    return UntilHeard([&](rpc::DenseReply& out) { client_.init_dense(out, DenseRequest(call)); });
   }
   Status PushDense(const DenseCall& call) override {
-    rpc::DenseReply out;
     AllowFor(call.values.size());
-    return Call([&] { client_.push_dense(out, DenseRequest(call)); });
+    return UntilHeard([&](rpc::DenseReply& out) { client_.push_dense(out, DenseRequest(call)); });
   }
   Status PullDense(const DenseCall& call, DenseReply& reply) override {
     rpc::DenseReply out;
@@ -220,7 +219,7 @@ class ThriftChannel final : public Channel {
     } catch (const rpc::Refused& refused) {
       return io::Invalid(refused.message);
     } catch (const rpc::JobFailed& failed) {
-      return io::Cancelled(failed.message);
+      return io::Failed(failed.message);
     } catch (const TTransportException& error) {
       const bool late = error.getType() == TTransportException::TIMED_OUT;
       return Status(io::Code::kIo, late ? "no answer in time" : error.what());
@@ -230,6 +229,16 @@ class ThriftChannel final : public Channel {
                                        error.what());
     } catch (const std::exception& error) {
       return Status(io::Code::kIo, error.what());
+    }
+  }
+
+  // Again while the server is at a checkpoint.
+  template <typename Function>
+  static Status UntilHeard(Function call) {
+    while (true) {
+      rpc::DenseReply out;
+      RETURN_IF_ERROR(Call([&] { call(out); }));
+      if (out.waiting.empty()) return {};
     }
   }
 

@@ -326,17 +326,26 @@ Status NetTrainer::Checkpoint() {
 // Asked to end early, which the chief does for all workers, with a checkpoint if there is a place
 // for it. The others wait for it to do so, some seconds long.
 Result<bool> NetTrainer::Interrupted() {
-  if (!observer_.should_stop || !observer_.should_stop()) return false;
+  if (!AskedToStop()) return false;
   const double now = observer_.now_s();
   if (!chief()) {
     if (stop_by_s_ == 0) stop_by_s_ = now + kChiefSeconds;
     if (now < stop_by_s_) return false;
   }
-  summary_.stopped = true;
-  if (!chief()) return true;
-  if (job_) RETURN_IF_ERROR(job_->Stop());
-  if (!options_.checkpoints.empty()) RETURN_IF_ERROR(Checkpoint());
+  RETURN_IF_ERROR(Interrupt(state_));
   return true;
+}
+
+// `before` the last step, which does not count if the job never made it.
+Status NetTrainer::Interrupt(const ProgressState& before) {
+  summary_.stopped = true;
+  if (!chief()) return {};
+  if (job_) {
+    RETURN_IF_ERROR(job_->Stop());
+    if (job_->sums().steps == before.steps) state_ = before;
+    SyncWithJob();
+  }
+  return options_.checkpoints.empty() ? Status() : Checkpoint();
 }
 
 bool NetTrainer::Finished() const {
@@ -352,8 +361,14 @@ Result<NetSummary> NetTrainer::Run() {
   const bool tests = test_ && chief();
   double step_begin = start;
   while (!Finished()) {
-    ASSIGN_OR_RETURN(const bool more, Step());
-    if (!more) break;
+    const ProgressState before = state_;
+    const Result<bool> more = Step();
+    if (more.status().code() == io::Code::kCancelled && AskedToStop()) {
+      RETURN_IF_ERROR(Interrupt(before));
+      break;
+    }
+    RETURN_IF_ERROR(more.status());
+    if (!*more) break;
     const double now = observer_.now_s();
     row_seconds_ += now - step_begin;
     summary_.train_seconds += now - step_begin;

@@ -94,7 +94,9 @@ class NetTrainer {
   io::Status Prepare();
   io::Status Restore();
   io::Result<bool> Step();
+  bool AskedToStop() const { return observer_.should_stop && observer_.should_stop(); }
   io::Result<bool> Interrupted();
+  io::Status Interrupt(const ProgressState& before);
   void CountStep(const Batch& batch, const Outcome& outcome);
   void SyncWithJob();
   bool chief() const { return !job_ || job_->chief(); }

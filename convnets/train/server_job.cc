@@ -85,7 +85,8 @@ Status ServerJob::Checkpoint(const ProgressState& state) {
 
 Status ServerJob::Stop() {
   ended_early_ = true;
-  return job_->Stop();
+  RETURN_IF_ERROR(job_->Stop());
+  return job_->Flush();  // which tells the job's last step
 }
 
 Status ServerJob::Finish() {

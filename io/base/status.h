@@ -20,6 +20,7 @@ enum class Code {
   kIo,         // the operating system refused
   kCorrupt,    // bytes that are not what the format promises
   kCancelled,  // asked to stop
+  kFailed,     // the job that this process is part of; its part may be well
 };
 
 class [[nodiscard]] Status {
@@ -39,6 +40,7 @@ class [[nodiscard]] Status {
 inline Status Invalid(std::string message) { return {Code::kInvalid, std::move(message)}; }
 inline Status NotFound(std::string message) { return {Code::kNotFound, std::move(message)}; }
 inline Status Corrupt(std::string message) { return {Code::kCorrupt, std::move(message)}; }
+inline Status Failed(std::string message) { return {Code::kFailed, std::move(message)}; }
 inline Status Cancelled(std::string message) { return {Code::kCancelled, std::move(message)}; }
 // `message` followed by the text of `error_number` (an errno value).
 Status IoError(std::string message, int error_number);

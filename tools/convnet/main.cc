@@ -2,7 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <atomic>
 #include <cmath>
 #include <cstdio>
 #include <memory>
@@ -27,7 +26,6 @@ using io::Status;
 using trainer::NamedRow;
 
 constexpr char kProgram[] = "millrace-convnet";
-constexpr double kChiefSeconds = 10;
 
 uint64_t PeakMemoryBytes() {
   rusage usage{};
@@ -138,19 +136,10 @@ class Run {
   Status JoinJob() {
     if (!options_.job) return {};
     options_.job->on_note = PrintNote;
-    options_.job->should_stop = [this] { return GivesUp(); };
+    options_.job->should_stop = Interrupted;
     ASSIGN_OR_RETURN(job_, convnets::ServerJob::Join(*options_.job));
     profiler::SetClockOffset(job_->clock_offset_ns());
     return {};
-  }
-
-  // Whether to end a wait for the others. The chief, asked to stop, first waits for the step that
-  // is under way, and other workers for the chief to end the job with a checkpoint of all servers.
-  bool GivesUp() {
-    if (!Interrupted()) return false;
-    double never = 0;
-    asked_to_stop_s_.compare_exchange_strong(never, SteadyNow());
-    return SteadyNow() - asked_to_stop_s_ > kChiefSeconds;
   }
 
   Status OpenImages() {
@@ -259,7 +248,7 @@ class Run {
     if (job_) std::printf("%s", WireText(wire_, s.examples_here).c_str());
     if (job_ && Chief()) std::printf("%s\n", WorkerTable(workers_, s.seconds).c_str());
     if (s.stopped) {
-      std::printf("stopped   by a signal%s\n", record_.folder()
+      std::printf("stopped   by a signal%s\n", !options_.train.checkpoints.empty()
                                                    ? "; go on with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
@@ -275,7 +264,6 @@ class Run {
   std::vector<ps::WireStats> wire_;       // at the end of the job
   std::vector<ps::WorkerStats> workers_;  // likewise
   std::unique_ptr<convnets::NetTrainer> trainer_;
-  std::atomic<double> asked_to_stop_s_ = 0;  // 0: not yet
 };
 
 int Main(const std::vector<std::string>& words) {

@@ -228,7 +228,8 @@ Result<TrainSummary> SparseTrainer::Run() {
     RETURN_IF_ERROR(more.status());
     if (!*more) break;
     const Status tested = MayBeDue() ? TestAndCheckpoint(early) : Status();
-    if (tested.code() != io::Code::kCancelled) RETURN_IF_ERROR(tested);
+    const bool cancelled = tested.code() == io::Code::kCancelled && Stopping();
+    if (!cancelled) RETURN_IF_ERROR(tested);
     if (Stopping()) {
       RETURN_IF_ERROR(Stop());
       break;

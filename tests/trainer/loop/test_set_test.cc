@@ -1,0 +1,114 @@
+#include "trainer/loop/test_set.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sparse/local_store.h"
+#include "tests/test_files.h"
+#include "tests/trainer/loop/made_rows.h"
+#include "trainer/loop/background_test.h"
+
+namespace millrace::trainer {
+namespace {
+
+constexpr uint64_t kPlenty = 64 << 20;
+
+class TestSetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    input_.files = {folder_ / "test-0", folder_ / "test-1"};
+    for (size_t f = 0; f < 2; ++f) WriteRows(input_.files[f], f, 700);
+    input_.rows.num_features = kFeatures;
+    input_.batch_size = 128;
+    input_.shuffle_capacity = 0;
+    input_.compact = true;
+    auto kernels = sparse::KernelsByName("auto");
+    ASSERT_TRUE(kernels.ok());
+    kernels_ = *kernels;
+    auto store = sparse::LocalStore::Create({.num_features = kFeatures}, {});
+    ASSERT_TRUE(store.ok());
+    store_ = std::move(*store);
+    for (uint64_t key = 0; key < kFeatures; ++key) {
+      ASSERT_TRUE(store_->LoadWeight(key, static_cast<float>(key % 7) - 3).ok());
+    }
+    learner_ = MakeStoreLearner(*store_, *kernels_, sparse::GradientScale::kMean);
+  }
+
+  double Logloss(TestSet& set) {
+    const auto metrics = set.Test(*learner_);
+    EXPECT_TRUE(metrics.ok()) << metrics.status().message();
+    return metrics.ok() ? metrics->logloss : -1;
+  }
+
+  test::TemporaryFolder folder_;
+  io::InputOptions input_;
+  const sparse::Kernels* kernels_ = nullptr;
+  std::unique_ptr<sparse::LocalStore> store_;
+  std::unique_ptr<BatchLearner> learner_;
+};
+
+TEST_F(TestSetTest, ResultsDoNotDependOnWhatIsKeptOrReadAhead) {
+  TestSet plain(input_, 0);
+  const double expected = Logloss(plain);
+  EXPECT_GT(expected, 0);
+  for (const uint64_t cache_bytes : {kPlenty, uint64_t{20000}, uint64_t{1}, uint64_t{0}}) {
+    SCOPED_TRACE(cache_bytes);
+    TestSet set(input_, cache_bytes);
+    set.Preload();
+    EXPECT_EQ(Logloss(set), expected);
+    EXPECT_EQ(Logloss(set), expected);
+    const auto batches = set.Batches();
+    ASSERT_TRUE(batches.ok());
+    EXPECT_EQ(batches->size(), cache_bytes == kPlenty ? 11u : 0u);
+  }
+}
+
+TEST_F(TestSetTest, ASetThatFitsIsReadOnce) {
+  TestSet kept(input_, kPlenty), not_kept(input_, 1);
+  kept.Preload();
+  not_kept.Preload();
+  const double expected = Logloss(kept);
+  EXPECT_EQ(Logloss(not_kept), expected);
+  std::filesystem::remove(input_.files[1]);
+  EXPECT_EQ(Logloss(kept), expected);
+  EXPECT_FALSE(not_kept.Test(*learner_).ok());
+}
+
+TEST_F(TestSetTest, AFaultThatWasReadAheadIsToldByTheTest) {
+  test::WriteFile(input_.files[1], "no records");
+  TestSet set(input_, kPlenty);
+  set.Preload();
+  const auto batches = set.Batches();
+  ASSERT_FALSE(batches.ok());
+  EXPECT_NE(batches.status().message().find(input_.files[1]), std::string::npos)
+      << batches.status().message();
+}
+
+TEST_F(TestSetTest, ASetWithoutExamplesIsAnError) {
+  for (const std::string& file : input_.files) WriteRows(file, 0, 0);
+  TestSet set(input_, kPlenty);
+  set.Preload();
+  EXPECT_NE(set.Test(*learner_).status().message().find("no examples"), std::string::npos);
+}
+
+TEST_F(TestSetTest, TheBackgroundScoresTheWeightsOfItsBeginning) {
+  TestSet set(input_, kPlenty);
+  const double expected = Logloss(set);
+  const auto batches = set.Batches();
+  ASSERT_TRUE(batches.ok());
+  BackgroundTest test;
+  EXPECT_FALSE(test.pending());
+  for (int again = 0; again < 2; ++again) {
+    const double before = Logloss(set);
+    ASSERT_TRUE(test.Begin(*batches, *store_, *kernels_).ok());
+    EXPECT_TRUE(test.pending());
+    for (uint64_t key = 0; key < kFeatures; ++key) ASSERT_TRUE(store_->LoadWeight(key, 0).ok());
+    EXPECT_EQ(test.Take().logloss, before);
+    EXPECT_FALSE(test.pending());
+  }
+  EXPECT_LT(Logloss(set), expected);
+}
+
+}  // namespace
+}  // namespace millrace::trainer

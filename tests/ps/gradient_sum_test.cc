@@ -1,0 +1,46 @@
+#include "ps/gradient_sum.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <vector>
+
+#include "io/base/random.h"
+
+namespace millrace::ps {
+namespace {
+
+TEST(GradientSum, IsThatOfAMapWhateverTheLists) {
+  io::Random random(5);
+  GradientSum sum;
+  for (int round = 0; round < 2000; ++round) {
+    sum.Clear();
+    std::map<uint64_t, float> expected;
+    const uint64_t range = 1 + random.Below(round % 2 == 0 ? 20 : 2000);  // many in common, or few
+    for (uint64_t lists = random.Below(5); lists > 0; --lists) {
+      std::set<uint64_t> drawn;
+      for (uint64_t draws = random.Below(60); draws > 0; --draws) {
+        drawn.insert((random.Below(range) << 40) + random.Below(range));
+      }
+      const std::vector<uint64_t> keys(drawn.begin(), drawn.end());
+      std::vector<float> gradient;
+      for (const uint64_t key : keys) {
+        gradient.push_back(static_cast<float>(random.Uniform()) - 0.5f);
+        const auto [place, is_new] = expected.emplace(key, gradient.back());
+        if (!is_new) place->second += gradient.back();
+      }
+      sum.Add(keys, gradient);
+    }
+    ASSERT_EQ(sum.keys().size(), expected.size());
+    size_t i = 0;
+    for (const auto& [key, value] : expected) {
+      ASSERT_EQ(sum.keys()[i], key);
+      ASSERT_EQ(sum.gradient()[i], value);
+      ++i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::ps

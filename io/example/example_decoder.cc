@@ -140,7 +140,8 @@ Result<float> LabelOf(const FeatureView* feature, std::string_view name) {
 }
 
 Result<float> WeightOf(const FeatureView* feature, std::string_view name) {
-  if (!feature || feature->kind != FeatureKind::kFloat || feature->floats.size() != 1) {
+  if (!feature) return 1.0f;
+  if (feature->kind != FeatureKind::kFloat || feature->floats.size() != 1) {
     return Corrupt("weight feature " + Quoted(name) + ": expected one float, found " +
                    Describe(feature));
   }
@@ -211,9 +212,8 @@ bool ExampleDecoder::AppendFast(std::string_view record, RowSink& rows) {
   if (parts.label.is_float || label.size() != 1 || static_cast<unsigned char>(label[0]) > 1)
     return false;
   float weight = 1;
-  if (!weight_.text.empty()) {
-    if (!parts.weight.seen || !parts.weight.is_float || parts.weight.values.size() != 4)
-      return false;
+  if (parts.weight.seen) {
+    if (!parts.weight.is_float || parts.weight.values.size() != 4) return false;
     std::memcpy(&weight, parts.weight.values.data(), 4);
     if (!std::isfinite(weight) || weight < 0) return false;
   }

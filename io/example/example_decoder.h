@@ -27,7 +27,7 @@ struct ExampleDecoderOptions {
 //
 // Rules beyond protobuf's: label is one number, 0, 1 or -1 (int64 or float); index is an int64
 // list; value is absent, or a float list as long as index and finite; weight, where it has a name,
-// is one finite float that is not negative.
+// is absent (1) or one finite float that is not negative.
 //
 // Not thread-safe (scratch memory); one decoder a thread.
 class ExampleDecoder {

@@ -219,6 +219,24 @@ TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
   EXPECT_NE(run.err.find("below num_features = 5000"), std::string::npos) << run.err;
 }
 
+// convert writes the weight of those rows alone that have another than 1.
+TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
+  test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
+  const std::string out = " --out=" + (folder_ / "data");
+  const std::string flags = " --num_features=4 --epochs=3 --model_format=text --model_out=";
+  ASSERT_EQ(RunProgram("millrace-records", "convert --shards=1" + out + " " + folder_ / "rows.vw")
+                .status,
+            0);
+  const ProgramRun text =
+      RunProgram("millrace-lr", "--train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
+  ASSERT_EQ(text.status, 0) << text.err;
+  const ProgramRun records =
+      RunProgram("millrace-lr", "--weight_feature=weight --train='" + folder_ / "data/train-*" +
+                                    "'" + flags + (folder_ / "b"));
+  ASSERT_EQ(records.status, 0) << records.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+}
+
 TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
   const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);

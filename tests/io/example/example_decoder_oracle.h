@@ -67,9 +67,10 @@ inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
       if (!std::isfinite(row.values[i])) return std::nullopt;
     }
   }
-  if (!options.names.weight.empty()) {
-    const auto* weight = FindFeature(example, options.names.weight);
-    if (!weight || !weight->has_float_list() || weight->float_list().value_size() != 1)
+  const auto* weight =
+      options.names.weight.empty() ? nullptr : FindFeature(example, options.names.weight);
+  if (weight) {
+    if (!weight->has_float_list() || weight->float_list().value_size() != 1)
       return std::nullopt;
     row.weight = weight->float_list().value(0);
     if (!std::isfinite(row.weight) || row.weight < 0) return std::nullopt;

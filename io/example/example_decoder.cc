@@ -113,10 +113,10 @@ bool IsCanonicalFeature(std::string_view feature) {
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
-std::string Describe(const FeatureView* feature) {
-  if (!feature) return "no such feature";
-  if (feature->kind == FeatureKind::kNone) return "a feature without values";
-  return std::to_string(feature->size()) + " " + FeatureKindName(feature->kind) + " values";
+// A feature that is missing may go by another name.
+std::string Describe(const FeatureView* feature, const ExampleView& view) {
+  return feature ? DescribeFeature(*feature)
+                 : "no such feature; the record has " + ListFeatures(view);
 }
 
 std::string Number(double value) {
@@ -125,12 +125,13 @@ std::string Number(double value) {
   return text;
 }
 
-Result<float> LabelOf(const FeatureView* feature, std::string_view name) {
+Result<float> LabelOf(const ExampleView& view, std::string_view name) {
+  const FeatureView* feature = view.Find(name);
   const bool is_int = feature && feature->kind == FeatureKind::kInt64;
   const bool is_float = feature && feature->kind == FeatureKind::kFloat;
   if ((!is_int && !is_float) || feature->size() != 1) {
     return Corrupt("label feature " + Quoted(name) + ": expected one int64 or float, found " +
-                   Describe(feature));
+                   Describe(feature, view));
   }
   const double label = is_int ? static_cast<double>(feature->ints[0]) : feature->floats[0];
   if (label == 1) return 1.0f;
@@ -143,7 +144,7 @@ Result<float> WeightOf(const FeatureView* feature, std::string_view name) {
   if (!feature) return 1.0f;
   if (feature->kind != FeatureKind::kFloat || feature->floats.size() != 1) {
     return Corrupt("weight feature " + Quoted(name) + ": expected one float, found " +
-                   Describe(feature));
+                   DescribeFeature(*feature));
   }
   const float weight = feature->floats[0];
   if (std::isfinite(weight) && weight >= 0) return weight;
@@ -156,7 +157,8 @@ Result<const float*> ValuesOf(const FeatureView* feature, std::string_view name,
   if (!feature || feature->kind == FeatureKind::kNone) return static_cast<const float*>(nullptr);
   if (feature->kind != FeatureKind::kFloat || feature->floats.size() != count) {
     return Corrupt("value feature " + Quoted(name) + ": expected " + std::to_string(count) +
-                   " float values, as many as there are indices, found " + Describe(feature));
+                   " float values, as many as there are indices, found " +
+                   DescribeFeature(*feature));
   }
   const float* values = feature->floats.data();
   for (size_t i = 0; i < count; ++i) {
@@ -305,7 +307,7 @@ bool ExampleDecoder::DecodeIndex(std::string_view list, RowSink& rows, size_t& c
 Status ExampleDecoder::AppendGeneral(std::string_view record, RowSink& rows) {
   RETURN_IF_ERROR(ParseExample(record, view_));
   const FeatureNames& names = options_.names;
-  ASSIGN_OR_RETURN(const float label, LabelOf(view_.Find(names.label), names.label));
+  ASSIGN_OR_RETURN(const float label, LabelOf(view_, names.label));
   float weight = 1;
   if (!names.weight.empty()) {
     ASSIGN_OR_RETURN(weight, WeightOf(view_.Find(names.weight), names.weight));
@@ -323,7 +325,7 @@ Status ExampleDecoder::AppendGeneral(std::string_view record, RowSink& rows) {
 Status ExampleDecoder::CheckIndex(const FeatureView* index) const {
   const std::string where = "index feature " + Quoted(options_.names.index) + ": ";
   if (!index || (index->kind != FeatureKind::kInt64 && index->kind != FeatureKind::kNone)) {
-    return Corrupt(where + "expected int64 values, found " + Describe(index));
+    return Corrupt(where + "expected int64 values, found " + Describe(index, view_));
   }
   if (options_.num_features == 0) return {};
   for (size_t i = 0; i < index->ints.size(); ++i) {

@@ -283,6 +283,25 @@ const char* FeatureKindName(FeatureKind kind) {
   return "unknown";
 }
 
+std::string DescribeFeature(const FeatureView& feature) {
+  if (feature.kind == FeatureKind::kNone) return "a feature without values";
+  return std::to_string(feature.size()) + " " + FeatureKindName(feature.kind) +
+         (feature.size() == 1 ? " value" : " values");
+}
+
+std::string ListFeatures(const ExampleView& view) {
+  constexpr size_t kShown = 10;
+  const std::vector<FeatureView>& features = view.features();
+  if (features.empty()) return "no features";
+  std::string text;
+  for (size_t i = 0; i < std::min(features.size(), kShown); ++i) {
+    text += i > 0 ? ", '" : "'";
+    text.append(features[i].name).append("' (").append(DescribeFeature(features[i])).append(")");
+  }
+  if (features.size() <= kShown) return text;
+  return text + " and " + std::to_string(features.size() - kShown) + " more";
+}
+
 ExampleView::ExampleView() : arena_(std::make_unique<FeatureArena>()) {}
 ExampleView::~ExampleView() = default;
 ExampleView::ExampleView(ExampleView&&) noexcept = default;

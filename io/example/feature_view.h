@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,8 @@ struct FeatureView {
 
   size_t size() const { return bytes.size() + floats.size() + ints.size(); }
 };
+// For messages: "39 int64 values", "a feature without values".
+std::string DescribeFeature(const FeatureView& feature);
 
 struct FeatureListView {
   std::string_view name;
@@ -75,6 +78,9 @@ class ExampleView {
 
   std::unique_ptr<internal::FeatureArena> arena_;
 };
+
+// For messages: "'index' (39 int64 values), 'label' (1 int64 value)"; of many, the first few.
+std::string ListFeatures(const ExampleView& view);
 
 // After an error, which names the byte within the record, `view` is empty.
 Status ParseExample(std::string_view record, ExampleView& view);

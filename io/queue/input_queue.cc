@@ -8,6 +8,7 @@
 #include "io/queue/cached_row.h"
 #include "io/queue/input_files.h"
 #include "io/queue/key_compactor.h"
+#include "io/queue/named_features.h"
 #include "io/queue/streams.h"
 #include "profiler/trace.h"
 
@@ -104,6 +105,9 @@ Status InputOptions::Validate() const {
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(CheckInputFiles(options.files));
+  if (options.format == InputFormat::kTfRecord) {
+    RETURN_IF_ERROR(CheckNamedFeatures(options.files, options.rows.names));
+  }
   auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));
   queue->Start();
   return queue;

@@ -211,6 +211,26 @@ TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
   }
 }
 
+TEST_F(LrTest, FeatureThatIsNowhereIsAnErrorThatListsThoseThatAreThere) {
+  test::WriteFile(folder_ / "rows.vw", "1 |f 1:2 2\n-1 2.5 |f 2 3\n");
+  const std::string file = folder_ / "data/train-00000-of-00001.tfrecord";
+  ASSERT_EQ(RunProgram("millrace-records",
+                       "convert --shards=1 --out=" + folder_ / "data " + folder_ / "rows.vw")
+                .status,
+            0);
+  const std::string train = "--num_features=4 --train=" + file + " ";
+  EXPECT_EQ(RunProgram("millrace-lr", train + "--weight_feature=weight").status, 0);
+  for (const std::string flag : {"value", "weight", "label", "index"}) {
+    const ProgramRun run = RunProgram("millrace-lr", train + "--" + flag + "_feature=typo");
+    EXPECT_NE(run.status, 0) << flag;
+    for (const std::string& part :
+         {file + ": offset 0: " + flag + " feature 'typo': expected ", std::string("'index' (2 "),
+          std::string("'label' (1 int64 value), 'value' (2 float values)")}) {
+      EXPECT_NE(run.err.find(part), std::string::npos) << flag << "\n" << run.err;
+    }
+  }
+}
+
 TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
   const ProgramRun run =
       RunProgram("millrace-lr", "--train='" + *data_ / "train-*" + "' --num_features=5000");
@@ -224,9 +244,9 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
   const std::string out = " --out=" + (folder_ / "data");
   const std::string flags = " --num_features=4 --epochs=3 --model_format=text --model_out=";
-  ASSERT_EQ(RunProgram("millrace-records", "convert --shards=1" + out + " " + folder_ / "rows.vw")
-                .status,
-            0);
+  ASSERT_EQ(
+      RunProgram("millrace-records", "convert --shards=1" + out + " " + folder_ / "rows.vw").status,
+      0);
   const ProgramRun text =
       RunProgram("millrace-lr", "--train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
   ASSERT_EQ(text.status, 0) << text.err;

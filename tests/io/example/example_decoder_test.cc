@@ -181,7 +181,8 @@ TEST(ExampleDecoder, WhatIsNoExampleIsRefusedClearly) {
   RowSink rows;
   rows.Clear(false);
   EXPECT_EQ(Append(decoder, "", rows).message(),
-            "label feature 'label': expected one int64 or float, found no such feature");
+            "label feature 'label': expected one int64 or float, found no such feature; "
+            "the record has no features");
   EXPECT_FALSE(Append(decoder, "hello, I am some text", rows).ok());
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "convnets/input/image_decoder.h"
@@ -52,15 +53,20 @@ class LoadedImages final : public ImageSet {
 
   Status Load(const std::vector<std::string>& files) {
     files_ = files;
-    if (files.size() == 2 && IsIdx(files[0]) && IsIdx(files[1])) return LoadIdx();
+    if (files.size() == 2 && (IsIdx(files[0]) || IsIdx(files[1]))) return LoadIdx();
     for (uint32_t file = 0; file < files.size(); ++file) RETURN_IF_ERROR(LoadRecords(file));
     if (items_.empty()) return Invalid(files[0] + ": expected images, found no record");
     return {};
   }
 
  private:
+  // By its content, which a pipe cannot show twice.
   static bool IsIdx(const std::string& path) {
-    return path.find("ubyte") != path.npos || path.ends_with(".idx") || path.ends_with(".idx.gz");
+    if (!std::filesystem::is_regular_file(path)) return false;
+    Result<io::OpenedSource> source = io::OpenSource(path);
+    char first[4];
+    size_t got = 0;
+    return source.ok() && source->bytes->Read(first, &got).ok() && io::IsIdxHeader({first, got});
   }
 
   void ReadRaw(std::string_view bytes, std::span<float> pixels) const {
@@ -149,10 +155,14 @@ class LoadedImages final : public ImageSet {
     const io::FeatureView* image = example.Find(image_name);
     const io::FeatureView* label = example.Find(label_name);
     if (!image || image->bytes.size() != 1) {
-      return Corrupt(place + ": expected a feature image/encoded or image_raw of one bytes value");
+      return Corrupt(place +
+                     ": expected a feature image/encoded or image_raw of one bytes value; the "
+                     "record has " +
+                     ListFeatures(example));
     }
     if (!label || label->ints.size() != 1) {
-      return Corrupt(place + ": expected a feature " + label_name + " of one int64 value");
+      return Corrupt(place + ": expected a feature " + label_name +
+                     " of one int64 value; the record has " + ListFeatures(example));
     }
     return Add(image->bytes[0], label->ints[0], encoded, file, offset);
   }

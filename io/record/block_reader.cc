@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "io/record/file_guess.h"
 #include "io/record/record_format.h"
 #include "profiler/trace.h"
 
@@ -180,6 +181,12 @@ BlockReader::Step BlockReader::ScanTfRecord(Block& block, Scan& scan) {
 BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
   const char* line = block.bytes.data() + scan.consumed;
   const size_t left = block.bytes.size() - scan.consumed;
+  if (block.base_offset + scan.consumed == 0 && left >= kRecordHeaderBytes && HeaderIsValid(line)) {
+    error_ = Invalid(path_ +
+                     ": expected lines of text, found a TFRecord file (for millrace-lr and "
+                     "millrace-predict: --format=tfrecord)");
+    return Step::kStop;
+  }
   const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
   if (!newline && left > options_.max_record_bytes) {
     return DamagedRecord(
@@ -222,7 +229,12 @@ BlockReader::Step BlockReader::CutRecord(const Block& block, Scan& scan, const s
 BlockReader::Step BlockReader::DamagedRecord(const Block& block, Scan& scan,
                                              const std::string& what) {
   const uint64_t offset = block.base_offset + scan.consumed;
-  return Damaged(offset, scan, Where(offset) + what);
+  std::string message = Where(offset) + what;
+  // A file that is bad from its first byte on may be something else altogether.
+  if (offset == 0 && options_.framing == Framing::kTfRecord) {
+    message += FileGuess({block.bytes.data(), block.bytes.size()});
+  }
+  return Damaged(offset, scan, message);
 }
 
 // The record at scan.consumed is damaged: stop, or begin to look for the next whole one.

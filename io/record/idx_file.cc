@@ -14,7 +14,15 @@ uint32_t LoadBigEndian(const char* p) {
   return uint32_t{b[0]} << 24 | uint32_t{b[1]} << 16 | uint32_t{b[2]} << 8 | b[3];
 }
 
+constexpr uint32_t kLabels = 0x801, kImages = 0x803;
+
 }  // namespace
+
+bool IsIdxHeader(std::string_view first) {
+  if (first.size() < 4) return false;
+  const uint32_t magic = LoadBigEndian(first.data());
+  return magic == kLabels || magic == kImages;
+}
 
 io::Result<IdxFile> IdxFile::Open(const std::string& path, bool short_file) {
   IdxFile file;
@@ -30,7 +38,7 @@ io::Status IdxFile::ReadHeader() {
   size_t delivered = 0;
   RETURN_IF_ERROR(source_.bytes->Read({header, 4}, &delivered));
   const uint32_t magic = LoadBigEndian(header);
-  if (delivered != 4 || (magic != 0x801 && magic != 0x803)) {
+  if (!IsIdxHeader({header, delivered})) {
     char found[11];
     std::snprintf(found, sizeof found, "0x%08x", magic);
     return io::Corrupt(path_ +

@@ -17,6 +17,9 @@
 
 namespace millrace::io {
 
+// Whether a file that begins so is one that IdxFile reads.
+bool IsIdxHeader(std::string_view first);
+
 // Not thread-safe.
 class IdxFile {
  public:

@@ -186,6 +186,17 @@ TEST_F(ConvnetTest, TakesEveryKindOfImageAndNamesTheRecordOfADamagedOne) {
       << damaged.err;
 }
 
+TEST_F(ConvnetTest, IdxFilesAreKnownByTheirContentAndAloneAreExplained) {
+  fs::copy_file(*data_ / "train-images-ubyte", folder_ / "x");
+  fs::copy_file(*data_ / "train-labels-ubyte", folder_ / "y");
+  const std::string flags = "--net=softmax --max_examples=100 --train=";
+  EXPECT_EQ(RunProgram("millrace-convnet", flags + (folder_ / "x") + "," + (folder_ / "y")).status,
+            0);
+  const ProgramRun alone = RunProgram("millrace-convnet", flags + (folder_ / "x"));
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_NE(alone.err.find("--train=IMAGES,LABELS"), std::string::npos) << alone.err;
+}
+
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {
   const std::string whole = test::ReadFile(*data_ / "train-images-ubyte");
   test::WriteFile(folder_ / "short-ubyte", whole.substr(0, whole.size() - 100));

@@ -231,6 +231,19 @@ TEST_F(LrTest, FeatureThatIsNowhereIsAnErrorThatListsThoseThatAreThere) {
   }
 }
 
+TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
+  test::WriteFile(folder_ / "a9a", "# a comment\n-1 3:1 11:1\n+1 5:1\n");
+  const ProgramRun text = RunProgram("millrace-lr", "--train=" + folder_ / "a9a");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find("looks like libsvm text: read it with --format=libsvm"),
+            std::string::npos)
+      << text.err;
+  EXPECT_EQ(RunProgram("millrace-lr", "--format=libsvm --train=" + folder_ / "a9a").status, 0);
+  const ProgramRun records = RunProgram("millrace-lr", Data() + "--format=libsvm");
+  EXPECT_EQ(records.status, 2);
+  EXPECT_NE(records.err.find("--format=tfrecord"), std::string::npos) << records.err;
+}
+
 TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
   const ProgramRun run =
       RunProgram("millrace-lr", "--train='" + *data_ / "train-*" + "' --num_features=5000");

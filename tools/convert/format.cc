@@ -4,8 +4,9 @@
 #include <filesystem>
 #include <iterator>
 
+#include "io/record/idx_file.h"
 #include "io/record/record_reader.h"
-#include "io/text/libsvm.h"
+#include "io/text/text_format.h"
 
 namespace millrace::tools {
 namespace {
@@ -13,19 +14,10 @@ namespace {
 constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
 constexpr char kHint[] = "; name it with --format=libsvm, vw, criteo, mnist or images";
 
-bool LooksLikeIdx(std::string_view bytes) {
-  return bytes.size() >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] == 8 &&
-         (bytes[3] == 1 || bytes[3] == 3);
-}
-
 io::Result<Format> DetectLine(const std::string& path, std::string_view line) {
-  constexpr auto kCriteoTabs = 39;
-  if (std::count(line.begin(), line.end(), '\t') == kCriteoTabs) return Format::kCriteo;
-  if (line.find('|') != line.npos) return Format::kVw;
-  io::SparseRow row;
-  const io::Result<bool> parsed = io::ParseLibsvmLine(line, {}, row);
-  if (parsed.ok()) return Format::kLibsvm;
-  return io::Invalid(path + ": cannot tell its format (as libsvm: " + parsed.status().message() +
+  const io::Result<io::TextFormat> format = io::GuessTextFormat(line);
+  if (format.ok()) return FormatFromName(io::TextFormatName(*format));
+  return io::Invalid(path + ": cannot tell its format (as libsvm: " + format.status().message() +
                      ")" + kHint);
 }
 
@@ -51,9 +43,8 @@ io::Result<Format> DetectFormat(const std::string& path) {
   while (true) {
     ASSIGN_OR_RETURN(const bool more, lines.Next(line));
     if (!more) return io::Invalid(path + ": cannot tell the format of an empty file" + kHint);
-    if (line.offset == 0 && LooksLikeIdx(line.bytes)) return Format::kMnist;
-    const size_t begin = line.bytes.find_first_not_of(" \t\r");
-    if (begin != line.bytes.npos && line.bytes[begin] != '#') return DetectLine(path, line.bytes);
+    if (line.offset == 0 && io::IsIdxHeader(line.bytes)) return Format::kMnist;
+    if (!io::IsBlankLine(line.bytes)) return DetectLine(path, line.bytes);
   }
 }
 

@@ -413,6 +413,36 @@ TEST(RecordReader, RandomDamageNeverCrashesOrHangs) {
   }
 }
 
+TEST(RecordReader, FileThatIsSomethingElseIsSaidToBe) {
+  const TemporaryFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"1 3:0.5 7:1\n", "libsvm text"},
+      {"\n# numbers\n-1 |f a b:2\n", "vw text"},
+      {"1" + std::string(39, '\t') + "\n", "criteo text"},
+      {"user,item,clicked\n1,2,0\n", "text: expected TFRecords"},
+      {std::string("\0\0\x08\x03\0\0\0\x01", 8) + "\0\0\0", "an IDX file"},
+      {"\xff\xd8\xff\xe0 and the rest of it", "a JPEG image"},
+      {"BZh91AY&SY and so on", "bzip2 data"},
+      {"PAR1 and so on and on", "a Parquet file"},
+  };
+  for (const auto& [bytes, what] : cases) {
+    WriteFile(folder / "a", bytes);
+    const Status status = ReadAll(folder / "a").status;
+    EXPECT_EQ(status.code(), Code::kCorrupt) << what;
+    EXPECT_NE(status.message().find("; the file looks like " + what), std::string::npos)
+        << status.message();
+  }
+  WriteFile(folder / "a", Frames({"one"}) + "text where a header should be");
+  EXPECT_EQ(ReadAll(folder / "a").status.message().find("looks like"), std::string::npos);
+}
+
+TEST(LineReader, RefusesRecords) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "a", Frames({"one"}));
+  const Status status = ReadAll(folder / "a", {.framing = Framing::kLines}).status;
+  EXPECT_NE(status.message().find("found a TFRecord file"), std::string::npos) << status.message();
+}
+
 TEST(LineReader, GivesLinesWithoutTheirEndsAtEveryBlockSize) {
   const TemporaryFolder folder;
   WriteFile(folder / "a", "one\r\n\ntwo\nlast without newline");

@@ -172,6 +172,10 @@ Result<const float*> ValuesOf(const FeatureView* feature, std::string_view name,
 
 }  // namespace
 
+std::string TooFewFeatures(uint64_t key) {
+  return "; a model with this one needs --num_features=" + std::to_string(key + 1) + " or more";
+}
+
 struct ExampleDecoder::Parts {
   struct List {
     bool seen = false;
@@ -329,10 +333,14 @@ Status ExampleDecoder::CheckIndex(const FeatureView* index) const {
   }
   if (options_.num_features == 0) return {};
   for (size_t i = 0; i < index->ints.size(); ++i) {
-    if (static_cast<uint64_t>(index->ints[i]) < options_.num_features) continue;
+    const int64_t key = index->ints[i];
+    if (static_cast<uint64_t>(key) < options_.num_features) continue;
     return Corrupt(where + "expected indices from 0 to below num_features = " +
-                   std::to_string(options_.num_features) + ", found " +
-                   std::to_string(index->ints[i]) + " at position " + std::to_string(i));
+                   std::to_string(options_.num_features) + ", found " + std::to_string(key) +
+                   " at position " + std::to_string(i) +
+                   (key < 0 ? ""
+                            : TooFewFeatures(static_cast<uint64_t>(key)) +
+                                  " (millrace-records stat tells the largest)"));
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "io/base/cpu.h"
@@ -19,6 +20,9 @@ struct ExampleDecoderOptions {
   // Indices must be below this; 0: any 64-bit key (an open model).
   uint64_t num_features = 0;
 };
+
+// For the end of a message about a key that is not below num_features.
+std::string TooFewFeatures(uint64_t key);
 
 // A record as TensorFlow's writers make it takes a fast path over its canonical layout: single-byte
 // tags, key before value, one packed list a feature. Everything else that protobuf would accept

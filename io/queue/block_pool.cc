@@ -45,9 +45,4 @@ RecordOrigin BlockPool::Origin(const RecordRef& ref) const {
   return {block.path, block.block.offset(index, block.framing)};
 }
 
-std::string BlockPool::Where(const RecordRef& ref) const {
-  const RecordOrigin origin = Origin(ref);
-  return *origin.path + ": offset " + std::to_string(origin.offset) + ": ";
-}
-
 }  // namespace millrace::io

@@ -57,8 +57,6 @@ class BlockPool {
   void CountHeld(const PooledBlock& block) { held_bytes_ += block.block.bytes.size(); }
 
   RecordOrigin Origin(const RecordRef& ref) const;
-  // "file: offset n: " for messages.
-  std::string Where(const RecordRef& ref) const;
 
  private:
   std::vector<std::unique_ptr<PooledBlock>> blocks_;

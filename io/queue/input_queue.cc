@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "io/base/random.h"
@@ -9,6 +10,7 @@
 #include "io/queue/input_files.h"
 #include "io/queue/key_compactor.h"
 #include "io/queue/named_features.h"
+#include "io/queue/record_place.h"
 #include "io/queue/streams.h"
 #include "profiler/trace.h"
 
@@ -43,15 +45,15 @@ struct InputQueue::GroupBatch {
 };
 
 struct InputQueue::Group {
-  struct BadRow {
+  struct BadRef {
     size_t ref;
     Status what;
   };
   std::vector<RecordRef> refs;
   std::vector<GroupBatch> batches;
   size_t count = 0;  // batches in use
-  std::vector<BadRow> bad_rows;
-  Status error;  // comes behind the batches
+  std::vector<BadRef> bad_rows;
+  std::optional<BadRow> error;  // comes behind the batches
   bool ready = false;
 };
 
@@ -272,7 +274,7 @@ InputQueue::Group& InputQueue::NewGroup() {
   group.refs.clear();
   group.bad_rows.clear();
   group.count = 0;
-  group.error = Status();
+  group.error.reset();
   group.ready = false;
   return group;
 }
@@ -372,14 +374,15 @@ void InputQueue::Compact(KeyCompactor& compactor, RowSink& rows) const {
 
 // Lets go of the records, and counts or reports the bad ones.
 void InputQueue::FinishGroup(Group& group) {
-  for (const Group::BadRow& bad : group.bad_rows) {
+  for (const Group::BadRef& bad : group.bad_rows) {
     const RecordRef& ref = group.refs[bad.ref];
-    const std::string message = pool_.Where(ref) + bad.what.message();
+    const BadRow row = {pool_.Origin(ref), bad.what.message()};
     if (options_.on_corrupt == OnCorrupt::kSkip) {
-      row_loss_.Add(ref.size, message);
+      if (row_loss_.events == 0) first_lost_ = row;
+      row_loss_.Add(ref.size, row.what);
       continue;
     }
-    group.error = Corrupt(message);
+    group.error = row;
     while (group.count > 0 && group.batches[group.count - 1].end > bad.ref) --group.count;
     break;
   }
@@ -404,7 +407,7 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
       return true;
     }
     if (current_) {
-      failed_ = current_->error;
+      if (current_->error) failed_ = Corrupt(Message(*current_->error));
       std::lock_guard lock(mu_);
       free_groups_.push_back(std::exchange(current_, nullptr));
     }
@@ -418,7 +421,7 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
 const CsrBatch* InputQueue::Peek() {
   size_t at = next_batch_;
   const GroupBatch* next = FindBatch(current_, at);
-  if (!next && failed_.ok() && (!current_ || current_->error.ok())) {
+  if (!next && failed_.ok() && (!current_ || !current_->error)) {
     if (!ahead_) ahead_ = TakeGroup();
     at = 0;
     next = FindBatch(ahead_, at);
@@ -471,10 +474,17 @@ InputStats InputQueue::stats() const {
 }
 
 Loss InputQueue::loss() const {
-  std::lock_guard lock(mu_);
-  Loss loss = stream_.loss();
-  loss.Merge(row_loss_);
+  std::unique_lock lock(mu_);
+  Loss loss = stream_.loss(), rows = row_loss_;
+  const BadRow first = first_lost_;
+  lock.unlock();
+  if (rows.events > 0) rows.first = Message(first);
+  loss.Merge(rows);
   return loss;
+}
+
+std::string InputQueue::Message(const BadRow& bad) const {
+  return PlaceText(bad.origin, FramingOf(options_.format)) + bad.what;
 }
 
 }  // namespace millrace::io

@@ -122,6 +122,10 @@ class InputQueue {
   struct GroupBatch;
   struct Group;   // some batches that are decoded in one go
   struct Worker;  // what a thread needs of its own
+  struct BadRow {
+    RecordOrigin origin;
+    std::string what;
+  };
 
   static StreamOptions MakeStreamOptions(const InputOptions& options);
   void Start();
@@ -139,6 +143,7 @@ class InputQueue {
   void DecodeRows(Worker& worker, Group& group, GroupBatch& batch) const;
   void Compact(KeyCompactor& compactor, RowSink& rows) const;
   void FinishGroup(Group& group);
+  std::string Message(const BadRow& bad) const;
   Group* TakeGroup();
 
   const InputOptions options_;
@@ -164,6 +169,7 @@ class InputQueue {
   std::vector<std::unique_ptr<Group>> groups_;
   std::vector<Group*> free_groups_;
   Loss row_loss_;
+  BadRow first_lost_;  // its message, in row_loss_ not yet
   InputStats stats_;
 
   // The caller's own:

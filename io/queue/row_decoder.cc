@@ -1,6 +1,7 @@
 #include "io/queue/row_decoder.h"
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 
@@ -39,6 +40,15 @@ class TfRecordRows final : public RowDecoder {
   ExampleDecoder decoder_;
 };
 
+// A name that was hashed to 64 bits is hardly ever below 2^32, a number that stands for itself is.
+std::string HashAdvice(const RowOptions& options, uint64_t key) {
+  if (options.num_features == 1 || (options.hash_bits == 0 && key >> 32 == 0)) {
+    return TooFewFeatures(key);
+  }
+  const std::string bits = std::to_string(std::bit_width(options.num_features) - 1);
+  return "; it is the hash of a name: --hash_bits=" + bits + " keeps hashes below 2^" + bits;
+}
+
 // What the text formats share: a line becomes a SparseRow, is checked and copied.
 class TextRows : public RowDecoder {
  public:
@@ -60,17 +70,21 @@ class TextRows : public RowDecoder {
 
  protected:
   virtual Result<bool> Parse(std::string_view line, SparseRow& row) = 0;
+  // What to do about a key that is too large.
+  virtual std::string Advice(uint64_t key) const { return TooFewFeatures(key); }
   RowOptions options_;
 
  private:
   Status BadLabel() const {
     char text[32];
     std::snprintf(text, sizeof text, "%g", row_.label);
-    return Corrupt(std::string("label: expected 0, 1 or -1, found ") + text);
+    return Corrupt(std::string("label: expected 0, 1 or -1, found ") + text +
+                   " (millrace-records convert --positive_label=L makes two classes of many)");
   }
   Status BadKey(uint64_t key) const {
-    return Corrupt("index: expected 0 to below num_features = " +
-                   std::to_string(options_.num_features) + ", found " + std::to_string(key));
+    return Corrupt(
+        "index: expected 0 to below num_features = " + std::to_string(options_.num_features) +
+        ", found " + std::to_string(key) + Advice(key));
   }
 
   SparseRow row_;
@@ -96,6 +110,7 @@ class VwRows final : public TextRows {
   Result<bool> Parse(std::string_view line, SparseRow& row) override {
     return ParseVwLine(line, vw_, row);
   }
+  std::string Advice(uint64_t key) const override { return HashAdvice(options_, key); }
   VwOptions vw_;
 };
 
@@ -109,6 +124,7 @@ class CriteoRows final : public TextRows {
     if (is_row) hasher_.Encode(line_, row);
     return is_row;
   }
+  std::string Advice(uint64_t key) const override { return HashAdvice(options_, key); }
   CriteoHasher hasher_;
   CriteoLine line_;
 };

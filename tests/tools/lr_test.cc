@@ -244,6 +244,28 @@ TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
   EXPECT_NE(records.err.find("--format=tfrecord"), std::string::npos) << records.err;
 }
 
+TEST_F(LrTest, BadTextIsNamedByItsLine) {
+  test::WriteFile(folder_ / "a.libsvm", "1 1:1\n\n# a comment\n0 2:1\n1 3:x\n");
+  test::WriteFile(folder_ / "b.vw", "1 |f 1\n-1 |f one two\n");
+  ASSERT_EQ(RunShell("gzip -k " + folder_ / "a.libsvm").status, 0);
+  const std::tuple<std::string, std::string> cases[] = {
+      {"a.libsvm --num_features=9", "a.libsvm:5: offset 25: column 5: expected"},
+      {"a.libsvm.gz --num_features=9", "a.libsvm.gz:5: offset 25: column 5: expected"},
+      {"a.libsvm --num_features=2", "a.libsvm:4: offset 19: index: expected 0 to below "},
+      {"b.vw --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
+      {"b.vw --num_features=1024", "--hash_bits=10"},
+  };
+  for (const auto& [flags, message] : cases) {
+    const ProgramRun run =
+        RunProgram("millrace-lr", "--shuffle_capacity=0 --train=" + folder_ / flags);
+    EXPECT_EQ(run.status, 1);
+    EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
+  }
+  const ProgramRun skipped =
+      RunProgram("millrace-lr", "--on_corrupt=skip --train=" + folder_ / "a.libsvm");
+  EXPECT_NE(skipped.out.find("a.libsvm:5: offset 25: column 5"), std::string::npos) << skipped.out;
+}
+
 TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
   const ProgramRun run =
       RunProgram("millrace-lr", "--train='" + *data_ / "train-*" + "' --num_features=5000");

@@ -70,8 +70,7 @@ inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
   const auto* weight =
       options.names.weight.empty() ? nullptr : FindFeature(example, options.names.weight);
   if (weight) {
-    if (!weight->has_float_list() || weight->float_list().value_size() != 1)
-      return std::nullopt;
+    if (!weight->has_float_list() || weight->float_list().value_size() != 1) return std::nullopt;
     row.weight = weight->float_list().value(0);
     if (!std::isfinite(row.weight) || row.weight < 0) return std::nullopt;
   }

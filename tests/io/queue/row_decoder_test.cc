@@ -28,9 +28,13 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
   rows.Clear(false);
   ASSERT_TRUE(Append(*decoder, "-1 1:1 10:1", rows).ok());
   ASSERT_TRUE(Append(*decoder, "+1 2:0.5", rows).ok());
-  EXPECT_EQ(Append(*decoder, "3 2:0.5", rows).message(), "label: expected 0, 1 or -1, found 3");
+  EXPECT_EQ(
+      Append(*decoder, "3 2:0.5", rows).message(),
+      "label: expected 0, 1 or -1, found 3 (millrace-records convert --positive_label=L makes "
+      "two classes of many)");
   EXPECT_EQ(Append(*decoder, "1 11:1", rows).message(),
-            "index: expected 0 to below num_features = 10, found 10");
+            "index: expected 0 to below num_features = 10, found 10; a model with this one needs "
+            "--num_features=11 or more");
   rows.Trim();
   EXPECT_EQ(rows.batch.rows(), 2u);
   EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
@@ -39,6 +43,16 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
             (std::vector<float>{1, 1, 0.5}));
   EXPECT_EQ((std::vector<float>(rows.batch.labels.begin(), rows.batch.labels.end())),
             (std::vector<float>{0, 1}));
+}
+
+TEST(RowDecoder, TooLargeVwKeysAreToldFromHashes) {
+  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000});
+  RowSink rows;
+  rows.Clear(false);
+  const std::string number = Append(*decoder, "1 |f 1000", rows).message();
+  EXPECT_NE(number.find("--num_features=1001"), std::string::npos) << number;
+  const std::string name = Append(*decoder, "1 |f name", rows).message();
+  EXPECT_NE(name.find("--hash_bits=9"), std::string::npos) << name;
 }
 
 TEST(RowDecoder, VwImportanceBecomesTheWeight) {

@@ -323,7 +323,13 @@ TEST_F(LaunchTest, MistakesAreToldBeforeAnyProcessIsStarted) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "no command"},
       {"--", "no command"},
-      {worker, "the command goes behind --"},
+      {worker, "come behind --: millrace-launch -- " + worker},
+      {"--num_ps 1 --num_workers=2 " + worker + " --mode=sync --train='data/t-*'",
+       "unknown flag --mode; see millrace-launch --help; flags of the program to start come behind "
+       "--: millrace-launch --num_ps 1 --num_workers=2 -- " +
+           worker + " --mode=sync '--train=data/t-*'"},
+      {"--mode=sync --num_ps=1", "as in millrace-launch FLAGS -- millrace-lr FLAGS"},
+      {"--mode=sync -- " + worker, "come behind -- and its name"},
       {"--deploy_mode=cluster3 -- " + worker, "expected single, cluster or cluster2"},
       {"--deploy_mode=single --num_ps=1 -- " + worker, "expected one way to say it"},
       {"--num_workers=3 -- " + worker, "expected --num_ps of at least 1"},

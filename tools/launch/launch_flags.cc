@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tools/common/flag_table.h"
 #include "tools/launch/child/program_path.h"
 #include "tools/launch/plan/address.h"
+#include "tools/launch/remote.h"
 
 using millrace::tools::LaunchOptions;
 
@@ -181,6 +183,31 @@ Status CheckPrograms(LaunchOptions& options) {
   return FindProgram(options.server[0], SearchPath()).status();
 }
 
+// The first word of a line without "--" that is neither a flag nor a flag's value: the command,
+// most likely.
+Words::const_iterator FindCommand(const Words& words) {
+  const std::vector<std::string> flags = AllFlags(LaunchSpec());
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    if (!word->starts_with("-")) return word;
+    const size_t name = word->find_first_not_of('-');
+    const bool takes_next = name != word->npos && std::find(flags.begin(), flags.end(),
+                                                            word->substr(name)) != flags.end();
+    if (takes_next && std::next(word) != words.end()) ++word;
+  }
+  return words.end();
+}
+
+std::string Joined(Words::const_iterator begin, Words::const_iterator end) {
+  constexpr char kPlain[] =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=./,:@%+";
+  std::string line;
+  for (auto word = begin; word != end; ++word) {
+    const bool plain = !word->empty() && word->find_first_not_of(kPlain) == word->npos;
+    line += " " + (plain ? *word : ShellQuoted(*word));
+  }
+  return line;
+}
+
 }  // namespace
 
 const CommandSpec& LaunchSpec() {
@@ -218,6 +245,21 @@ SplitLine SplitAtDashes(const Words& words) {
   SplitLine line = {.flags = Words(words.begin(), dashes), .command = {}};
   if (dashes != words.end()) line.command.assign(dashes + 1, words.end());
   return line;
+}
+
+Status ExplainDashes(const Words& words, const Status& wrong) {
+  const std::string because = wrong.message() + "; flags of the program to start come behind --";
+  if (std::find(words.begin(), words.end(), "--") != words.end()) {
+    // A flag that is like none of ours.
+    const bool foreign = wrong.message().ends_with("--help");
+    return foreign ? Invalid(because + " and its name") : wrong;
+  }
+  const auto command = FindCommand(words);
+  if (command == words.end()) {
+    return Invalid(because + ", as in millrace-launch FLAGS -- millrace-lr FLAGS");
+  }
+  return Invalid(because + ": millrace-launch" + Joined(words.begin(), command) + " --" +
+                 Joined(command, words.end()));
 }
 
 Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,

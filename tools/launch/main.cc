@@ -67,11 +67,7 @@ Result<int> RunJob(const LaunchOptions& options, const std::string& directory) {
   return status;
 }
 
-Result<int> Run(const ParsedLine& line, const Words& command) {
-  if (!line.args.empty()) {
-    return io::Invalid("unexpected '" + line.args[0] +
-                       "': the command goes behind --, as in millrace-launch FLAGS -- COMMAND");
-  }
+Result<int> Run(const Words& command) {
   ASSIGN_OR_RETURN(const std::optional<Rank> rank, RankFromEnvironment());
   ASSIGN_OR_RETURN(const LaunchOptions options, LaunchOptionsFromFlags(command, rank));
   std::error_code error;
@@ -89,9 +85,13 @@ int Main(const Words& words) {
   }
   const SplitLine split = SplitAtDashes(words);
   const Result<ParsedLine> line = ParseLine(LaunchSpec(), {}, split.flags);
-  if (!line.ok()) return Fail(kProgram, line.status());
+  if (!line.ok()) return Fail(kProgram, ExplainDashes(words, line.status()));
   if (const auto answered = Answer(LaunchSpec(), line->action)) return *answered;
-  const Result<int> status = Run(*line, split.command);
+  if (!line->args.empty()) {
+    const Status wrong = io::Invalid("unexpected '" + line->args[0] + "'");
+    return Fail(kProgram, ExplainDashes(words, wrong));
+  }
+  const Result<int> status = Run(split.command);
   return status.ok() ? *status : Fail(kProgram, status.status());
 }
 

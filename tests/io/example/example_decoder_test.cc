@@ -136,7 +136,8 @@ TEST(ExampleDecoder, ErrorsSayExpectedAndFound) {
   const BadCase cases[] = {
       {"label feature 'label': expected 0, 1 or -1, found 2", 2, {1}, {1}},
       {"index feature 'index': expected indices from 0 to below num_features = 10, found 10 at "
-       "position 1",
+       "position 1; a model with this one needs --num_features=11 or more (millrace-records stat "
+       "tells the largest)",
        1,
        {1, 10},
        {1, 1}},

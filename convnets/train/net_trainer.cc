@@ -9,6 +9,7 @@
 
 #include "io/state/checkpoint_folder.h"
 #include "profiler/trace.h"
+#include "trainer/run/run_folder.h"
 
 namespace millrace::convnets {
 namespace {
@@ -127,7 +128,8 @@ Status NetTrainer::Prepare() {
     store_ = local_.get();
   }
   if (!options_.model_in.empty()) {
-    RETURN_IF_ERROR(LoadArrays(options_.model_in, NetFields("net"), Arrays(false)).status());
+    ASSIGN_OR_RETURN(const std::string file, trainer::ModelFileOf(options_.model_in));
+    RETURN_IF_ERROR(LoadArrays(file, NetFields("net"), Arrays(false)).status());
   }
   RETURN_IF_ERROR(store_->Init(params_.all()));
   if (job_) {

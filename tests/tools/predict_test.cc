@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
+#include "io/state/state_writer.h"
 #include "io/text/criteo.h"
 #include "sparse/local_store.h"
 #include "tests/tools/run_program.h"
@@ -175,7 +177,8 @@ TEST_F(PredictTest, WrongCommandLinesSayWhatToWrite) {
     EXPECT_EQ(run.status, 2) << arguments;
     return run.err;
   };
-  EXPECT_EQ(error("x.tfrecord"), "millrace-predict: no model: write --model=FILE\n");
+  EXPECT_EQ(error("x.tfrecord"),
+            "millrace-predict: no model: write --model=FILE, or --model=RUN_DIR\n");
   EXPECT_EQ(error(Model()),
             "millrace-predict: no input: name files, globs in quotes, @list, or - for standard "
             "input\n");
@@ -202,6 +205,37 @@ TEST_F(PredictTest, AMissingOrDamagedModelIsNamed) {
   EXPECT_EQ(damaged.status, 1);
   EXPECT_EQ(damaged.out, "");
   EXPECT_NE(damaged.err.find((folder_ / "cut") + ": offset "), std::string::npos);
+}
+
+TEST_F(PredictTest, RunFolderStandsForItsModel) {
+  const std::string run = folder_ / "run";
+  std::filesystem::create_directories(run + "/model");
+  test::WriteFile(run + "/run.json", "{}");
+  const ProgramRun none = Predict("--model=" + run + " x");
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("found a folder without model/model.bin: this run has not finished"),
+            std::string::npos)
+      << none.err;
+  std::filesystem::copy_file(folder_ / "model", run + "/model/model.bin");
+  const std::string input = folder_ / "a.tfrecord";
+  const std::string scores = Predict(Model() + input).out;
+  EXPECT_EQ(Predict("--model=" + run + " " + input).out, scores);
+  EXPECT_EQ(Predict("--model=" + run + "/model " + input).out, scores);
+}
+
+TEST_F(PredictTest, StateFilesThatAreNoModelAreSaidToBeWhatTheyAre) {
+  const auto error = [&](const io::StateFields& fields) {
+    auto writer = io::StateWriter::Create(folder_ / "other", fields, {});
+    EXPECT_TRUE(writer.ok() && writer->Finish().ok());
+    return Predict("--model=" + (folder_ / "other") + " x").err;
+  };
+  io::StateFields net, shard;
+  net.Add("kind", "net");
+  net.Add("net", "lenet");
+  shard.Add("kind", "shard");
+  EXPECT_NE(error(net).find("found the net lenet: millrace-convnet takes it with --model_in"),
+            std::string::npos);
+  EXPECT_NE(error(shard).find("found the checkpoint of one server"), std::string::npos);
 }
 
 TEST_F(PredictTest, HelpHasTheFlagsAndExamples) {

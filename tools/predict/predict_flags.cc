@@ -9,7 +9,7 @@
 
 #include "io/queue/file_list.h"
 
-DEFINE_string(model, "", "the model: binary or text, or a checkpoint");
+DEFINE_string(model, "", "the model: binary or text, a checkpoint, or a run folder (its model)");
 DEFINE_string(format, "auto",
               "of the input: tfrecord, libsvm, vw, criteo, or auto (by the files' endings; "
               "standard input is tfrecord then)");
@@ -95,7 +95,7 @@ const CommandSpec& PredictSpec() {
                   {"on_corrupt", "index_base", "hash_bits", "label_feature", "index_feature",
                    "value_feature", "weight_feature", "threads"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .examples = {"millrace-predict --model=run/model/model.bin 'data/test-*.tfrecord' > scores",
+      .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
                    "zcat test.svm.gz | millrace-predict --model=model.bin --format=libsvm -",
                    "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}};
@@ -103,7 +103,7 @@ const CommandSpec& PredictSpec() {
 }
 
 Status CheckFlags(const Args& args) {
-  if (FLAGS_model.empty()) return Invalid("no model: write --model=FILE");
+  if (FLAGS_model.empty()) return Invalid("no model: write --model=FILE, or --model=RUN_DIR");
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }

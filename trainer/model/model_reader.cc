@@ -7,6 +7,7 @@
 
 #include "io/record/byte_source.h"
 #include "trainer/model/model_text.h"
+#include "trainer/run/run_folder.h"
 
 namespace millrace::trainer {
 namespace {
@@ -17,10 +18,29 @@ using io::Status;
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
+// Other state files have other fields.
+Status CheckKind(const std::string& path, const io::StateFields& fields) {
+  const Result<std::string> kind = fields.Text("kind");
+  if (!kind.ok()) return {};
+  const std::string expected = path + ": expected a model of millrace-lr, found ";
+  if (kind->starts_with("net")) {
+    const Result<std::string> net = fields.Text("net");
+    return io::Invalid(expected + "the net " + (net.ok() ? *net : "") +
+                       ": millrace-convnet takes it with --model_in, and tests it with --test");
+  }
+  if (*kind == "shard") {
+    return io::Invalid(expected +
+                       "the checkpoint of one server, which has a part of the weights: the model "
+                       "of the whole job is in its run folder, model/model.bin");
+  }
+  return {};
+}
+
 class BinaryModelReader final : public ModelReader {
  public:
   static Result<std::unique_ptr<ModelReader>> Open(const std::string& path) {
     ASSIGN_OR_RETURN(io::StateReader states, io::StateReader::Open(path));
+    RETURN_IF_ERROR(CheckKind(path, states.fields()));
     Result<ModelInfo> info = ModelInfoFrom(states.fields());
     if (!info.ok()) return Corrupt(path + ": " + info.status().message());
     return std::unique_ptr<ModelReader>(
@@ -48,8 +68,11 @@ Result<FirstBytes> Peek(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<ModelReader>> ModelReader::Open(const std::string& path) {
-  if (path == "-") return io::Invalid("a model is read from a file, not from standard input");
+Result<std::unique_ptr<ModelReader>> ModelReader::Open(const std::string& file_or_run) {
+  if (file_or_run == "-") {
+    return io::Invalid("a model is read from a file, not from standard input");
+  }
+  ASSIGN_OR_RETURN(const std::string path, ModelFileOf(file_or_run));
   ASSIGN_OR_RETURN(const FirstBytes bytes, Peek(path));
   const std::string_view first(bytes.data(), bytes.size());
   if (first.starts_with(io::kStateMagic)) return BinaryModelReader::Open(path);

@@ -13,8 +13,8 @@ namespace millrace::trainer {
 // Errors name file, offset, expected and found. Not thread-safe.
 class ModelReader {
  public:
-  // The content tells the format.
-  static io::Result<std::unique_ptr<ModelReader>> Open(const std::string& path);
+  // The content tells the format. A run folder stands for its model.
+  static io::Result<std::unique_ptr<ModelReader>> Open(const std::string& file_or_run);
   virtual ~ModelReader() = default;
 
   const ModelInfo& info() const { return info_; }

@@ -164,4 +164,15 @@ io::Status RunFolder::WriteRunJson(const std::string& text) const {
   return file.Commit();
 }
 
+io::Result<std::string> ModelFileOf(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_directory(path, ignored)) return path;
+  for (const char* name : {"/model/model.bin", "/model/model.txt", "/model.bin", "/model.txt"}) {
+    if (fs::is_regular_file(path + name, ignored)) return path + name;
+  }
+  const bool is_run = fs::exists(path + "/run.json", ignored);
+  return io::NotFound(path + ": expected a model, found a folder without model/model.bin" +
+                      (is_run ? ": this run has not finished, or wrote its model elsewhere" : ""));
+}
+
 }  // namespace millrace::trainer

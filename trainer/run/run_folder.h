@@ -62,4 +62,8 @@ class RunFolder {
   RunInfo info_;
 };
 
+// The file for a --model or --model_in that may be a run folder, or the folder model/ in it: the
+// model there. An error if such a folder has none.
+io::Result<std::string> ModelFileOf(const std::string& path);
+
 }  // namespace millrace::trainer

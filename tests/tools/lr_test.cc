@@ -304,14 +304,50 @@ TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
   EXPECT_NE(test::ReadFile(folder_ / "run/model/model.bin"), model);
 }
 
+TEST_F(LrTest, FinishedRunIsLeftAsItIsByResume) {
+  for (const std::string checkpoints : {"0", "700"}) {
+    SCOPED_TRACE(checkpoints);
+    const std::string flags = Data() + "--max_examples=1000 --checkpoint_every=" + checkpoints +
+                              " --run_dir=" + folder_ / ("run" + checkpoints);
+    ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+    const std::string json = test::ReadFile(folder_ / ("run" + checkpoints + "/run.json"));
+    const ProgramRun again = RunProgram("millrace-lr", flags + " --resume --threads=1");
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_NE(again.out.find("finished  already, at step 10:"), std::string::npos) << again.out;
+    EXPECT_EQ(test::ReadFile(folder_ / ("run" + checkpoints + "/run.json")), json);
+  }
+}
+
+TEST_F(LrTest, FinishedRunWithCheckpointsGoesFurther) {
+  const std::string flags =
+      Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run" + " --max_examples=";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + "1000").status, 0);
+  const ProgramRun on = RunProgram("millrace-lr", flags + "2000 --resume");
+  EXPECT_EQ(on.status, 0) << on.err;
+  EXPECT_NE(on.out.find("trained   2,000 examples in 20 steps"), std::string::npos) << on.out;
+}
+
 TEST_F(LrTest, FinishedRunIsNotResumedFromNothing) {
   const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
   const ProgramRun again = RunProgram("millrace-lr", flags + " --resume --optimizer=sgd");
   EXPECT_EQ(again.status, 2);
-  EXPECT_NE(again.err.find("nothing to resume"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("nothing to resume; changed since: --optimizer=sgd (was ftrl);"),
+            std::string::npos)
+      << again.err;
   EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
+}
+
+TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
+  const std::string flags = Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + " --max_examples=1000").status, 0);
+  const ProgramRun seed = RunProgram("millrace-lr", flags + " --resume --seed=2");
+  EXPECT_EQ(seed.status, 2);
+  EXPECT_NE(seed.err.find("the order of the data would not be that of the checkpoint; changed "
+                          "since: --max_examples=0 (was 1000), --seed=2 (was 1)\n"),
+            std::string::npos)
+      << seed.err;
 }
 
 TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {

@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
+#include <iterator>
 
+#include "tools/common/flags.h"
 #include "tools/common/interrupt.h"
 #include "trainer/run/host_info.h"
 
@@ -24,6 +28,16 @@ double SecondsOf() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
+// How a run is run, not what is learnt: a run may go on, or be over, with another value.
+bool MayChange(const std::string& flag) {
+  constexpr std::string_view kFree[] = {
+      "run_dir",       "overwrite",        "resume",        "rejoin",    "threads",
+      "input_threads", "profile",          "sample_ms",     "dashboard", "cache",
+      "ps_hosts",      "checkpoint_every", "worker_hosts",  "job_name",  "task_index",
+      "tls_cert",      "tls_key",          "profile_steps", "tls_ca",    "token_file"};
+  return std::find(std::begin(kFree), std::end(kFree), flag) != std::end(kFree);
+}
+
 }  // namespace
 
 double SteadyNow() { return SecondsOf<std::chrono::steady_clock>(); }
@@ -40,6 +54,29 @@ Status CheckModelOut(const std::string& path) {
   return io::IoError("--model_out=" + path + ": cannot write to the folder " + folder, errno);
 }
 
+io::Result<int> RunRecord::Conduct(bool chief, const std::function<io::Result<RunOutcome>()>& work,
+                                   const std::function<void()>& print_end) {
+  if (options_.run.resume) earlier_ = trainer::ReadRunJson(options_.run.path);
+  changes_ = trainer::ChangedFlags(earlier_, options_.flags);
+  std::erase_if(changes_, [](const auto& change) { return MayChange(change.name); });
+  if (IsFinished() && changes_.empty() && chief) {
+    std::printf("finished  already, at step %s: %s\nrun       %s\n",
+                WithCommas(trainer::StepsInRunJson(earlier_)).c_str(),
+                options_.in_job ? "the job goes on from its last checkpoint all the same"
+                                : "nothing is left to do",
+                options_.run.path.c_str());
+    if (!options_.in_job) return 0;
+  }
+  if (chief) RETURN_IF_ERROR(Open());
+  RETURN_IF_ERROR(CheckResumable());
+  const io::Result<RunOutcome> outcome = work();
+  const Status recorded = Finish(outcome);
+  if (!outcome.ok()) return Explain(outcome.status());
+  RETURN_IF_ERROR(recorded);
+  print_end();
+  return outcome->stopped ? kExitInterrupted : 0;
+}
+
 Status RunRecord::Open() {
   if (options_.run.path.empty()) return {};
   ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
@@ -47,16 +84,37 @@ Status RunRecord::Open() {
   return {};
 }
 
-Status RunRecord::CheckResumable() const {
-  if (!folder_ || !options_.run.resume || folder_->earlier_status() != "finished") return {};
+bool RunRecord::IsFinished() const { return trainer::StatusInRunJson(earlier_) == "finished"; }
+
+bool RunRecord::HasCheckpoint() const {
   namespace fs = std::filesystem;
   std::error_code ignored;
   for (const auto& entry : fs::recursive_directory_iterator(folder_->checkpoints(), ignored)) {
-    if (entry.is_regular_file(ignored)) return {};
+    if (entry.is_regular_file(ignored)) return true;
   }
-  return io::Invalid(folder_->path() +
-                     " holds a finished run without checkpoints: nothing to resume; expected "
-                     "another --run_dir, or --overwrite");
+  return false;
+}
+
+Status RunRecord::CheckResumable() const {
+  if (!folder_ || !IsFinished() || HasCheckpoint()) return {};
+  return io::Invalid(
+      folder_->path() + " holds a finished run without checkpoints: nothing to resume" +
+      ChangesText() + "; expected the same flags, another --run_dir, or --overwrite");
+}
+
+// "; changed since: --seed=2 (was 1)"
+std::string RunRecord::ChangesText() const {
+  std::string text;
+  for (const trainer::FlagChange& change : changes_) {
+    text += (text.empty() ? "; changed since: --" : ", --") + change.name + "=" + change.now +
+            " (was " + (change.before.empty() ? "empty" : change.before) + ")";
+  }
+  return text;
+}
+
+Status RunRecord::Explain(const Status& status) const {
+  if (begun_ || changes_.empty() || status.code() != io::Code::kInvalid) return status;
+  return {status.code(), status.message() + ChangesText()};
 }
 
 Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
@@ -81,17 +139,19 @@ Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
   return {};
 }
 
-Status RunRecord::Finish(const Status& status, bool stopped,
-                         std::vector<trainer::NamedValue> metrics) {
+Status RunRecord::Finish(const io::Result<RunOutcome>& outcome) {
   if (!begun_) return {};
+  const Status& status = outcome.status();
   trainer::RunEnd end;
   end.end_time_s = WallNow();
   end.message = status.message();
   const bool interrupted = status.code() == io::Code::kCancelled && Interrupted();
   end.status = interrupted ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFailed;
-  if (status.ok()) {
-    end.status = stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
-    end.metrics = std::move(metrics);
+  if (outcome.ok()) {
+    end.status =
+        outcome->stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
+    end.steps = outcome->steps;
+    end.metrics = outcome->metrics;
   }
   return folder_->Finish(end);
 }

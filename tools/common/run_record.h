@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -30,26 +31,34 @@ struct RunRecordOptions {
   profiler::SessionOptions profile;
   std::vector<std::pair<std::string, std::string>> flags;
   uint64_t seed = 0;
+  bool in_job = false;                             // with servers and other workers
   trainer::NamedRow columns = trainer::Named({});  // see MetricsLogOptions
 };
 
-// Not thread-safe. A process that does not call Open keeps nothing but its trace and samples, and
-// every call is fine: so it is with the workers of a job but the first.
+// How the work of a run ended.
+struct RunOutcome {
+  bool stopped = false;                           // by a signal
+  uint64_t steps = 0;                             // in all, earlier parts of a resumed run included
+  std::vector<trainer::NamedValue> metrics = {};  // of the last test
+};
+
+// Not thread-safe. Of a job's workers, all but the chief keep nothing but their trace and samples,
+// and every call is fine.
 class RunRecord {
  public:
   explicit RunRecord(RunRecordOptions options) : options_(std::move(options)) {}
 
-  // Makes the folder and locks it; touches nothing of an earlier run.
-  io::Status Open();
+  // The whole run. `work` trains, with a call of Begin when nothing can go wrong any more but the
+  // training itself; `print_end` says what came of it. A `chief` owns the folder. Returns the exit
+  // status. A run that is to be resumed and has finished with these flags is left as it is; a job,
+  // whose other workers may not know of it, does what came after its last checkpoint again.
+  io::Result<int> Conduct(bool chief, const std::function<io::Result<RunOutcome>()>& work,
+                          const std::function<void()>& print_end);
+
   // Erases what is to be overwritten; writes run.json and begins the metrics log. To be called
   // once.
   io::Status Begin(std::optional<uint64_t> resumed_step);
   bool has_begun() const { return begun_; }
-  // An error if a run is to be resumed that is finished and has left no checkpoint.
-  io::Status CheckResumable() const;
-  // The end of the run for run.json, if it has begun. `status` is an error: the run failed.
-  io::Status Finish(const io::Status& status, bool stopped,
-                    std::vector<trainer::NamedValue> metrics);
 
   io::Status StartProfile();
   io::Status FinishProfile();
@@ -67,7 +76,21 @@ class RunRecord {
   const trainer::RunFolder* folder() const { return folder_ ? &*folder_ : nullptr; }
 
  private:
+  // Makes the folder and locks it; touches nothing of an earlier run.
+  io::Status Open();
+  // An error if a run is to be resumed that is finished and has left no checkpoint.
+  io::Status CheckResumable() const;
+  bool IsFinished() const;  // the run to resume
+  bool HasCheckpoint() const;
+  // The end of the run for run.json, if it has begun.
+  io::Status Finish(const io::Result<RunOutcome>& outcome);
+  // With the flags that have changed, for a run that was resumed and could not begin.
+  io::Status Explain(const io::Status& status) const;
+  std::string ChangesText() const;
+
   RunRecordOptions options_;
+  std::string earlier_;                       // the run.json of the run to resume
+  std::vector<trainer::FlagChange> changes_;  // since that run, where they matter
   std::optional<trainer::RunFolder> folder_;
   bool begun_ = false;  // run.json is written
   std::optional<trainer::MetricsLog> log_;

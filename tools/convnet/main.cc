@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "convnets/net/graph.h"
 #include "io/record/output_file.h"
@@ -65,6 +66,7 @@ class Run {
                  .profile = options_.profile,
                  .flags = ConvnetFlagValues(),
                  .seed = options_.train.seed,
+                 .in_job = options_.job.has_value(),
                  .columns = {.test = convnets::NetMetrics(0, 0, 0)}}) {}
 
   Result<int> Go() {
@@ -73,21 +75,12 @@ class Run {
       RETURN_IF_ERROR(WriteText(options_.graph, convnets::GraphDot(spec)));
       return 0;
     }
-    const Result<NetSummary> summary = Work();
-    const bool stopped = summary.ok() && summary->stopped;
-    std::vector<trainer::NamedValue> metrics;
-    if (summary.ok() && summary->last_test) metrics = summary->last_test->test;
-    const Status recorded = record_.Finish(summary.status(), stopped, std::move(metrics));
-    RETURN_IF_ERROR(summary.status());
-    RETURN_IF_ERROR(recorded);
-    PrintEnd(*summary);
-    return stopped ? kExitInterrupted : 0;
+    return record_.Conduct(
+        Chief(), [this] { return Work(); }, [this] { PrintEnd(*summary_); });
   }
 
  private:
-  Result<NetSummary> Work() {
-    if (Chief()) RETURN_IF_ERROR(record_.Open());
-    RETURN_IF_ERROR(record_.CheckResumable());
+  Result<RunOutcome> Work() {
     const double begin_s = SteadyNow();
     RETURN_IF_ERROR(OpenImages());
     if (options_.rate_falls) PlanRate();
@@ -111,7 +104,10 @@ class Run {
     const Status profiled = record_.FinishProfile();
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(profiled);
-    return summary;
+    summary_ = *summary;
+    RunOutcome outcome = {.stopped = summary_->stopped, .steps = summary_->steps};
+    if (summary_->last_test) outcome.metrics = summary_->last_test->test;
+    return outcome;
   }
 
   // Worker 0 of a job, and a process by itself.
@@ -264,6 +260,7 @@ class Run {
   std::vector<ps::WireStats> wire_;       // at the end of the job
   std::vector<ps::WorkerStats> workers_;  // likewise
   std::unique_ptr<convnets::NetTrainer> trainer_;
+  std::optional<NetSummary> summary_;  // at the end
 };
 
 int Main(const std::vector<std::string>& words) {

@@ -35,25 +35,16 @@ class Run {
                  .run = options_.run,
                  .profile = options_.profile,
                  .flags = LrFlagValues(),
-                 .seed = options_.train.train.seed}) {}
+                 .seed = options_.train.train.seed,
+                 .in_job = options_.train.cluster.has_value()}) {}
 
   Result<int> Go() {
-    const Result<TrainSummary> summary = Work();
-    const bool stopped = summary.ok() && summary->end == TrainSummary::End::kStopped;
-    std::vector<trainer::NamedValue> metrics;
-    if (summary.ok() && summary->last_test)
-      metrics = trainer::NamedValues(summary->last_test->test);
-    const Status recorded = record_.Finish(summary.status(), stopped, std::move(metrics));
-    RETURN_IF_ERROR(summary.status());
-    RETURN_IF_ERROR(recorded);
-    PrintEnd(*summary);
-    return stopped ? kExitInterrupted : 0;
+    return record_.Conduct(
+        Chief(), [this] { return Work(); }, [this] { PrintEnd(*summary_); });
   }
 
  private:
-  Result<TrainSummary> Work() {
-    if (Chief()) RETURN_IF_ERROR(record_.Open());
-    RETURN_IF_ERROR(record_.CheckResumable());
+  Result<RunOutcome> Work() {
     const double begin_s = SteadyNow();
     ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
     if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
@@ -68,7 +59,11 @@ class Run {
     const Status profiled = record_.FinishProfile();
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(profiled);
-    return summary;
+    summary_ = *summary;
+    RunOutcome outcome = {.stopped = summary_->end == TrainSummary::End::kStopped,
+                          .steps = summary_->steps};
+    if (summary_->last_test) outcome.metrics = trainer::NamedValues(summary_->last_test->test);
+    return outcome;
   }
 
   // Worker 0 of a job, and a process by itself.
@@ -217,6 +212,7 @@ class Run {
   RunRecord record_;
   std::unique_ptr<trainer::SparseTrainer> trainer_;
   std::unique_ptr<Dashboard> dashboard_;
+  std::optional<TrainSummary> summary_;  // at the end
 };
 
 int Main(const std::vector<std::string>& words) {

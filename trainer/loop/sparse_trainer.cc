@@ -200,8 +200,7 @@ Status SparseTrainer::Restore(sparse::LocalStore& store) {
   }
   state_ = *restored.state;
   if (state_.options_digest != OptionsDigest(options_)) {
-    return io::Invalid("resume: the order of the data would change. The checkpoint has " +
-                       state_.options_digest + "; found " + OptionsDigest(options_));
+    return io::Invalid("resume: the order of the data would not be that of the checkpoint");
   }
   resumed_step_ = state_.steps;
   return {};

@@ -52,15 +52,10 @@ io::Result<int> Lock(const std::string& path) {
                      "or choose another --run_dir");
 }
 
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::string EarlierStatus(const std::string& path) {
   std::error_code ignored;
   if (!fs::exists(path + "/run.json", ignored)) return "";
-  const std::string status = StatusInRunJson(ReadText(path + "/run.json"));
+  const std::string status = StatusInRunJson(ReadRunJson(path));
   return status.empty() ? "unknown" : status;
 }
 
@@ -162,6 +157,11 @@ io::Status RunFolder::WriteRunJson(const std::string& text) const {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path_ + "/run.json"));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
+}
+
+std::string ReadRunJson(const std::string& run_dir) {
+  std::ifstream file(run_dir + "/run.json", std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 io::Result<std::string> ModelFileOf(const std::string& path) {

@@ -62,6 +62,9 @@ class RunFolder {
   RunInfo info_;
 };
 
+// The text of the folder's run.json; empty if there is none.
+std::string ReadRunJson(const std::string& run_dir);
+
 // The file for a --model or --model_in that may be a run folder, or the folder model/ in it: the
 // model there. An error if such a folder has none.
 io::Result<std::string> ModelFileOf(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "io/base/json.h"
@@ -74,7 +75,28 @@ void WriteEnd(const RunEnd& end, double start_time_s, io::JsonWriter& json) {
   WriteString("end_time", TimeText(end.end_time_s), json);
   json.Key("seconds");
   json.Double(std::round((end.end_time_s - start_time_s) * 1000) / 1000);
+  if (end.steps > 0) WriteUint("steps", end.steps, json);
   WriteMetrics(end.metrics, json);
+}
+
+// Between the quotes of a JSON string.
+std::string Escaped(const std::string& text) {
+  std::string json;
+  io::JsonWriter(json).String(text);
+  return json.substr(1, json.size() - 2);
+}
+
+// What stands between the quotes of the string at the beginning of `json`, behind the first quote.
+std::string_view EscapedString(std::string_view json) {
+  size_t end = 0;
+  while (end < json.size() && json[end] != '"') end += json[end] == '\\' ? 2 : 1;
+  return json.substr(0, end);
+}
+
+// Behind the first `key`; empty where it is not.
+std::string_view Behind(std::string_view json, std::string_view key) {
+  const size_t at = json.find(key);
+  return at == json.npos ? std::string_view() : json.substr(at + key.size());
 }
 
 }  // namespace
@@ -108,6 +130,25 @@ std::string StatusInRunJson(std::string_view json) {
   if (!json.starts_with(kStart)) return "";
   json.remove_prefix(kStart.size());
   return std::string(json.substr(0, json.find('"')));
+}
+
+uint64_t StepsInRunJson(std::string_view json) {
+  const std::string_view number = Behind(Behind(json, "\"end_time\":"), "\"steps\":");
+  uint64_t steps = 0;
+  std::from_chars(number.data(), number.data() + number.size(), steps);
+  return steps;
+}
+
+std::vector<FlagChange> ChangedFlags(
+    std::string_view json, const std::vector<std::pair<std::string, std::string>>& flags) {
+  std::vector<FlagChange> changes;
+  const std::string_view there = Behind(json, "\"flags\":{");
+  for (const auto& [name, value] : flags) {
+    const std::string_view text = Behind(there, "\"" + name + "\":\"");
+    if (text.empty() || EscapedString(text) == Escaped(value)) continue;
+    changes.push_back({name, std::string(EscapedString(text)), value});
+  }
+  return changes;
 }
 
 }  // namespace millrace::trainer

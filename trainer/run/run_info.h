@@ -33,7 +33,12 @@ struct RunEnd {
   RunStatus status = RunStatus::kFinished;
   std::string message = {};  // why it failed or was interrupted
   double end_time_s = 0;     // since 1970
+  uint64_t steps = 0;        // learnt from in all
   std::vector<NamedValue> metrics = {};
+};
+
+struct FlagChange {
+  std::string name, before, now;
 };
 
 // `end` absent: the run is running.
@@ -41,5 +46,10 @@ std::string RunJson(const RunInfo& info, const std::optional<RunEnd>& end);
 
 // The status in a text that RunJson made; empty for any other text.
 std::string StatusInRunJson(std::string_view json);
+// The steps of the run's end, likewise; 0 where there are none.
+uint64_t StepsInRunJson(std::string_view json);
+// Those of `flags` that have another value in such a text.
+std::vector<FlagChange> ChangedFlags(std::string_view json,
+                                     const std::vector<std::pair<std::string, std::string>>& flags);
 
 }  // namespace millrace::trainer

@@ -1,6 +1,7 @@
 #include "trainer/run/run_folder.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -9,7 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "io/record/output_file.h"
@@ -19,14 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct NamePattern {
-  std::string_view start, end;
-};
-constexpr NamePattern kRunFiles[] = {{"run.json.tmp-", ""},  {"metrics.csv", ""},
-                                     {"metrics.jsonl", ""},  {"events.out.tfevents.", ""},
-                                     {"trace-", ".json"},    {"trace-", ".json.gz"},
-                                     {"recent-", ".json"},   {"watched", ""},
-                                     {"resources-", ".csv"}, {"report.html", ""}};
+// What a run writes, as fnmatch(3) takes it. Files that are being written have .tmp in their names.
+constexpr const char* kRunFiles[] = {
+    "run.json.tmp-*",    "metrics.csv",       "metrics.jsonl",     "events.out.tfevents.*",
+    "trace-*.json",      "trace-all.json.gz", "recent-*.json",     "recent-*.json.tmp",
+    "watched",           "resources-*.csv",   "report.html",       "graph.dot",
+    "report.html.tmp-*", "graph.dot.tmp-*",   "trace-*.json.tmp-*"};
+constexpr const char* kCheckpointFiles[] = {"checkpoint-*"};
+constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy", "model.*.tmp-*"};
 
 io::Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -59,12 +60,6 @@ std::string EarlierStatus(const std::string& path) {
   return status.empty() ? "unknown" : status;
 }
 
-bool IsRunFile(const std::string& name) {
-  return std::any_of(std::begin(kRunFiles), std::end(kRunFiles), [&](const NamePattern& pattern) {
-    return name.starts_with(pattern.start) && name.ends_with(pattern.end);
-  });
-}
-
 io::Result<std::vector<fs::path>> Entries(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
@@ -75,15 +70,34 @@ io::Result<std::vector<fs::path>> Entries(const std::string& folder) {
   return entries;
 }
 
-io::Status Remove(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  return error ? io::IoError("cannot remove " + path.string(), error.value()) : io::Status();
+// Those files of a folder that have one of the names; what else is there is not ours.
+io::Status RemoveFiles(const std::string& folder, std::span<const char* const> names) {
+  ASSIGN_OR_RETURN(const auto entries, Entries(folder));
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
+    const bool ours = std::any_of(names.begin(), names.end(), [&](const char* pattern) {
+      return fnmatch(pattern, name.c_str(), 0) == 0;
+    });
+    std::error_code error;
+    if (!ours || fs::is_directory(entry, error)) continue;
+    if (!fs::remove(entry, error) && error) {
+      return io::IoError("cannot remove " + entry.string(), error.value());
+    }
+  }
+  return {};
 }
 
-io::Status RemoveContent(const std::string& folder) {
+// Of a job, each server has a folder of its own.
+io::Status RemoveCheckpoints(const std::string& folder) {
+  RETURN_IF_ERROR(RemoveFiles(folder, kCheckpointFiles));
   ASSIGN_OR_RETURN(const auto entries, Entries(folder));
-  for (const fs::path& entry : entries) RETURN_IF_ERROR(Remove(entry));
+  for (const fs::path& entry : entries) {
+    std::error_code ignored;
+    if (!fs::is_directory(entry, ignored) || !entry.filename().string().starts_with("shard-"))
+      continue;
+    RETURN_IF_ERROR(RemoveFiles(entry, kCheckpointFiles));
+    fs::remove(entry, ignored);  // unless there is something else in it
+  }
   return {};
 }
 
@@ -143,12 +157,9 @@ io::Status RunFolder::Begin(const RunInfo& info) {
 
 // run.json goes last, by being replaced: a run that is half erased is still known as one.
 io::Status RunFolder::EraseEarlierRun() const {
-  ASSIGN_OR_RETURN(const auto entries, Entries(path_));
-  for (const fs::path& entry : entries) {
-    if (IsRunFile(entry.filename().string())) RETURN_IF_ERROR(Remove(entry));
-  }
-  RETURN_IF_ERROR(RemoveContent(checkpoints()));
-  return RemoveContent(model());
+  RETURN_IF_ERROR(RemoveFiles(path_, kRunFiles));
+  RETURN_IF_ERROR(RemoveCheckpoints(checkpoints()));
+  return RemoveFiles(model(), kModelFiles);
 }
 
 io::Status RunFolder::Finish(const RunEnd& end) { return WriteRunJson(RunJson(info_, end)); }

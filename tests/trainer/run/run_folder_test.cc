@@ -42,7 +42,7 @@ void LeaveRun(const std::string& path, RunStatus status) {
   EXPECT_TRUE(folder.Begin(SomeRun()).ok());
   WriteFile(path + "/metrics.csv", "rows");
   WriteFile(path + "/trace-0.json", "{}");
-  WriteFile(folder.checkpoints() + "/step-1", "weights");
+  WriteFile(folder.checkpoints() + "/checkpoint-000000000001", "weights");
   if (status == RunStatus::kRunning) return;
   EXPECT_TRUE(folder.Finish({.status = status}).ok());
 }
@@ -126,7 +126,7 @@ TEST(RunFolder, ResumingKeepsEverything) {
   RunFolder folder = Opened({.path = temporary / "run", .resume = true});
   ASSERT_TRUE(folder.Begin(SomeRun()).ok());
   EXPECT_EQ(ReadFile(temporary / "run/metrics.csv"), "rows");
-  EXPECT_EQ(ReadFile(temporary / "run/checkpoints/step-1"), "weights");
+  EXPECT_EQ(ReadFile(temporary / "run/checkpoints/checkpoint-000000000001"), "weights");
 }
 
 TEST(RunFolder, ResumingWhereNothingIsStartsAnew) {
@@ -137,15 +137,30 @@ TEST(RunFolder, ResumingWhereNothingIsStartsAnew) {
 TEST(RunFolder, OverwritingErasesTheRunAloneAndNotBeforeBegin) {
   const TemporaryFolder temporary;
   const std::string path = temporary / "run";
+  constexpr const char* kMine[] = {"/model/best.bin",        "/model/model.bin.before",
+                                   "/checkpoints/notes",     "/checkpoints/shard-0/notes",
+                                   "/watched-by-me.txt",     "/metrics.csv.old",
+                                   "/checkpoints/shard-list"};
+  constexpr const char* kLeftovers[] = {"/model/model.bin",
+                                        "/recent-worker-0.json.tmp",
+                                        "/watched",
+                                        "/graph.dot",
+                                        "/report.html.tmp-12-0",
+                                        "/checkpoints/shard-0/checkpoint-000000000300"};
   LeaveRun(path, RunStatus::kFinished);
+  fs::create_directories(path + "/checkpoints/shard-0");
   WriteFile(path + "/notes.txt", "mine");
   WriteFile(path + "/trace-of-thought.txt", "mine");
+  for (const char* name : kMine) WriteFile(path + name, "mine");
+  for (const char* name : kLeftovers) WriteFile(path + name, "half");
   RunFolder folder = Opened({.path = path, .overwrite = true});
   EXPECT_EQ(ReadFile(path + "/metrics.csv"), "rows");
   ASSERT_TRUE(folder.Begin(SomeRun()).ok());
-  for (const char* name : {"metrics.csv", "trace-0.json", "checkpoints/step-1"}) {
+  for (const char* name : {"metrics.csv", "trace-0.json", "checkpoints/checkpoint-000000000001"}) {
     EXPECT_FALSE(fs::exists(path + "/" + name)) << name;
   }
+  for (const char* name : kLeftovers) EXPECT_FALSE(fs::exists(path + name)) << name;
+  for (const char* name : kMine) EXPECT_EQ(ReadFile(path + name), "mine") << name;
   EXPECT_EQ(ReadFile(path + "/notes.txt"), "mine");
   EXPECT_EQ(ReadFile(path + "/trace-of-thought.txt"), "mine");
   EXPECT_TRUE(fs::is_directory(folder.checkpoints()));

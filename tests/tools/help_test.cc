@@ -51,6 +51,8 @@ TEST(Help, ProgramShowsItsCommands) {
   EXPECT_NE(
       HelpText(kProgram).find("Commands:\n  make      makes things\n  show      shows things"),
       std::string::npos);
+  EXPECT_NE(HelpText(kProgram).find("\nExamples:\n  prog make --help_out='x y' a\\b\n"),
+            std::string::npos);
 }
 
 // Dashes would become hyphens, which nobody can paste into a shell; a backslash would vanish.

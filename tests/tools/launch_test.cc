@@ -111,6 +111,8 @@ TEST_F(LaunchTest, AsyncJobGoesOnWithoutAWorker) {
   EXPECT_EQ(job.Wait(), 137) << "a worker was lost, and the exit status tells";
   EXPECT_EQ(job.Count("| finished"), 2u);
   EXPECT_EQ(job.Count("worker 1 was lost after"), 1u) << job.output();
+  EXPECT_EQ(job.Count("done after"), 1u);
+  EXPECT_EQ(job.Count(" s, without 1 of 3 workers"), 1u) << job.output();
 }
 
 TEST_F(LaunchTest, RestartedWorkerRejoins) {

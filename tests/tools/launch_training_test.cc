@@ -163,6 +163,8 @@ TEST_F(TrainingTest, AsyncJobFinishesWithoutAWorker) {
     Kill(job, "worker 1");
     EXPECT_EQ(job.Wait(), 137) << job.output();
     EXPECT_EQ(job.Count("was killed by SIGKILL: the others go on without it"), 1u) << job.output();
+    EXPECT_EQ(job.Count("lost      1 of 3 workers: worker 1;"), 1u) << job.output();
+    EXPECT_EQ(job.Count(" s, without 1 of 3 workers"), 1u) << job.output();
     EXPECT_GT(Model(mode).size(), 100000u) << job.output();
   }
 }

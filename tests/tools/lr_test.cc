@@ -350,6 +350,13 @@ TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
       << seed.err;
 }
 
+TEST_F(LrTest, TellsWhereNoModelWasKept) {
+  const ProgramRun run = RunProgram("millrace-lr", Data() + "--max_examples=100");
+  EXPECT_NE(run.out.find("trained   100 examples in 1 step,"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("no model was kept: --run_dir or --model_out"), std::string::npos)
+      << run.out;
+}
+
 TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {
   const std::string copy = folder_ / "damaged";
   fs::copy_file(*data_ / "train-00000-of-00004.tfrecord", copy);
@@ -362,7 +369,7 @@ TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {
   const ProgramRun skipped =
       RunProgram("millrace-lr", "--num_features=100000 --on_corrupt=skip --train=" + copy);
   EXPECT_EQ(skipped.status, 0) << skipped.err;
-  EXPECT_NE(skipped.out.find("skipped   1 damaged places"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.out.find("skipped   1 damaged place,"), std::string::npos) << skipped.out;
 }
 
 TEST_F(LrTest, EverySharedSetIsLearntWithTheDefaults) {

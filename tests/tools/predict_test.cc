@@ -161,7 +161,7 @@ TEST_F(PredictTest, DamageFailsOrIsSkippedAndReported) {
       Predict(Model() + "--output=margin --on_corrupt=skip " + (folder_ / "a.tfrecord"));
   EXPECT_EQ(skipping.status, 0);
   EXPECT_EQ(skipping.out, "-2\n-1.5\n");
-  EXPECT_NE(skipping.err.find("skipped 1 damaged places"), std::string::npos) << skipping.err;
+  EXPECT_NE(skipping.err.find("skipped 1 damaged place "), std::string::npos) << skipping.err;
 }
 
 TEST_F(PredictTest, AKeyBeyondTheModelIsAnError) {

@@ -8,7 +8,8 @@ namespace millrace::tools {
 namespace {
 
 // Runs `steps` of `step_s` seconds and 1,000 units each and returns what was printed.
-std::string Printed(bool terminal, int steps, double step_s, uint64_t total) {
+std::string Printed(bool terminal, int steps, double step_s, uint64_t total, uint64_t first = 0,
+                    bool hide = false) {
   char* text = nullptr;
   size_t size = 0;
   std::FILE* out = open_memstream(&text, &size);
@@ -17,12 +18,14 @@ std::string Printed(bool terminal, int steps, double step_s, uint64_t total) {
     Progress progress({.work = "reading",
                        .unit = "rows",
                        .total = total,
+                       .first = first,
                        .out = out,
                        .now_s = [&] { return now_s; },
                        .is_terminal = terminal ? 1 : 0});
     for (int i = 0; i < steps; ++i) {
       now_s += step_s;
-      progress.Add(1000);
+      progress.Add(1000, hide ? ", hidden" : "");
+      if (hide) progress.Hide();
     }
   }
   std::fclose(out);
@@ -51,6 +54,23 @@ TEST(Progress, PlainLinesComeEveryTenSeconds) {
 TEST(Progress, MoreThanTheTotalLeavesNoTime) {
   EXPECT_EQ(Printed(false, 10, 1, 5000),
             "reading: 10,000/5,000 (200%) rows, 1,000/s, 0.00 s left\n");
+}
+
+TEST(Progress, WhatWasDoneBeforeIsNoSpeed) {
+  EXPECT_EQ(Printed(false, 10, 1, 30'000, 10'000),
+            "reading: 20,000/30,000 (67%) rows, 1,000/s, 10.0 s left\n");
+}
+
+TEST(Progress, HiddenLineLeavesTheTerminalToOthers) {
+  EXPECT_EQ(Printed(true, 2, 1, 0, 0, true),
+            "\rreading: 1,000 rows, 1,000/s, hidden\x1b[K\r\x1b[K"
+            "\rreading: 2,000 rows, 1,000/s, hidden\x1b[K\r\x1b[K");
+}
+
+TEST(Counted, OneIsNotSeveral) {
+  EXPECT_EQ(Counted(1, "step"), "1 step");
+  EXPECT_EQ(Counted(0, "step"), "0 steps");
+  EXPECT_EQ(Counted(2000, "step"), "2,000 steps");
 }
 
 TEST(WithCommas, GroupsByThree) {

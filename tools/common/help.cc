@@ -86,6 +86,10 @@ std::string HelpText(const ProgramSpec& program) {
     name.resize(12, ' ');
     text += name + command->job + "\n";
   }
+  text += "\nExamples:\n";
+  for (const CommandSpec* command : program.commands) {
+    if (!command->examples.empty()) text += "  " + command->examples[0] + "\n";
+  }
   return text + "\n" + program.name + " COMMAND --help tells more.\n" + kMore;
 }
 

@@ -51,6 +51,18 @@ std::string WorkerTable(std::span<const ps::WorkerStats> workers, double seconds
   return table;
 }
 
+std::string LostText(std::span<const ps::WorkerStats> workers) {
+  std::string names;
+  uint64_t lost = 0;
+  for (const ps::WorkerStats& w : workers) {
+    if (w.state != "lost") continue;
+    names += (lost++ == 0 ? ": worker " : ", worker ") + std::to_string(w.worker);
+  }
+  if (lost == 0) return "";
+  return "lost      " + std::to_string(lost) + " of " + Counted(workers.size(), "worker") + names +
+         "; what was left of its data is not learnt\n";
+}
+
 std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples) {
   ps::WireStats sum;
   for (const ps::WireStats& one : wire) sum.Add(one);

@@ -13,6 +13,9 @@ namespace millrace::tools {
 // the time of the training.
 std::string WorkerTable(std::span<const ps::WorkerStats> workers, double seconds);
 
+// A line that names the workers that were lost; empty if none was.
+std::string LostText(std::span<const ps::WorkerStats> workers);
+
 // Predicted and measured bytes of this worker's exchanges with each server, by direction and by
 // example, and a warning where they differ by more than 5 %.
 std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <utility>
 
 namespace millrace::tools {
 namespace {
@@ -35,11 +36,11 @@ std::string TimeLeftText(uint64_t done, uint64_t total, double rate) {
 }
 
 std::string LineText(const ProgressOptions& options, uint64_t done, double seconds) {
-  const double rate = static_cast<double>(done) / seconds;
+  const double rate = static_cast<double>(done - options.first) / seconds;
   std::string line = options.work + ": " + WithCommas(done);
   if (options.total > 0) line += ShareText(done, options.total);
   line += " " + options.unit + ", " + WithCommas(static_cast<uint64_t>(rate)) + "/s";
-  if (options.total > 0 && done > 0) line += TimeLeftText(done, options.total, rate);
+  if (options.total > 0 && done > options.first) line += TimeLeftText(done, options.total, rate);
   return line;
 }
 
@@ -51,25 +52,29 @@ Progress::Progress(ProgressOptions options)
       is_terminal_(options_.is_terminal < 0 ? isatty(fileno(options_.out)) == 1
                                             : options_.is_terminal == 1),
       start_s_(now_s_()),
+      done_(options_.first),
       next_show_s_(start_s_ + (is_terminal_ ? kFirstShowS : kPlainPeriodS)) {}
 
-Progress::~Progress() {
-  if (!is_terminal_ || !shown_) return;
+Progress::~Progress() { Hide(); }
+
+void Progress::Hide() {
+  const std::lock_guard lock(mutex_);
+  if (!is_terminal_ || !std::exchange(shown_, false)) return;
   std::fputs("\r\x1b[K", options_.out);
   std::fflush(options_.out);
 }
 
-void Progress::Add(uint64_t units) {
+void Progress::Add(uint64_t units, std::string_view more) {
   done_.fetch_add(units, std::memory_order_relaxed);
   // Another thread that shows the line right now shows this one's units next time.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const double now_s = now_s_();
-  if (now_s >= next_show_s_) Show(now_s);
+  if (now_s >= next_show_s_) Show(now_s, more);
 }
 
-void Progress::Show(double now_s) {
-  const std::string line = LineText(options_, done(), now_s - start_s_);
+void Progress::Show(double now_s, std::string_view more) {
+  const std::string line = LineText(options_, done(), now_s - start_s_).append(more);
   std::fprintf(options_.out, is_terminal_ ? "\r%s\x1b[K" : "%s\n", line.c_str());
   std::fflush(options_.out);
   shown_ = true;
@@ -80,6 +85,10 @@ std::string WithCommas(uint64_t number) {
   std::string text = std::to_string(number);
   for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, 1, ',');
   return text;
+}
+
+std::string Counted(uint64_t number, const char* noun) {
+  return WithCommas(number) + " " + noun + (number == 1 ? "" : "s");
 }
 
 std::string DurationText(double seconds) {

@@ -160,7 +160,10 @@ Status RunRecord::StartProfile() { return FromText(profile_.Start(options_.profi
 
 Status RunRecord::FinishProfile() { return FromText(profile_.Finish()); }
 
-Status RunRecord::Append(const trainer::NamedRow& row) {
+Status RunRecord::Append(const std::string& line, const trainer::NamedRow& row) {
+  if (progress_) progress_->Hide();
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
   return log_ ? log_->Append(row, WallNow()) : Status();
 }
 
@@ -170,12 +173,24 @@ Status RunRecord::AddGraph(const std::string& graph_def) {
 
 Status RunRecord::Sync() { return log_ ? log_->Sync() : Status(); }
 
-void RunRecord::StartProgress(const char* unit, uint64_t total) {
-  progress_.emplace(ProgressOptions{.work = "training", .unit = unit, .total = total});
+void RunRecord::Note(const std::string& note) {
+  if (progress_) progress_->Hide();
+  std::fprintf(stderr, "%s: %s\n", options_.program, note.c_str());
 }
 
-void RunRecord::ShowProgress(uint64_t examples) {
-  if (examples > shown_) progress_->Add(examples - shown_);
+void RunRecord::StartProgress(const char* unit, uint64_t total, bool resumed) {
+  coming_ = {.work = "training", .unit = unit, .total = total};
+  if (!resumed) progress_.emplace(coming_);
+}
+
+void RunRecord::ShowProgress(uint64_t examples, std::optional<double> loss) {
+  char text[32] = "";
+  if (loss) std::snprintf(text, sizeof text, ", loss %.4f", *loss);
+  if (!progress_) {
+    coming_.first = shown_ = examples;
+    progress_.emplace(coming_);
+  }
+  if (examples > shown_) progress_->Add(examples - shown_, text);
   shown_ = examples;
 }
 

@@ -63,13 +63,17 @@ class RunRecord {
   io::Status StartProfile();
   io::Status FinishProfile();
 
-  io::Status Append(const trainer::NamedRow& row);
+  // Prints `line` on standard output and keeps the row.
+  io::Status Append(const std::string& line, const trainer::NamedRow& row);
+  // "program: note", on standard error.
+  void Note(const std::string& note);
   io::Status AddGraph(const std::string& graph_def);
   // Before a checkpoint, see MetricsLog.
   io::Status Sync();
 
-  void StartProgress(const char* unit, uint64_t total);
-  void ShowProgress(uint64_t examples);
+  // Of a resumed run, the examples of the first ShowProgress were learnt from before.
+  void StartProgress(const char* unit, uint64_t total, bool resumed);
+  void ShowProgress(uint64_t examples, std::optional<double> loss = std::nullopt);
   void EndProgress() { progress_.reset(); }
 
   // Null without a folder.
@@ -96,6 +100,7 @@ class RunRecord {
   std::optional<trainer::MetricsLog> log_;
   profiler::Session profile_;
   std::optional<Progress> progress_;
+  ProgressOptions coming_;  // of progress_, where that waits for the first examples
   uint64_t shown_ = 0;
 };
 

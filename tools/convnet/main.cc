@@ -34,10 +34,6 @@ uint64_t PeakMemoryBytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-void PrintNote(const std::string& note) {
-  std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
-}
-
 Status WriteText(const std::string& path, const std::string& text) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(text));
@@ -131,7 +127,7 @@ class Run {
 
   Status JoinJob() {
     if (!options_.job) return {};
-    options_.job->on_note = PrintNote;
+    options_.job->on_note = [this](const std::string& note) { record_.Note(note); };
     options_.job->should_stop = Interrupted;
     ASSIGN_OR_RETURN(job_, convnets::ServerJob::Join(*options_.job));
     profiler::SetClockOffset(job_->clock_offset_ns());
@@ -159,7 +155,7 @@ class Run {
     convnets::NetObserver observer;
     observer.on_test = [this](const NamedRow& row) { return OnTest(row); };
     observer.before_checkpoint = [this] { return record_.Sync(); };
-    observer.on_note = PrintNote;
+    observer.on_note = [this](const std::string& note) { record_.Note(note); };
     observer.on_progress = [this](uint64_t examples) { record_.ShowProgress(examples); };
     observer.should_stop = Interrupted;
     observer.now_s = SteadyNow;
@@ -216,17 +212,14 @@ class Run {
   Result<NetSummary> Train() {
     const uint64_t all = options_.train.epochs * train_images_->size();
     const uint64_t most = options_.train.max_examples;
-    record_.StartProgress("images", most > 0 ? std::min(most, all) : all);
+    record_.StartProgress("images", most > 0 ? std::min(most, all) : all,
+                          trainer_->resumed_step().has_value());
     Result<NetSummary> summary = trainer_->Run();
     record_.EndProgress();
     return summary;
   }
 
-  Status OnTest(const NamedRow& row) {
-    std::printf("%s\n", convnets::NetConsoleLine(row).c_str());
-    std::fflush(stdout);
-    return record_.Append(row);
-  }
+  Status OnTest(const NamedRow& row) { return record_.Append(convnets::NetConsoleLine(row), row); }
 
   std::string ModelPath() const {
     if (!options_.model_out.empty()) return options_.model_out;
@@ -235,20 +228,25 @@ class Run {
 
   void PrintEnd(const NetSummary& s) const {
     const double rate = static_cast<double>(s.examples_here) / std::max(s.train_seconds, 1e-9);
-    std::printf("\ntrained   %s images in %s steps, progressive loss %.5f\n",
-                WithCommas(s.examples).c_str(), WithCommas(s.steps).c_str(), s.mean_loss);
+    std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
+                Counted(s.examples, "image").c_str(), Counted(s.steps, "step").c_str(),
+                s.mean_loss);
     std::printf("time      %s, of it %s training: %.*f images/s; waited %s for input\n",
                 DurationText(s.seconds).c_str(), DurationText(s.train_seconds).c_str(),
                 rate < 1000 ? 1 : 0, rate, DurationText(s.input_wait_seconds).c_str());
     std::printf("memory    %s at most\n", BytesText(PeakMemoryBytes()).c_str());
     if (job_) std::printf("%s", WireText(wire_, s.examples_here).c_str());
-    if (job_ && Chief()) std::printf("%s\n", WorkerTable(workers_, s.seconds).c_str());
+    if (job_ && Chief()) {
+      std::printf("%s\n%s", WorkerTable(workers_, s.seconds).c_str(), LostText(workers_).c_str());
+    }
     if (s.stopped) {
       std::printf("stopped   by a signal%s\n", !options_.train.checkpoints.empty()
                                                    ? "; go on with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
+    } else if (Chief()) {
+      std::printf("note      no model was kept: --run_dir or --model_out says where to\n");
     }
     if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
   }

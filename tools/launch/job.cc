@@ -290,6 +290,13 @@ void Job::KillAll() {
   crew_.Kill(Role::kServer);
 }
 
+// ", without 1 of 3 workers"
+std::string Job::LostText() const {
+  if (lost_.empty()) return "";
+  return ", without " + std::to_string(lost_.size()) + " of " +
+         std::to_string(options_.shape.num_workers) + " workers";
+}
+
 int Job::Finish() {
   for (const LostProcess& lost : lost_) {
     console_.Say(NameOf(lost.death.id) + " was lost after " + Seconds(lost.after_ms) + " (it " +
@@ -302,7 +309,7 @@ int Job::Finish() {
   } else if (reason_ == StopReason::kFailure) {
     console_.Say("failed" + time + ": " + failure_text_);
   } else {
-    console_.Say("done" + time);
+    console_.Say("done" + time + LostText());
   }
   if (failure_) return failure_->status;
   return interrupted ? 128 + interrupt_signal_ : 0;

@@ -53,6 +53,7 @@ class Job {
   void StopServersAfterWorkers();
   void KillAll();
   int Finish();
+  std::string LostText() const;
 
   std::optional<int64_t> NextDeadline() const;
   int64_t ElapsedMs() const { return NowMs() - begin_ms_; }

@@ -64,7 +64,9 @@ DEFINE_uint64(max_examples, TrainOptions{}.max_examples,
               "stop with the batch that reaches so many training examples; 0: after the epochs");
 DEFINE_uint64(eval_every, TrainOptions{}.eval_every,
               "training examples between tests; 0: test at the end only");
-DEFINE_string(early_stop, "", "METRIC:N, such as auc:3: stop after N tests without a better value");
+DEFINE_string(early_stop, "",
+              "METRIC:N, such as auc:3: stop after N tests without a better value; the model is "
+              "that of the last step");
 DEFINE_uint64(seed, InputOptions{}.seed, "the order of the data derives from it");
 DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
               "records that a draw chooses from; 0: the files' own order");

@@ -79,10 +79,10 @@ class Run {
     observer.before_start = [this](std::optional<uint64_t> resumed_step) {
       return record_.Begin(resumed_step);
     };
-    observer.on_note = [](const std::string& note) {
-      std::fprintf(stderr, "%s: %s\n", kProgram, note.c_str());
+    observer.on_note = [this](const std::string& note) { record_.Note(note); };
+    observer.on_progress = [this](uint64_t examples, double loss) {
+      record_.ShowProgress(examples, loss);
     };
-    observer.on_progress = [this](uint64_t examples, double) { record_.ShowProgress(examples); };
     observer.should_stop = Interrupted;
     observer.now_s = SteadyNow;
     return observer;
@@ -139,16 +139,15 @@ class Run {
   }
 
   Result<TrainSummary> Train() {
-    record_.StartProgress("examples", options_.train.max_examples);
+    record_.StartProgress("examples", options_.train.max_examples,
+                          trainer_->resumed_step().has_value());
     Result<TrainSummary> summary = trainer_->Run();
     record_.EndProgress();
     return summary;
   }
 
   Status OnTest(const MetricsRow& row) {
-    std::printf("%s\n", trainer::FormatConsoleLine(row).c_str());
-    std::fflush(stdout);
-    return record_.Append(trainer::Named(row));
+    return record_.Append(trainer::FormatConsoleLine(row), trainer::Named(row));
   }
 
   std::string ModelPath() const {
@@ -172,8 +171,9 @@ class Run {
 
   void PrintEnd(const TrainSummary& s) const {
     const double rate = static_cast<double>(s.examples_here) / std::max(s.seconds, 1e-9);
-    std::printf("\ntrained   %s examples in %s steps, progressive loss %.5f\n",
-                WithCommas(s.examples).c_str(), WithCommas(s.steps).c_str(), s.mean_loss);
+    std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
+                Counted(s.examples, "example").c_str(), Counted(s.steps, "step").c_str(),
+                s.mean_loss);
     std::printf("time      %s, %s examples/s with tests; waited %s for input\n",
                 DurationText(s.seconds).c_str(),
                 WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(),
@@ -185,18 +185,23 @@ class Run {
     }
     if (s.job) PrintJobEnd(*s.job, s);
     if (s.loss.events > 0) {
-      std::printf("skipped   %s damaged places, %s; the first: %s\n",
-                  WithCommas(s.loss.events).c_str(), BytesText(s.loss.bytes).c_str(),
+      std::printf("skipped   %s, %s; the first: %s\n",
+                  Counted(s.loss.events, "damaged place").c_str(), BytesText(s.loss.bytes).c_str(),
                   s.loss.first.c_str());
     }
-    if (s.end == TrainSummary::End::kEarlyStop)
-      std::printf("stopped   early, as --early_stop says\n");
+    if (s.end == TrainSummary::End::kEarlyStop) {
+      std::printf(
+          "stopped   early, as --early_stop says; the model is that of the last step, not of the "
+          "best test\n");
+    }
     if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.run.path.empty()
                                                    ? "; go on with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
+    } else if (Chief()) {
+      std::printf("note      no model was kept: --run_dir or --model_out says where to\n");
     }
     if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
   }
@@ -205,7 +210,9 @@ class Run {
     const uint64_t worker = WorkerNumber();
     const bool known = worker < report.workers.size();
     std::printf("%s", WireText(report.wire, known ? report.workers[worker].examples : 0).c_str());
-    if (Chief()) std::printf("%s\n", WorkerTable(report.workers, s.seconds).c_str());
+    if (!Chief()) return;
+    std::printf("%s\n%s", WorkerTable(report.workers, s.seconds).c_str(),
+                LostText(report.workers).c_str());
   }
 
   LrOptions options_;

@@ -18,10 +18,10 @@ namespace {
 constexpr char kProgram[] = "millrace-predict";
 
 void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
-  std::fprintf(stderr, "%s: %s weights, %s, %s, %s steps, %s examples\n", path.c_str(),
-               WithCommas(info.weights).c_str(), trainer::ShapeText(info.num_features).c_str(),
-               info.rule.c_str(), WithCommas(info.steps).c_str(),
-               WithCommas(info.examples).c_str());
+  std::fprintf(stderr, "%s: %s, %s, %s, %s, %s\n", path.c_str(),
+               Counted(info.weights, "weight").c_str(),
+               trainer::ShapeText(info.num_features).c_str(), info.rule.c_str(),
+               Counted(info.steps, "step").c_str(), Counted(info.examples, "example").c_str());
 }
 
 void PrintMetrics(const trainer::BinaryMetrics& metrics) {
@@ -42,8 +42,9 @@ io::Status RunScore(const trainer::Model& model, const Args& args) {
   if (options.out != "-") CatchInterrupts();
   ASSIGN_OR_RETURN(const ScoreSummary summary, Score(model, options));
   if (summary.loss.events > 0) {
-    std::fprintf(stderr, "%s: skipped %s damaged places (%s): no lines for them\n", kProgram,
-                 WithCommas(summary.loss.events).c_str(), BytesText(summary.loss.bytes).c_str());
+    std::fprintf(stderr, "%s: skipped %s (%s): no lines for them\n", kProgram,
+                 Counted(summary.loss.events, "damaged place").c_str(),
+                 BytesText(summary.loss.bytes).c_str());
   }
   if (options.metrics) PrintMetrics(summary.metrics);
   return {};

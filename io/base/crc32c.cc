@@ -12,12 +12,17 @@ namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78u;  // bit-reversed
 
+// Multiplies by x modulo P, in the bit-reversed domain.
+constexpr uint32_t AdvanceOneBit(uint32_t crc) {
+  return (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
+}
+
 // tables[k][b]: the CRC state after byte b and k zero bytes.
 constexpr std::array<std::array<uint32_t, 256>, 8> MakeTables() {
   std::array<std::array<uint32_t, 256>, 8> tables{};
   for (uint32_t b = 0; b < 256; ++b) {
     uint32_t crc = b;
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
+    for (int bit = 0; bit < 8; ++bit) crc = AdvanceOneBit(crc);
     tables[0][b] = crc;
   }
   for (uint32_t b = 0; b < 256; ++b) {
@@ -60,10 +65,6 @@ constexpr size_t kMaxWords = 256;  // words a stream, so at most 6 KB a round
 
 // Shift constants for PCLMULQDQ: kShift[n] = x^(64 n - 33) mod P in the bit-reversed domain, so
 // that crc32_u64(0, clmul(crc, kShift[n])) advances crc over n zero words.
-constexpr uint32_t AdvanceOneBit(uint32_t crc) {
-  return (crc >> 1) ^ ((crc & 1) ? kPolynomial : 0);
-}
-
 constexpr std::array<uint32_t, 2 * kMaxWords + 1> MakeShifts() {
   std::array<uint32_t, 2 * kMaxWords + 1> shifts{};
   uint32_t power = 0x80000000u;  // x^0
@@ -129,6 +130,28 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t Crc32cSse42(const void* data, 
 
 #endif  // x86-64
 
+// Bit-reversed polynomials: the highest bit is x^0.
+constexpr uint32_t Multiply(uint32_t a, uint32_t b) {
+  uint32_t product = 0;
+  for (int bit = 31; bit >= 0; --bit) {
+    product ^= b & (0u - ((a >> bit) & 1));
+    b = AdvanceOneBit(b);
+  }
+  return product;
+}
+
+// powers[k]: x^(8 * 2^k), which advances a CRC over 2^k zero bytes.
+constexpr std::array<uint32_t, 64> MakePowers() {
+  std::array<uint32_t, 64> powers{};
+  uint32_t power = 0x00800000u;  // x^8
+  for (uint32_t& p : powers) {
+    p = power;
+    power = Multiply(power, power);
+  }
+  return powers;
+}
+constexpr auto kPowers = MakePowers();
+
 const internal::CrcFunction kBest = internal::Crc32cFor(DetectCpuLevel());
 
 }  // namespace
@@ -144,5 +167,12 @@ CrcFunction Crc32cFor(CpuLevel level) {
 }  // namespace internal
 
 uint32_t Crc32c(const void* data, size_t size, uint32_t crc) { return kBest(data, size, crc); }
+
+uint32_t CombineCrc32c(uint32_t crc_a, uint32_t crc_b, uint64_t size_b) {
+  for (size_t k = 0; size_b != 0; ++k, size_b >>= 1) {
+    if (size_b & 1) crc_a = Multiply(crc_a, kPowers[k]);
+  }
+  return crc_a ^ crc_b;
+}
 
 }  // namespace millrace::io

@@ -10,6 +10,9 @@ namespace millrace::io {
 
 // The CRC of `a` followed by `b` is Crc32c(b, nb, Crc32c(a, na)).
 uint32_t Crc32c(const void* data, size_t size, uint32_t crc = 0);
+// The CRC of `a` followed by `b` from the CRCs of both, in O(log size_b). Linear: with the CRC of
+// `a b` in the place of `b`'s, it gives `b`'s.
+uint32_t CombineCrc32c(uint32_t crc_a, uint32_t crc_b, uint64_t size_b);
 
 // A stored CRC that is itself covered by a CRC would be a weak check; so it is rotated and offset.
 constexpr uint32_t kCrcMaskDelta = 0xa282ead8u;

@@ -12,6 +12,8 @@
 namespace millrace::io {
 namespace {
 
+constexpr size_t kEmptyFrame = kRecordHeaderBytes + kRecordFooterBytes;
+
 std::string Hex(uint32_t value) {
   char text[16];
   std::snprintf(text, sizeof text, "0x%08x", value);
@@ -25,6 +27,11 @@ std::string Expected(const char* what, const std::string& expected, const std::s
 std::string TruncatedText(uint64_t expected, uint64_t found) {
   return Expected("truncated record", std::to_string(expected) + " bytes", std::to_string(found));
 }
+
+// Moving the `rest` of a block only behind so many consumed bytes keeps all moves linear in the
+// file, whatever lengths its headers claim; and 9/8 of kMaxRecordBytes still fits into a
+// RecordSpan.
+bool MoveIsPaid(size_t consumed, size_t rest) { return consumed > 0 && consumed >= rest / 8; }
 
 }  // namespace
 
@@ -70,13 +77,13 @@ Result<bool> BlockReader::Next(Block& block) {
   while (error_.ok()) {
     Fill(block.bytes, target);
     ScanRecords(block, scan);
-    if (!block.records.empty() || (source_ended_ && scan.consumed == block.bytes.size())) break;
-    DropConsumed(block, scan);
-    // No whole record yet. Memory follows the bytes that really come, not the length that a header
+    if (IsDone(block, scan)) break;
+    if (block.records.empty()) DropConsumed(block, scan);
+    // The scan needs more. Memory follows the bytes that really come, not the length that a header
     // claims.
     const size_t size = block.bytes.size();
     target = std::clamp(scan.want, size + 1, std::max(2 * size, options_.block_bytes) + 1);
-    target = std::max(target, options_.block_bytes);
+    target = std::max(target, options_.block_bytes + (NearDamage(block, scan) ? size : 0));
   }
   carry_.clear();
   carry_.Append(block.bytes.data() + scan.consumed, block.bytes.size() - scan.consumed);
@@ -86,10 +93,24 @@ Result<bool> BlockReader::Next(Block& block) {
   return false;
 }
 
+// Whether a block can be given out as it is, when the scan could not go on.
+bool BlockReader::IsDone(const Block& block, const Scan& scan) const {
+  const size_t rest = block.bytes.size() - scan.consumed;
+  if (source_ended_ && rest == 0) return true;
+  if (block.records.empty()) return false;
+  // Where headers lie about lengths, the rest may be long and what was consumed short.
+  return !NearDamage(block, scan) || MoveIsPaid(scan.consumed, rest);
+}
+
+// Whether the record at scan.consumed may overlap one that was found to be damaged.
+bool BlockReader::NearDamage(const Block& block, const Scan& scan) const {
+  return crcs_.Covers(block.base_offset + scan.consumed + kRecordHeaderBytes);
+}
+
 // Makes room where everything so far was skipped.
 void BlockReader::DropConsumed(Block& block, Scan& scan) {
-  if (scan.consumed == 0) return;
   const size_t rest = block.bytes.size() - scan.consumed;
+  if (!MoveIsPaid(scan.consumed, rest)) return;
   std::memmove(block.bytes.data(), block.bytes.data() + scan.consumed, rest);
   block.bytes.Resize(rest);
   block.base_offset += scan.consumed;
@@ -161,13 +182,14 @@ BlockReader::Step BlockReader::ScanTfRecord(Block& block, Scan& scan) {
                          Expected("record length", "at most " + std::to_string(MaxRecordBytes()),
                                   std::to_string(length)));
   }
-  const size_t size = kRecordHeaderBytes + length + kRecordFooterBytes;
+  const size_t size = kEmptyFrame + length;
   if (left < size) {
     if (!source_ended_) return Need(scan, scan.consumed + size);
     return CutRecord(block, scan, TruncatedText(size, left));
   }
   const char* data = frame + kRecordHeaderBytes;
-  const uint32_t data_crc = MaskedCrc32c(data, length);
+  const uint32_t data_crc = MaskCrc(NearDamage(block, scan) ? DataCrc(block, scan.consumed, length)
+                                                            : Crc32c(data, length));
   if (LoadU32(data + length) != data_crc) {
     return DamagedData(block, scan, size,
                        Expected("data CRC", Hex(data_crc), Hex(LoadU32(data + length))));
@@ -261,7 +283,10 @@ BlockReader::Step BlockReader::DamagedData(const Block& block, Scan& scan, size_
   if (behind < kRecordHeaderBytes && !source_ended_) return Need(scan, next + kRecordHeaderBytes);
   const bool next_is_good =
       behind == 0 || (behind >= kRecordHeaderBytes && HeaderIsValid(block.bytes.data() + next));
-  if (!next_is_good) return DamagedRecord(block, scan, what);
+  if (!next_is_good) {
+    DataCrc(block, scan.consumed, size - kEmptyFrame);  // the search goes over the same bytes
+    return DamagedRecord(block, scan, what);
+  }
   CountLoss(size, Where(block.base_offset + scan.consumed) + what);
   scan.consumed = next;
   return Step::kGoOn;
@@ -290,8 +315,7 @@ BlockReader::Step BlockReader::FindLine(const Block& block, Scan& scan) const {
 }
 
 // Moves scan.consumed to the next whole and valid frame, or to the end.
-BlockReader::Step BlockReader::FindFrame(const Block& block, Scan& scan) const {
-  constexpr size_t kEmptyFrame = kRecordHeaderBytes + kRecordFooterBytes;
+BlockReader::Step BlockReader::FindFrame(const Block& block, Scan& scan) {
   const char* data = block.bytes.data();
   const size_t size = block.bytes.size();
   for (size_t& at = scan.consumed; at + kEmptyFrame <= size; ++at) {
@@ -302,11 +326,17 @@ BlockReader::Step BlockReader::FindFrame(const Block& block, Scan& scan) const {
     if (end > size && !source_ended_) return Need(scan, end);
     if (end > size) continue;
     const uint32_t stored = LoadU32(data + end - kRecordFooterBytes);
-    if (stored == MaskedCrc32c(data + at + kRecordHeaderBytes, length)) return Step::kGoOn;
+    if (stored == MaskCrc(DataCrc(block, at, length))) return Step::kGoOn;
   }
   if (!source_ended_) return Need(scan, scan.consumed + kEmptyFrame);
   scan.consumed = size;
   return Step::kGoOn;
+}
+
+// Of the frame at `frame`. The bytes are remembered: to look at them again costs next to nothing.
+uint32_t BlockReader::DataCrc(const Block& block, size_t frame, size_t length) {
+  const size_t data = frame + kRecordHeaderBytes;
+  return crcs_.Crc(block.base_offset + data, block.bytes.data() + data, length);
 }
 
 void BlockReader::CountLoss(uint64_t lost_bytes, const std::string& what) {

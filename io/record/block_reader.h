@@ -12,6 +12,7 @@
 
 #include "io/base/status.h"
 #include "io/record/byte_source.h"
+#include "io/record/range_crcs.h"
 #include "io/record/raw_buffer.h"
 
 namespace millrace::io {
@@ -97,9 +98,12 @@ class BlockReader {
   Step DamagedData(const Block& block, Scan& scan, size_t size, const std::string& what);
   Step Resynchronise(const Block& block, Scan& scan);
   Step FindLine(const Block& block, Scan& scan) const;
-  Step FindFrame(const Block& block, Scan& scan) const;
+  Step FindFrame(const Block& block, Scan& scan);
   Step Need(Scan& scan, size_t size) const;
   void DropConsumed(Block& block, Scan& scan);
+  bool IsDone(const Block& block, const Scan& scan) const;
+  bool NearDamage(const Block& block, const Scan& scan) const;
+  uint32_t DataCrc(const Block& block, size_t frame, size_t length);
   void CountLoss(uint64_t lost_bytes, const std::string& what);
   uint64_t MaxRecordBytes() const;
   std::string Where(uint64_t offset) const;
@@ -118,6 +122,7 @@ class BlockReader {
   bool resyncing_ = false;
   uint64_t damage_offset_ = 0;
   std::string damage_;
+  RangeCrcs crcs_;  // of the data that damaged frames claimed
 };
 
 }  // namespace millrace::io

@@ -67,6 +67,17 @@ TEST(Crc32c, PartsGiveTheCrcOfTheWhole) {
     const uint32_t first = Crc32c(text.data(), cut);
     EXPECT_EQ(Crc32c(text.data() + cut, text.size() - cut, first),
               Crc32c(text.data(), text.size()));
+    const uint32_t second = Crc32c(text.data() + cut, text.size() - cut);
+    EXPECT_EQ(CombineCrc32c(first, second, text.size() - cut), Crc32c(text.data(), text.size()));
+  }
+}
+
+TEST(Crc32c, CombinesOverLongDistances) {
+  const std::string a = "head";
+  for (const size_t size : {size_t{1} << 16, (size_t{1} << 20) - 1, (size_t{3} << 20) + 5}) {
+    const std::string b(size, 'b');
+    EXPECT_EQ(CombineCrc32c(Crc32c(a.data(), a.size()), Crc32c(b.data(), size), size),
+              Crc32c((a + b).data(), a.size() + size));
   }
 }
 

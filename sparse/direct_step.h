@@ -9,6 +9,7 @@
 
 #include "io/queue/csr_batch.h"
 #include "sparse/packed_slots.h"
+#include "sparse/row_sums.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {
@@ -40,45 +41,6 @@ class SlotFetcher {
   const uint32_t* end_;
   const Slot* slots_;
 };
-
-// margins[r] = sum over row r of value * weight(i), i counting entries, in four sums side by side.
-// A weight that takes some work to compute may offer four at once, as weight.Four(i).
-// before_row(r) comes before each row.
-template <bool kOnes, typename Weight, typename BeforeRow>
-void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
-  const uint32_t* row_begin = batch.row_begin.data();
-  const float* values = batch.values.data();
-  const size_t rows = batch.rows();
-  const auto term = [=](uint32_t i) { return kOnes ? weight(i) : values[i] * weight(i); };
-  for (size_t r = 0; r < rows; ++r) {
-    before_row(r);
-    uint32_t i = row_begin[r];
-    const uint32_t end = row_begin[r + 1];
-    float a = 0, b = 0, c = 0, d = 0;
-    if constexpr (requires { weight.Four(i); }) {
-      Float4 sum{};
-      for (; i + 4 <= end; i += 4) {
-        sum += kOnes ? weight.Four(i) : Load4(values + i) * weight.Four(i);
-      }
-      a = sum[0], b = sum[1], c = sum[2], d = sum[3];
-    } else {
-      for (; i + 4 <= end; i += 4) {
-        a += term(i);
-        b += term(i + 1);
-        c += term(i + 2);
-        d += term(i + 3);
-      }
-    }
-    for (; i < end; ++i) a += term(i);
-    margins[r] = (a + b) + (c + d);
-  }
-}
-
-template <typename Weight, typename BeforeRow>
-void SumRows(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
-  if (batch.values.empty()) return SumRowsOf<true>(batch, margins, weight, before_row);
-  SumRowsOf<false>(batch, margins, weight, before_row);
-}
 
 // add(i, value * scale * slopes[r]) for every entry i.
 template <typename Add>

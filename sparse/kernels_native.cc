@@ -5,6 +5,7 @@
 
 #include "sparse/kernels.h"
 #include "sparse/logistic.h"
+#include "sparse/row_sums.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -96,32 +97,12 @@ AVX2 double LossAndSlopesAvx2(std::span<const float> margins, std::span<const fl
 
 // The weights of a batch lie in the first- or second-level cache, where plain loads do better than
 // gathers: four sums side by side hide the additions' latency.
-template <bool kOnes>
-void MarginsUnrolled(const CsrBatch& batch, const float* weights, float* margins) {
-  const uint32_t* cols = batch.cols.data();
-  const float* values = batch.values.data();
-  const auto term = [&](uint32_t i) {
-    return kOnes ? weights[cols[i]] : values[i] * weights[cols[i]];
-  };
-  for (size_t r = 0; r < batch.rows(); ++r) {
-    uint32_t i = batch.row_begin[r];
-    const uint32_t end = batch.row_begin[r + 1];
-    float a = 0, b = 0, c = 0, d = 0;
-    for (; i + 4 <= end; i += 4) {
-      a += term(i);
-      b += term(i + 1);
-      c += term(i + 2);
-      d += term(i + 3);
-    }
-    for (; i < end; ++i) a += term(i);
-    margins[r] = (a + b) + (c + d);
-  }
-}
-
 void MarginsNative(const CsrBatch& batch, std::span<const float> weights,
                    std::span<float> margins) {
-  if (batch.values.empty()) return MarginsUnrolled<true>(batch, weights.data(), margins.data());
-  MarginsUnrolled<false>(batch, weights.data(), margins.data());
+  internal::SumRows(
+      batch, margins.data(),
+      [w = weights.data(), cols = batch.cols.data()](uint32_t i) { return w[cols[i]]; },
+      [](size_t) {});
 }
 
 // Sixteen weights a gather.

@@ -1,31 +1,19 @@
 // A job whose net is on parameter servers.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "convnets/train/net_job.h"
-#include "ps/clock.h"
-#include "ps/job_config.h"
+#include "ps/job_link.h"
 #include "ps/remote_dense_store.h"
-#include "ps/remote_store.h"
-#include "ps/thrift_transport.h"
 
 namespace millrace::convnets {
 
-struct ServerJobOptions {
-  ps::ThriftOptions servers;
-  ps::JobConfig config;  // what all workers must agree on, `dense` included
-  uint64_t worker = 0;   // 0: the chief
-  std::string token;
-  std::string name;     // of this process, for messages
-  bool rejoin = false;  // this worker was part of the job before
+// `config` has `dense` set.
+struct ServerJobOptions : ps::JobLinkOptions {
   bool resume = false;  // the chief restores the newest checkpoint that all servers have
-  std::function<void(const std::string&)> on_note = nullptr;
-  std::function<bool()> should_stop = nullptr;
 };
 
 class ServerJob final : public NetJob {
@@ -33,22 +21,22 @@ class ServerJob final : public NetJob {
 
  public:
   static io::Result<std::unique_ptr<ServerJob>> Join(const ServerJobOptions& options);
-  ServerJob(Private, const ServerJobOptions& options, std::unique_ptr<ps::Transport> transport)
-      : options_(options), transport_(std::move(transport)) {}
+  ServerJob(Private, uint64_t worker, std::unique_ptr<ps::JobLink> link)
+      : worker_(worker), link_(std::move(link)) {}
 
   sparse::DenseStore& store() override { return *store_; }
-  bool chief() const override { return options_.worker == 0; }
+  bool chief() const override { return worker_ == 0; }
   io::Result<std::optional<ProgressState>> place() override;
   void Describe(uint32_t images, double loss, const ProgressState& after) override;
   JobSums sums() const override;
-  bool stopped() const override { return job_->stopped(); }
+  bool stopped() const override { return job().stopped(); }
   io::Status Stop() override;
   io::Status Checkpoint(const ProgressState& state) override;
   io::Status Finish() override;
   // Says good-bye to the servers: the last call.
-  io::Status Leave() { return job_->Leave(); }
+  io::Status Leave() { return job().Leave(); }
 
-  int64_t clock_offset_ns() const { return job_->clock_offset_ns(); }
+  int64_t clock_offset_ns() const { return job().clock_offset_ns(); }
   // Of this worker, by shard.
   std::vector<ps::WireStats> wire() const;
   // Of all workers; none where the servers do not answer any more.
@@ -56,12 +44,11 @@ class ServerJob final : public NetJob {
   uint64_t bytes_a_step() const { return store_->bytes_a_step(); }
 
  private:
-  io::Status RestoreLatest();
+  ps::RemoteStore& job() { return link_->store(); }
+  const ps::RemoteStore& job() const { return link_->store(); }
 
-  ServerJobOptions options_;
-  std::unique_ptr<ps::Transport> transport_;
-  ps::RealClock clock_;
-  std::unique_ptr<ps::RemoteStore> job_;
+  uint64_t worker_;
+  std::unique_ptr<ps::JobLink> link_;
   std::unique_ptr<ps::RemoteDenseStore> store_;
   std::optional<ProgressState> restored_;  // the chief's
   bool ended_early_ = false;               // by this worker, the chief

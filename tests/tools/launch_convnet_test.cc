@@ -1,16 +1,17 @@
 // Jobs that train a net on servers, and lose processes on the way.
 
-#include "tests/tools/launch_jobs.h"
+#include "tests/tools/disturbed_jobs.h"
 
 namespace millrace::tools {
 namespace {
 
-namespace fs = std::filesystem;
-
-class ConvnetJobTest : public LaunchTest {
+class ConvnetJobTest : public DisturbedJobTest {
  protected:
+  ConvnetJobTest() : DisturbedJobTest("--checkpoint_every=1500") {}
+
+  using DisturbedJobTest::Command;
   std::vector<std::string> Command(const std::string& mode, const std::string& run,
-                                   const std::string& more = "--checkpoint_every=1500") const {
+                                   const std::string& more) const override {
     return {"millrace-convnet",
             "--mode=" + mode,
             "--net=lenet",
@@ -23,43 +24,14 @@ class ConvnetJobTest : public LaunchTest {
             "--run_dir=" + folder_ / run,
             more};
   }
-
-  std::string Undisturbed() {
-    Launched job = Launch(flags_, Command("sync", "undisturbed"));
-    EXPECT_EQ(job.Wait(), 0) << job.output();
-    const std::string model = Model("undisturbed");
-    EXPECT_GT(model.size(), 200000u);
-    return model;
-  }
-
-  const std::vector<std::string> flags_ = {"--num_ps=2", "--num_workers=3", "--restart=2"};
 };
 
 TEST_F(ConvnetJobTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
-  const std::string expected = Undisturbed();
-  for (const std::string victim : {"worker 2", "ps 0", "worker 0"}) {
-    SCOPED_TRACE(victim);
-    const std::string run = "without-" + victim;
-    Launched job = Launch(flags_, Command("sync", run));
-    ASSERT_TRUE(IsUnderWay(job, run)) << job.output();
-    Kill(job, victim);
-    EXPECT_EQ(job.Wait(), 0) << job.output();
-    EXPECT_EQ(job.Count(") was killed by SIGKILL: "), 1u) << job.output();
-    EXPECT_TRUE(Model(run) == expected) << job.output();
-  }
+  ExpectSameModelWithout({"worker 2", "ps 0", "worker 0"});
 }
 
 TEST_F(ConvnetJobTest, InterruptedJobIsResumedToTheSameModel) {
-  const std::string expected = Undisturbed();
-  Launched job = Launch(flags_, Command("sync", "run", "--checkpoint_every=0"));
-  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
-  job.Signal(SIGINT);
-  EXPECT_EQ(job.Wait(), 130) << job.output();
-  EXPECT_FALSE(fs::exists(folder_ / "run/model/model.bin")) << "it should not have ended yet";
-  Launched rest = Launch(flags_, Command("sync", "run", "--resume"));
-  EXPECT_EQ(rest.Wait(), 0) << rest.output();
-  EXPECT_GE(rest.Count("resumed   from the checkpoint of step "), 1u) << rest.output();
-  EXPECT_TRUE(Model("run") == expected) << rest.output();
+  ExpectSameModelAfterInterruption();
 }
 
 TEST_F(ConvnetJobTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) {

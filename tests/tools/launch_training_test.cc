@@ -2,17 +2,18 @@
 
 #include <memory>
 
-#include "tests/tools/launch_jobs.h"
+#include "tests/tools/disturbed_jobs.h"
 #include "tests/tools/run_program.h"
 
 namespace millrace::tools {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-class TrainingTest : public LaunchTest {
+class TrainingTest : public DisturbedJobTest {
  protected:
+  TrainingTest() : DisturbedJobTest("--checkpoint_every=60000") {}
+
   static void SetUpTestSuite() {
     data_ = std::make_unique<test::TemporaryFolder>();
     const ProgramRun made =
@@ -23,8 +24,9 @@ class TrainingTest : public LaunchTest {
   }
   static void TearDownTestSuite() { data_.reset(); }
 
+  using DisturbedJobTest::Command;
   std::vector<std::string> Command(const std::string& mode, const std::string& run,
-                                   const std::string& more = "--checkpoint_every=60000") const {
+                                   const std::string& more) const override {
     return {"millrace-lr",
             "--mode=" + mode,
             "--train=" + *data_ / "train-*",
@@ -43,32 +45,12 @@ class TrainingTest : public LaunchTest {
     return std::atof(rows.c_str() + at + 10);
   }
 
-  // What a sync job of two servers and three workers comes to when nobody disturbs it.
-  std::string Undisturbed() {
-    Launched job = Launch(flags_, Command("sync", "undisturbed"));
-    EXPECT_EQ(job.Wait(), 0) << job.output();
-    const std::string model = Model("undisturbed");
-    EXPECT_GT(model.size(), 100000u);
-    return model;
-  }
-
   static std::unique_ptr<test::TemporaryFolder> data_;
-  const std::vector<std::string> flags_ = {"--num_ps=2", "--num_workers=3", "--restart=2"};
 };
 std::unique_ptr<test::TemporaryFolder> TrainingTest::data_;
 
 TEST_F(TrainingTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
-  const std::string expected = Undisturbed();
-  for (const std::string victim : {"worker 1", "ps 1", "worker 0"}) {
-    SCOPED_TRACE(victim);
-    const std::string run = "without-" + victim;
-    Launched job = Launch(flags_, Command("sync", run));
-    ASSERT_TRUE(IsUnderWay(job, run)) << job.output();
-    Kill(job, victim);
-    EXPECT_EQ(job.Wait(), 0) << job.output();
-    EXPECT_EQ(job.Count(") was killed by SIGKILL: "), 1u) << job.output();
-    EXPECT_TRUE(Model(run) == expected) << job.output();
-  }
+  ExpectSameModelWithout({"worker 1", "ps 1", "worker 0"});
 }
 
 // Random bytes, huge claims, wrong tokens and half-open connections on both servers' ports while
@@ -92,18 +74,7 @@ TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
   EXPECT_TRUE(Model("attacked") == expected);
 }
 
-TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) {
-  const std::string expected = Undisturbed();
-  Launched job = Launch(flags_, Command("sync", "run", "--checkpoint_every=0"));
-  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
-  job.Signal(SIGINT);
-  EXPECT_EQ(job.Wait(), 130) << job.output();
-  EXPECT_FALSE(fs::exists(folder_ / "run/model/model.bin")) << "it should not have ended yet";
-  Launched rest = Launch(flags_, Command("sync", "run", "--resume"));
-  EXPECT_EQ(rest.Wait(), 0) << rest.output();
-  EXPECT_GE(rest.Count("resumed   from the checkpoint of step "), 1u) << rest.output();
-  EXPECT_TRUE(Model("run") == expected) << rest.output();
-}
+TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) { ExpectSameModelAfterInterruption(); }
 
 TEST_F(TrainingTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) {
   const std::string expected = Undisturbed();

@@ -18,35 +18,26 @@ Status ClusterOptions::Validate() const {
   return servers.tls.Validate();
 }
 
-ClusterHome::ClusterHome(Private, const ClusterOptions& options,
-                         std::unique_ptr<ps::Transport> transport)
-    : options_(options), transport_(std::move(transport)) {}
-
 Result<std::unique_ptr<ClusterHome>> ClusterHome::Join(const ClusterOptions& options,
                                                        const sparse::Kernels& kernels,
                                                        const ClusterStart& start) {
-  ASSIGN_OR_RETURN(auto transport, ps::MakeThriftTransport(options.servers));
-  auto home = std::make_unique<ClusterHome>(Private{}, options, std::move(transport));
-  home->job_ = start.job;
-  ps::RemoteOptions remote;
-  remote.config = start.job;
-  remote.client.join = {.token = options.token,
-                        .worker = options.worker,
-                        .name = options.name,
-                        .config = {},
-                        .rejoin = options.rejoin};
-  remote.client.on_note = start.on_note;
-  remote.client.should_stop = start.should_stop;
-  ASSIGN_OR_RETURN(home->store_,
-                   ps::RemoteStore::Connect(*home->transport_, home->clock_, std::move(remote)));
+  ASSIGN_OR_RETURN(auto link, ps::JobLink::Join({.servers = options.servers,
+                                                 .config = start.job,
+                                                 .worker = options.worker,
+                                                 .token = options.token,
+                                                 .name = options.name,
+                                                 .rejoin = options.rejoin,
+                                                 .on_note = start.on_note,
+                                                 .should_stop = start.should_stop}));
+  auto home = std::make_unique<ClusterHome>(Private{}, options.worker, start.job, std::move(link));
   // Servers scale the gradient themselves, when those of all workers are in.
-  home->learner_ = MakeStoreLearner(*home->store_, kernels, sparse::GradientScale::kSum);
+  home->learner_ = MakeStoreLearner(home->store(), kernels, sparse::GradientScale::kSum);
   if (home->chief() && !options.rejoin) RETURN_IF_ERROR(home->Prepare(start));
   if (home->chief() && start.before_start) {
     RETURN_IF_ERROR(
         start.before_start(home->state_ ? std::optional(home->state_->steps) : std::nullopt));
   }
-  ASSIGN_OR_RETURN(const ps::RemoteStore::Place place, home->store_->Start());
+  ASSIGN_OR_RETURN(const ps::RemoteStore::Place place, home->store().Start());
   if (place.sequence > 0) {
     ASSIGN_OR_RETURN(home->place_, WorkerPlace::Decode(place.state));
   }
@@ -54,62 +45,49 @@ Result<std::unique_ptr<ClusterHome>> ClusterHome::Join(const ClusterOptions& opt
 }
 
 Status ClusterHome::Prepare(const ClusterStart& start) {
-  if (start.resume) return RestoreLatest(start);
+  if (start.resume) return RestoreLatest();
   if (start.model_in.empty()) return {};
   return ReadModelFor(start.model_in, job_.num_features, job_.update,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
-                        return store_->LoadWeights(keys, weights);
+                        return store().LoadWeights(keys, weights);
                       });
 }
 
-// The newest checkpoint that all servers have and that is whole on all of them.
-Status ClusterHome::RestoreLatest(const ClusterStart& start) {
-  Status status;
-  for (const uint64_t id : store_->checkpoints()) {
-    status = store_->Restore(id);
-    if (!status.ok()) {
-      if (start.on_note) start.on_note(status.message());
-      continue;
-    }
-    ASSIGN_OR_RETURN(const std::string text, store_->ChiefState());
-    ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(text));
-    ASSIGN_OR_RETURN(state_, TrainingStateFrom(fields));
-    return {};
-  }
-  if (!status.ok()) return status;
-  if (start.on_note) {
-    start.on_note("the servers have no checkpoint in common: starting from the beginning");
-  }
+Status ClusterHome::RestoreLatest() {
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, link_->RestoreLatest());
+  if (!text) return {};
+  ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(*text));
+  ASSIGN_OR_RETURN(state_, TrainingStateFrom(fields));
   return {};
 }
 
 Status ClusterHome::Checkpoint(const TrainingState& state) {
   io::StateFields fields;
   AddTrainingState(state, fields);
-  return store_->Checkpoint(state.steps, fields.Encode());
+  return store().Checkpoint(state.steps, fields.Encode());
 }
 
 Status ClusterHome::FinishTraining() {
-  RETURN_IF_ERROR(store_->Finish());
+  RETURN_IF_ERROR(store().Finish());
   if (!chief()) return {};
-  RETURN_IF_ERROR(store_->WaitDrained());
-  return store_->Flush();
+  RETURN_IF_ERROR(store().WaitDrained());
+  return store().Flush();
 }
 
 ModelSource ClusterHome::Source(uint64_t examples) {
   return {.info = {.num_features = job_.num_features,
                    .rule = sparse::RuleName(job_.update.rule),
-                   .steps = store_->progress().step,
+                   .steps = store().progress().step,
                    .examples = examples},
-          .for_each = [this](const ModelSource::Visit& visit) { return store_->ReadModel(visit); }};
+          .for_each = [this](const ModelSource::Visit& visit) { return store().ReadModel(visit); }};
 }
 
 std::optional<JobReport> ClusterHome::Report() {
   JobReport report;
-  for (size_t shard = 0; shard < store_->shards(); ++shard) {
-    report.wire.push_back(store_->wire(shard));
+  for (size_t shard = 0; shard < store().shards(); ++shard) {
+    report.wire.push_back(store().wire(shard));
   }
-  auto servers = store_->Stats();
+  auto servers = store().Stats();
   if (!servers.ok()) return report;
   report.servers = std::move(*servers);
   report.workers = report.servers.front().workers;

@@ -8,10 +8,8 @@
 #include <string>
 
 #include "io/base/status.h"
-#include "ps/clock.h"
 #include "ps/job_config.h"
-#include "ps/remote_store.h"
-#include "ps/thrift_transport.h"
+#include "ps/job_link.h"
 #include "sparse/kernels.h"
 #include "trainer/loop/model_home.h"
 
@@ -50,37 +48,38 @@ class ClusterHome final : public ModelHome {
   static io::Result<std::unique_ptr<ClusterHome>> Join(const ClusterOptions& options,
                                                        const sparse::Kernels& kernels,
                                                        const ClusterStart& start);
-  ClusterHome(Private, const ClusterOptions& options, std::unique_ptr<ps::Transport> transport);
+  ClusterHome(Private, uint64_t worker, const ps::JobConfig& job, std::unique_ptr<ps::JobLink> link)
+      : worker_(worker), job_(job), link_(std::move(link)) {}
 
   // What to go on from: of the chief of a job that was restored, of a worker that has pushed
   // before.
   const std::optional<TrainingState>& state() const { return state_; }
   const std::optional<WorkerPlace>& place() const { return place_; }
-  int64_t clock_offset_ns() const { return store_->clock_offset_ns(); }
+  int64_t clock_offset_ns() const { return store().clock_offset_ns(); }
 
   BatchLearner& learner() override { return *learner_; }
-  sparse::WeightStore* remote_store() override { return store_.get(); }
-  bool chief() const override { return options_.worker == 0; }
-  std::optional<ps::JobProgress> progress() const override { return store_->progress(); }
-  void WillLearn(const WorkerPlace& after) override { store_->SetState(after.Encode()); }
-  io::Status Settle() override { return store_->Flush(); }
-  bool stopped() const override { return store_->stopped(); }
-  io::Status StopJob() override { return store_->Stop(); }
+  sparse::WeightStore* remote_store() override { return &store(); }
+  bool chief() const override { return worker_ == 0; }
+  std::optional<ps::JobProgress> progress() const override { return store().progress(); }
+  void WillLearn(const WorkerPlace& after) override { store().SetState(after.Encode()); }
+  io::Status Settle() override { return store().Flush(); }
+  bool stopped() const override { return store().stopped(); }
+  io::Status StopJob() override { return store().Stop(); }
   io::Status Checkpoint(const TrainingState& state) override;
   io::Status FinishTraining() override;
-  io::Status Leave() override { return store_->Leave(); }
+  io::Status Leave() override { return store().Leave(); }
   ModelSource Source(uint64_t examples) override;
   std::optional<JobReport> Report() override;
 
  private:
   io::Status Prepare(const ClusterStart& start);
-  io::Status RestoreLatest(const ClusterStart& start);
+  io::Status RestoreLatest();
+  ps::RemoteStore& store() { return link_->store(); }
+  const ps::RemoteStore& store() const { return link_->store(); }
 
-  ClusterOptions options_;
-  std::unique_ptr<ps::Transport> transport_;
-  ps::RealClock clock_;
+  uint64_t worker_;
   ps::JobConfig job_;
-  std::unique_ptr<ps::RemoteStore> store_;
+  std::unique_ptr<ps::JobLink> link_;
   std::unique_ptr<BatchLearner> learner_;
   std::optional<TrainingState> state_;
   std::optional<WorkerPlace> place_;

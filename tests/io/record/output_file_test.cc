@@ -7,19 +7,14 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <thread>
+
+#include "tests/test_files.h"
 
 namespace millrace::io {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ContentOf(const fs::path& path) {
-  std::ostringstream content;
-  content << std::ifstream(path, std::ios::binary).rdbuf();
-  return content.str();
-}
 
 size_t EntriesIn(const fs::path& folder) {
   return static_cast<size_t>(
@@ -28,17 +23,9 @@ size_t EntriesIn(const fs::path& folder) {
 
 class OutputFileTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("output_file_") + info->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  std::string path() const { return folder_ / "out"; }
 
-  std::string path() const { return (folder_ / "out").string(); }
-
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(OutputFileTest, NothingAppearsBeforeCommit) {
@@ -47,8 +34,8 @@ TEST_F(OutputFileTest, NothingAppearsBeforeCommit) {
   ASSERT_TRUE(file->Write("new").ok());
   EXPECT_FALSE(fs::exists(path()));
   ASSERT_TRUE(file->Commit().ok());
-  EXPECT_EQ(ContentOf(path()), "new");
-  EXPECT_EQ(EntriesIn(folder_), 1u);
+  EXPECT_EQ(test::ReadFile(path()), "new");
+  EXPECT_EQ(EntriesIn(folder_.path()), 1u);
 }
 
 TEST_F(OutputFileTest, AbandonedFileLeavesTheOldOneAndNoOther) {
@@ -58,8 +45,8 @@ TEST_F(OutputFileTest, AbandonedFileLeavesTheOldOneAndNoOther) {
     ASSERT_TRUE(file.ok());
     ASSERT_TRUE(file->Write("new").ok());
   }
-  EXPECT_EQ(ContentOf(path()), "old");
-  EXPECT_EQ(EntriesIn(folder_), 1u);
+  EXPECT_EQ(test::ReadFile(path()), "old");
+  EXPECT_EQ(EntriesIn(folder_.path()), 1u);
 }
 
 TEST_F(OutputFileTest, TwoWritersOfOnePathDoNotMix) {
@@ -70,7 +57,7 @@ TEST_F(OutputFileTest, TwoWritersOfOnePathDoNotMix) {
   ASSERT_TRUE(second->Write("second, longer").ok());
   ASSERT_TRUE(second->Commit().ok());
   ASSERT_TRUE(first->Commit().ok());
-  EXPECT_EQ(ContentOf(path()), "first");
+  EXPECT_EQ(test::ReadFile(path()), "first");
 }
 
 TEST_F(OutputFileTest, AssignmentAbandonsTheTarget) {
@@ -79,9 +66,9 @@ TEST_F(OutputFileTest, AssignmentAbandonsTheTarget) {
   ASSERT_TRUE(first.ok() && second.ok());
   ASSERT_TRUE(second->Write("second").ok());
   *first = std::move(*second);
-  EXPECT_EQ(EntriesIn(folder_), 1u);
+  EXPECT_EQ(EntriesIn(folder_.path()), 1u);
   ASSERT_TRUE(first->Commit().ok());
-  EXPECT_EQ(ContentOf(path()), "second");
+  EXPECT_EQ(test::ReadFile(path()), "second");
 }
 
 TEST_F(OutputFileTest, SymbolicLinkStaysOne) {
@@ -93,7 +80,7 @@ TEST_F(OutputFileTest, SymbolicLinkStaysOne) {
   ASSERT_TRUE(file->Write("new").ok());
   ASSERT_TRUE(file->Commit().ok());
   EXPECT_TRUE(fs::is_symlink(path()));
-  EXPECT_EQ(ContentOf(target), "new");
+  EXPECT_EQ(test::ReadFile(target), "new");
 }
 
 TEST_F(OutputFileTest, ModeFollowsTheUmask) {
@@ -106,16 +93,16 @@ TEST_F(OutputFileTest, ModeFollowsTheUmask) {
 }
 
 TEST_F(OutputFileTest, MissingFolderIsNamed) {
-  const std::string missing = (folder_ / "no" / "such").string();
+  const std::string missing = folder_ / "no/such";
   const auto file = OutputFile::Create(missing);
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.status().message(), "cannot create " + missing + ": No such file or directory");
 }
 
 TEST_F(OutputFileTest, FolderIsRefused) {
-  const auto file = OutputFile::Create(folder_.string());
+  const auto file = OutputFile::Create(folder_.path());
   ASSERT_FALSE(file.ok());
-  EXPECT_EQ(file.status().message(), "cannot create " + folder_.string() + ": Is a directory");
+  EXPECT_EQ(file.status().message(), "cannot create " + folder_.path() + ": Is a directory");
 }
 
 TEST_F(OutputFileTest, EmptyNameIsRefused) { EXPECT_FALSE(OutputFile::Create("").ok()); }
@@ -140,13 +127,13 @@ TEST_F(OutputFileTest, WriteThatStopsHalfWayLeavesNothing) {
               "cannot write " + path() + ": File too large");
   }
   setrlimit(RLIMIT_FSIZE, &old);
-  EXPECT_EQ(EntriesIn(folder_), 0u);
+  EXPECT_EQ(EntriesIn(folder_.path()), 0u);
 }
 
 TEST_F(OutputFileTest, FifoIsWrittenToDirectly) {
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
   std::string received;
-  std::jthread reader([&] { received = ContentOf(path()); });
+  std::jthread reader([&] { received = test::ReadFile(path()); });
   auto file = OutputFile::Create(path());
   ASSERT_TRUE(file.ok());
   const std::string sent(300'000, 'f');  // more than a pipe holds

@@ -4,7 +4,6 @@
 #include "io/record/record_writer.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -12,21 +11,15 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "io/base/random.h"
+#include "tests/test_files.h"
 
 namespace millrace::io {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string ContentOf(const fs::path& path) {
-  std::ostringstream content;
-  content << std::ifstream(path, std::ios::binary).rdbuf();
-  return content.str();
-}
 
 uint32_t BitwiseMaskedCrc(std::string_view bytes) {
   uint32_t crc = 0xffffffffu;
@@ -114,13 +107,7 @@ std::vector<std::string> SomeRecords() {
 
 class RecordWriterTest : public testing::TestWithParam<Compression> {
  protected:
-  void SetUp() override {
-    folder_ = fs::path(testing::TempDir()) / ("record_writer_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  std::string path() const { return (folder_ / ShardName("t", 0, 1, GetParam())).string(); }
+  std::string path() const { return folder_ / ShardName("t", 0, 1, GetParam()); }
 
   RecordWriter Writer() const {
     auto writer = RecordWriter::Create(path(), {.compression = GetParam()});
@@ -128,7 +115,7 @@ class RecordWriterTest : public testing::TestWithParam<Compression> {
     return std::move(*writer);
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Compressions, RecordWriterTest,
@@ -144,7 +131,7 @@ TEST_P(RecordWriterTest, RecordsComeBackThroughIndependentDecoders) {
   for (const std::string& record : records) ASSERT_TRUE(writer.Append(record).ok());
   ASSERT_TRUE(writer.Close().ok());
   EXPECT_EQ(writer.records(), records.size());
-  const std::string framed = Unpacked(ContentOf(path()), GetParam());
+  const std::string framed = Unpacked(test::ReadFile(path()), GetParam());
   EXPECT_EQ(writer.bytes(), framed.size());
   EXPECT_EQ(Unframed(framed), records);
 }
@@ -161,13 +148,13 @@ TEST_P(RecordWriterTest, FramedRecordsGiveTheSameBytesAsSingleOnes) {
   }
   ASSERT_TRUE(writer.Close().ok());
   EXPECT_EQ(writer.records(), records.size());
-  EXPECT_EQ(Unframed(Unpacked(ContentOf(path()), GetParam())), records);
+  EXPECT_EQ(Unframed(Unpacked(test::ReadFile(path()), GetParam())), records);
 }
 
 TEST_P(RecordWriterTest, NoRecordsGiveAFileOfNone) {
   RecordWriter writer = Writer();
   ASSERT_TRUE(writer.Close().ok());
-  EXPECT_EQ(Unpacked(ContentOf(path()), GetParam()), "");
+  EXPECT_EQ(Unpacked(test::ReadFile(path()), GetParam()), "");
 }
 
 TEST_P(RecordWriterTest, NothingIsThereWithoutClose) {
@@ -175,7 +162,7 @@ TEST_P(RecordWriterTest, NothingIsThereWithoutClose) {
     RecordWriter writer = Writer();
     for (const std::string& record : SomeRecords()) ASSERT_TRUE(writer.Append(record).ok());
   }
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 TEST_P(RecordWriterTest, CommandLineProgramsAgree) {
@@ -189,9 +176,9 @@ TEST_P(RecordWriterTest, CommandLineProgramsAgree) {
   RecordWriter writer = Writer();
   for (const std::string& record : records) ASSERT_TRUE(writer.Append(record).ok());
   ASSERT_TRUE(writer.Close().ok());
-  const std::string plain = (folder_ / "plain").string();
+  const std::string plain = folder_ / "plain";
   ASSERT_EQ(std::system((program + std::string(" -dc ") + path() + " > " + plain).c_str()), 0);
-  EXPECT_EQ(Unframed(ContentOf(plain)), records);
+  EXPECT_EQ(Unframed(test::ReadFile(plain)), records);
 }
 
 // 300 kB of noise, so that every compression has to write before the end.

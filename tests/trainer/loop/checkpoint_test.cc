@@ -14,23 +14,18 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "tests/sparse/empty_store.h"
 #include "tests/test_files.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::trainer {
 namespace {
 
+using sparse::EmptyStore;
+using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
-
-constexpr Rule kRules[] = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
-
-std::unique_ptr<LocalStore> EmptyStore(uint64_t num_features, UpdateOptions options = {}) {
-  auto store = LocalStore::Create({num_features}, options);
-  EXPECT_TRUE(store.ok()) << store.status().message();
-  return std::move(*store);
-}
 
 // Steps [begin, end) of a run that depends on the step's number alone.
 void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {

@@ -11,23 +11,18 @@
 
 #include "io/base/random.h"
 #include "io/record/record_format.h"
+#include "tests/sparse/empty_store.h"
 #include "tests/sparse/random_batch.h"
 #include "tests/test_files.h"
 
 namespace millrace::trainer {
 namespace {
 
+using sparse::EmptyStore;
+using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
-
-constexpr Rule kRules[] = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
-
-std::unique_ptr<LocalStore> EmptyStore(uint64_t num_features, UpdateOptions options = {}) {
-  auto store = LocalStore::Create({num_features}, options);
-  EXPECT_TRUE(store.ok()) << store.status().message();
-  return std::move(*store);
-}
 
 // A store that has learnt something of keys below 1000.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {

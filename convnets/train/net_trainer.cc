@@ -9,6 +9,7 @@
 
 #include "io/state/checkpoint_folder.h"
 #include "profiler/trace.h"
+#include "trainer/run/chief_seconds.h"
 #include "trainer/run/run_folder.h"
 
 namespace millrace::convnets {
@@ -20,7 +21,6 @@ using io::Status;
 using trainer::NamedRow;
 
 constexpr size_t kKeptBefore = 1;
-constexpr double kChiefSeconds = 5;
 
 uint64_t EvalEvery(const NetTrainOptions& options, const ImageSet& train) {
   return options.eval_every > 0 ? options.eval_every : train.size();
@@ -331,7 +331,7 @@ Result<bool> NetTrainer::Interrupted() {
   if (!AskedToStop()) return false;
   const double now = observer_.now_s();
   if (!chief()) {
-    if (stop_by_s_ == 0) stop_by_s_ = now + kChiefSeconds;
+    if (stop_by_s_ == 0) stop_by_s_ = now + trainer::kChiefSeconds;
     if (now < stop_by_s_) return false;
   }
   RETURN_IF_ERROR(Interrupt(state_));

@@ -32,15 +32,6 @@ FlagGroup ServerFlags() {
            {"tls_ca", File()}}};
 }
 
-FlagGroup WorkerFlags() {
-  FlagGroup group = ServerFlags();
-  group.title = "Training with servers";
-  group.flags.insert(group.flags.begin(), {"mode", "staleness", "replicas_to_aggregate",
-                                           "wire_bf16", "wire_zstd", "rejoin"});
-  group.values["mode"] = OneOf({"single", "sync", "async", "ssp"});
-  return group;
-}
-
 std::vector<std::string> SplitList(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream in(text);

@@ -11,9 +11,8 @@
 
 namespace millrace::tools {
 
-// For the help of a server, and of a trainer that can be a worker.
+// For the help.
 FlagGroup ServerFlags();
-FlagGroup WorkerFlags();
 
 // "a, b,c" -> a b c
 std::vector<std::string> SplitList(const std::string& text);

@@ -6,8 +6,7 @@
 #include <charconv>
 #include <thread>
 
-#include "tools/common/cluster_flags.h"
-#include "tools/common/run_record.h"
+#include "tools/common/training_flags.h"
 
 using millrace::convnets::ImageOptions;
 using millrace::convnets::NetTrainOptions;
@@ -54,19 +53,6 @@ DEFINE_uint64(decay_every, DenseOptions{}.decay_every,
 DEFINE_double(decay_factor, DenseOptions{}.decay_factor, "see decay_every");
 DEFINE_uint64(batch_size, kDefaults.batch_size, "images a step");
 
-DECLARE_string(job_name);
-DECLARE_uint64(task_index);
-DEFINE_string(mode, "single",
-              "single (one process); with servers: sync (a step has all workers' gradients), async "
-              "(a gradient counts when it arrives), ssp (async with a bound)");
-DEFINE_uint64(staleness, millrace::ps::JobConfig{}.staleness,
-              "ssp: steps that a worker may be ahead of the slowest");
-DEFINE_uint64(
-    replicas_to_aggregate, 0,
-    "sync: so many gradients make a step and the rest is dropped; 0: those of all workers");
-DEFINE_bool(wire_bf16, false, "send gradients with 8 bits of precision");
-DEFINE_bool(wire_zstd, false, "pack gradients and weights on the wire");
-DEFINE_bool(rejoin, false, "this worker was part of the job before and comes back");
 DEFINE_uint64(epochs, kDefaults.epochs, "passes over the training images");
 DEFINE_uint64(max_examples, kDefaults.max_examples,
               "stop after so many training images; 0: after the epochs");
@@ -74,20 +60,12 @@ DEFINE_uint64(eval_every, kDefaults.eval_every,
               "training images between tests; 0: after each epoch");
 DEFINE_uint64(seed, kDefaults.seed, "weights, order, crops and dropout derive from it");
 DEFINE_uint64(threads, 0, "threads that compute; 0: one for each core");
+DECLARE_string(run_dir);
+DECLARE_bool(resume);
+DECLARE_string(model_in);
+DECLARE_string(model_out);
+DECLARE_uint64(checkpoint_every);
 DEFINE_uint64(input_threads, kDefaults.input_threads, "threads that decode images ahead");
-
-DEFINE_string(run_dir, "",
-              "folder for metrics, checkpoints, model and trace; empty: nothing is kept");
-DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
-DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
-DEFINE_uint64(checkpoint_every, kDefaults.checkpoint_every,
-              "training images between checkpoints; 0: only when stopped by Ctrl-C");
-DEFINE_string(model_in, "", "start from this model's weights: a file, or a run folder");
-DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
-DEFINE_bool(profile, false, "write a trace of every op to run_dir");
-DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");
-DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
-              "milliseconds between samples of CPU, memory, disk and network in run_dir; 0: none");
 
 namespace millrace::tools {
 namespace {
@@ -100,10 +78,7 @@ using io::Status;
 constexpr double kLenetAdamRate = 0.003;
 
 Status CheckFlags() {
-  if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
-    return Invalid("--job_name=" + FLAGS_job_name +
-                   ": expected --mode=sync, async or ssp with it, found single");
-  }
+  RETURN_IF_ERROR(CheckTrainingFlags());
   const bool synthetic = FLAGS_data == "synthetic";
   if (!synthetic && FLAGS_train.empty() && FLAGS_graph.empty()) {
     return Invalid("--train is missing: expected the training images, or --data=synthetic");
@@ -111,14 +86,8 @@ Status CheckFlags() {
   if (synthetic && !(FLAGS_train.empty() && FLAGS_test.empty())) {
     return Invalid("--data=synthetic makes its own images: expected no --train and no --test");
   }
-  if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
-    return Invalid("--profile needs a place for the trace: expected --run_dir");
-  }
-  if (FLAGS_resume && FLAGS_overwrite)
-    return Invalid("--resume and --overwrite: expected one of them");
   if (FLAGS_scale < 0) return Invalid("--scale: expected a number from 0 on");
-  const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;
-  return saves ? CheckModelOut(FLAGS_model_out) : Status();
+  return {};
 }
 
 Result<std::vector<float>> Mean(size_t channels) {
@@ -190,48 +159,26 @@ Result<bool> RateFalls() {
   return false;
 }
 
-Result<profiler::SessionOptions> Profile() {
-  profiler::SessionOptions profile;
-  profile.run_dir = FLAGS_run_dir;
-  profile.process = "worker-" + std::to_string(FLAGS_mode == "single" ? 0 : FLAGS_task_index);
-  profile.trace = FLAGS_profile || !FLAGS_profile_steps.empty();
-  profile.sample_ms = static_cast<int>(std::min<uint64_t>(FLAGS_sample_ms, 3600000));
-  if (FLAGS_profile_steps.empty()) return profile;
-  const std::string error = profiler::ParseStepWindow(FLAGS_profile_steps, profile.trace_options);
-  if (!error.empty()) return Invalid("--profile_steps: " + error);
-  return profile;
-}
-
 Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOptions& train) {
-  if (FLAGS_mode == "single") return std::optional<convnets::ServerJobOptions>();
+  ASSIGN_OR_RETURN(const std::optional<trainer::ClusterOptions> cluster, ClusterFromFlags());
+  if (!cluster) return std::optional<convnets::ServerJobOptions>();
   convnets::ServerJobOptions job;
-  ASSIGN_OR_RETURN(job.config.mode, ps::ModeFromName(FLAGS_mode));
-  if (FLAGS_job_name != "worker") {
-    return Invalid("--mode=" + FLAGS_mode +
-                   " needs servers: expected --job_name=worker with --ps_hosts and "
-                   "--worker_hosts, or start the whole job with millrace-launch");
-  }
-  ASSIGN_OR_RETURN(job.servers.servers, PsHostsFromFlags());
-  ASSIGN_OR_RETURN(job.servers.tls, TlsFromFlags());
-  job.worker = FLAGS_task_index;
-  job.config.num_workers = WorkerHostsFromFlags().size();
-  job.config.num_shards = job.servers.servers.size();
-  job.config.staleness = FLAGS_staleness;
-  job.config.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
+  job.servers = cluster->servers;
+  job.worker = cluster->worker;
+  job.token = cluster->token;
+  job.name = cluster->name;
+  job.rejoin = cluster->rejoin;
+  job.resume = FLAGS_resume;
+  job.config.mode = cluster->mode;
+  job.config.num_workers = cluster->num_workers;
+  job.config.num_shards = cluster->servers.servers.size();
+  job.config.staleness = cluster->staleness;
+  job.config.replicas_to_aggregate = cluster->replicas_to_aggregate;
+  job.config.bf16 = cluster->bf16;
+  job.config.zstd = cluster->zstd;
   job.config.dense = train.update;
-  job.config.bf16 = FLAGS_wire_bf16;
-  job.config.zstd = FLAGS_wire_zstd;
   job.config.data = train.net.name + ", batch_size " + std::to_string(train.batch_size) +
                     ", seed " + std::to_string(train.seed);
-  job.rejoin = FLAGS_rejoin;
-  job.resume = FLAGS_resume;
-  job.name = ProcessName();
-  ASSIGN_OR_RETURN(job.token, TokenFromFlags());
-  if (job.servers.servers.empty()) return Invalid("--ps_hosts: expected the servers, found none");
-  if (job.worker >= job.config.num_workers) {
-    return Invalid("--task_index: expected below the " + std::to_string(job.config.num_workers) +
-                   " workers, found " + std::to_string(job.worker));
-  }
   return std::optional(std::move(job));
 }
 
@@ -258,10 +205,7 @@ const CommandSpec& ConvnetSpec() {
                    {"schedule", OneOf({"linear", "steps", "constant"})}}},
                  {"Course of the run",
                   {"epochs", "max_examples", "eval_every", "seed", "threads", "input_threads"}},
-                 {"What it leaves",
-                  {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
-                   "profile", "profile_steps", "sample_ms"},
-                  {{"run_dir", Folder()}, {"model_in", File()}, {"model_out", File()}}},
+                 RunFlags({}),
                  WorkerFlags()},
       .examples = {
           "millrace-convnet --net=lenet "
@@ -305,8 +249,8 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
   options.test_files = FLAGS_test;
   options.synthetic = FLAGS_data == "synthetic";
   options.synthetic_images = FLAGS_synthetic_images;
-  options.run = {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
-  ASSIGN_OR_RETURN(options.profile, Profile());
+  options.run = RunFolderFromFlags();
+  ASSIGN_OR_RETURN(options.profile, ProfileFromFlags());
   ASSIGN_OR_RETURN(options.job, Job(train));
   if (options.job) {
     train.worker = options.job->worker;

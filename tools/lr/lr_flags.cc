@@ -6,8 +6,7 @@
 #include <thread>
 
 #include "io/queue/file_list.h"
-#include "tools/common/cluster_flags.h"
-#include "tools/common/run_record.h"
+#include "tools/common/training_flags.h"
 
 using millrace::io::InputOptions;
 using millrace::sparse::UpdateOptions;
@@ -44,19 +43,6 @@ DEFINE_double(ftrl_beta, UpdateOptions{}.ftrl_beta,
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with those kernels");
 
-DECLARE_string(job_name);
-DECLARE_uint64(task_index);
-DEFINE_string(mode, "single",
-              "single (one process); with servers: sync (a step has all workers' gradients), async "
-              "(a gradient counts when it arrives), ssp (async with a bound)");
-DEFINE_uint64(staleness, millrace::ps::JobConfig{}.staleness,
-              "ssp: steps that a worker may be ahead of the slowest");
-DEFINE_uint64(
-    replicas_to_aggregate, 0,
-    "sync: so many gradients make a step and the rest is dropped; 0: those of all workers");
-DEFINE_bool(wire_bf16, false, "send gradients with 8 bits of precision");
-DEFINE_bool(wire_zstd, false, "pack gradients and weights on the wire");
-DEFINE_bool(rejoin, false, "this worker was part of the job before and comes back");
 DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples a step");
 DEFINE_uint64(test_batch_size, 1000, "examples scored at once");
 DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
@@ -79,21 +65,15 @@ DEFINE_uint64(cache, 0, "megabytes of decoded rows to keep in memory for later e
 DEFINE_uint64(threads, 0,
               "threads that read and decode beside the one that trains; 0: one for each core");
 
-DEFINE_string(run_dir, "",
-              "folder for metrics, checkpoints, model and trace; empty: nothing is kept");
-DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
-DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
-DEFINE_uint64(checkpoint_every, TrainOptions{}.checkpoint_every,
-              "training examples between checkpoints; 0: only when stopped by Ctrl-C");
-DEFINE_string(model_in, "", "start from this model's weights: a file, or a run folder");
-DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
+DECLARE_string(run_dir);
+DECLARE_bool(resume);
+DECLARE_string(model_in);
+DECLARE_string(model_out);
+DECLARE_uint64(checkpoint_every);
+
 DEFINE_string(model_format, "binary", "binary, text or npy");
-DEFINE_bool(profile, false, "write a trace of every op to run_dir; millrace-report reads it");
-DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");
 DEFINE_uint64(dashboard, 0,
               "port of a live page on 127.0.0.1, with /metrics for Prometheus; 0: none");
-DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
-              "milliseconds between samples of CPU, memory, disk and network in run_dir; 0: none");
 
 namespace millrace::tools {
 namespace {
@@ -158,54 +138,13 @@ Result<UpdateOptions> Update() {
   return update;
 }
 
-Result<profiler::SessionOptions> Profile() {
-  profiler::SessionOptions profile;
-  profile.run_dir = FLAGS_run_dir;
-  profile.process = "worker-" + std::to_string(FLAGS_mode == "single" ? 0 : FLAGS_task_index);
-  profile.trace = FLAGS_profile || !FLAGS_profile_steps.empty();
-  profile.sample_ms = static_cast<int>(FLAGS_sample_ms);
-  if (FLAGS_profile_steps.empty()) return profile;
-  const std::string error = profiler::ParseStepWindow(FLAGS_profile_steps, profile.trace_options);
-  if (!error.empty()) return io::Invalid("--profile_steps: " + error);
-  return profile;
-}
-
-Result<std::optional<trainer::ClusterOptions>> Cluster() {
-  if (FLAGS_mode == "single") return std::optional<trainer::ClusterOptions>();
-  trainer::ClusterOptions cluster;
-  ASSIGN_OR_RETURN(cluster.mode, ps::ModeFromName(FLAGS_mode));
-  if (FLAGS_job_name != "worker") {
-    return io::Invalid("--mode=" + FLAGS_mode +
-                       " needs servers: expected --job_name=worker with --ps_hosts and "
-                       "--worker_hosts, or start the whole job with millrace-launch");
-  }
-  ASSIGN_OR_RETURN(cluster.servers.servers, PsHostsFromFlags());
-  ASSIGN_OR_RETURN(cluster.servers.tls, TlsFromFlags());
-  cluster.worker = FLAGS_task_index;
-  cluster.num_workers = WorkerHostsFromFlags().size();
-  cluster.staleness = FLAGS_staleness;
-  cluster.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
-  cluster.bf16 = FLAGS_wire_bf16;
-  cluster.zstd = FLAGS_wire_zstd;
-  cluster.rejoin = FLAGS_rejoin;
-  cluster.name = ProcessName();
-  ASSIGN_OR_RETURN(cluster.token, TokenFromFlags());
-  return std::optional(std::move(cluster));
-}
-
 Status CheckFlags() {
-  if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
-    return io::Invalid("--job_name=" + FLAGS_job_name +
-                       ": expected --mode=sync, async or ssp with it, found single");
-  }
+  RETURN_IF_ERROR(CheckTrainingFlags());
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 63) {
     return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 63");
-  }
-  if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
-    return io::Invalid("--profile needs a place for the trace: expected --run_dir");
   }
   if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
     return io::Invalid("--dashboard shows a run folder: expected --run_dir");
@@ -214,18 +153,11 @@ Status CheckFlags() {
     return io::Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
                        ": expected a port, 1 to 65535");
   }
-  if (FLAGS_sample_ms > 3600000) {
-    return io::Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
-                       ": expected at most an hour, 3600000");
-  }
   if (FLAGS_cache > (uint64_t{1} << 30)) {
     return io::Invalid("--cache=" + std::to_string(FLAGS_cache) +
                        ": expected at most 2^30 megabytes");
   }
-  if (FLAGS_resume && FLAGS_overwrite)
-    return io::Invalid("--resume and --overwrite: expected one of them");
-  const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;
-  return saves ? CheckModelOut(FLAGS_model_out) : Status();
+  return {};
 }
 
 }  // namespace
@@ -250,13 +182,9 @@ const CommandSpec& LrSpec() {
                  {"Course of the run",
                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "seed",
                    "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
-                 {"What it leaves",
-                  {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out",
-                   "model_format", "profile", "profile_steps", "sample_ms", "dashboard"},
-                  {{"run_dir", Folder()},
-                   {"model_in", File()},
-                   {"model_out", File()},
-                   {"model_format", OneOf({"binary", "text", "npy"})}}},
+                 RunFlags({"",
+                           {"model_format", "dashboard"},
+                           {{"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
       .examples = {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
@@ -276,7 +204,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.update, Update());
   ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
-  ASSIGN_OR_RETURN(options.train.cluster, Cluster());
+  ASSIGN_OR_RETURN(options.train.cluster, ClusterFromFlags());
   options.train.shape.num_features = FLAGS_num_features;
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
@@ -285,9 +213,9 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.model_in = FLAGS_model_in;
   options.train.checkpoint_every = FLAGS_checkpoint_every;
   options.train.resume = FLAGS_resume;
-  options.run = {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
+  options.run = RunFolderFromFlags();
   if (!FLAGS_run_dir.empty()) options.train.checkpoints = FLAGS_run_dir + "/checkpoints";
-  ASSIGN_OR_RETURN(options.profile, Profile());
+  ASSIGN_OR_RETURN(options.profile, ProfileFromFlags());
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
   RETURN_IF_ERROR(options.train.Validate());

@@ -10,6 +10,7 @@
 #include "trainer/loop/checkpoint.h"
 #include "trainer/loop/hogwild_run.h"
 #include "trainer/loop/local_home.h"
+#include "trainer/run/chief_seconds.h"
 
 namespace millrace::trainer {
 namespace {
@@ -19,7 +20,6 @@ using io::Result;
 using io::Status;
 
 constexpr double kProgressSeconds = 0.1;
-constexpr double kChiefSeconds = 3;  // that a worker gives the chief to end the job
 // With servers a test is a few large pulls, and not thousands of small ones.
 constexpr size_t kClusterTestRows = 1 << 16;
 constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock

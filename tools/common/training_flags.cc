@@ -1,0 +1,120 @@
+#include "tools/common/training_flags.h"
+
+#include <gflags/gflags.h>
+
+#include "tools/common/cluster_flags.h"
+#include "tools/common/run_record.h"
+
+DECLARE_string(job_name);
+DECLARE_uint64(task_index);
+
+DEFINE_string(run_dir, "",
+              "folder for metrics, checkpoints, model and trace; empty: nothing is kept");
+DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
+DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
+DEFINE_uint64(checkpoint_every, 0,
+              "training examples between checkpoints; 0: only when stopped by Ctrl-C");
+DEFINE_string(model_in, "", "start from this model's weights: a file, or a run folder");
+DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
+DEFINE_bool(profile, false, "write a trace of every op to run_dir; millrace-report reads it");
+DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");
+DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
+              "milliseconds between samples of CPU, memory, disk and network in run_dir; 0: none");
+
+DEFINE_string(mode, "single",
+              "single (one process); with servers: sync (a step has all workers' gradients), async "
+              "(a gradient counts when it arrives), ssp (async with a bound)");
+DEFINE_uint64(staleness, millrace::ps::JobConfig{}.staleness,
+              "ssp: steps that a worker may be ahead of the slowest");
+DEFINE_uint64(
+    replicas_to_aggregate, 0,
+    "sync: so many gradients make a step and the rest is dropped; 0: those of all workers");
+DEFINE_bool(wire_bf16, false, "send gradients with 8 bits of precision");
+DEFINE_bool(wire_zstd, false, "pack gradients and weights on the wire");
+DEFINE_bool(rejoin, false, "this worker was part of the job before and comes back");
+
+namespace millrace::tools {
+
+using io::Invalid;
+using io::Result;
+using io::Status;
+
+FlagGroup RunFlags(const FlagGroup& more) {
+  FlagGroup group = {
+      "What it leaves",
+      {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out"},
+      {{"run_dir", Folder()}, {"model_in", File()}, {"model_out", File()}}};
+  group.flags.insert(group.flags.end(), more.flags.begin(), more.flags.end());
+  group.flags.insert(group.flags.end(), {"profile", "profile_steps", "sample_ms"});
+  group.values.insert(more.values.begin(), more.values.end());
+  return group;
+}
+
+FlagGroup WorkerFlags() {
+  FlagGroup group = ServerFlags();
+  group.title = "Training with servers";
+  group.flags.insert(group.flags.begin(), {"mode", "staleness", "replicas_to_aggregate",
+                                           "wire_bf16", "wire_zstd", "rejoin"});
+  group.values["mode"] = OneOf({"single", "sync", "async", "ssp"});
+  return group;
+}
+
+Status CheckTrainingFlags() {
+  if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
+    return Invalid("--job_name=" + FLAGS_job_name +
+                   ": expected --mode=sync, async or ssp with it, found single");
+  }
+  if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
+    return Invalid("--profile needs a place for the trace: expected --run_dir");
+  }
+  if (FLAGS_sample_ms > 3600000) {
+    return Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
+                   ": expected at most an hour, 3600000");
+  }
+  if (FLAGS_resume && FLAGS_overwrite)
+    return Invalid("--resume and --overwrite: expected one of them");
+  const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;
+  return saves ? CheckModelOut(FLAGS_model_out) : Status();
+}
+
+trainer::RunFolderOptions RunFolderFromFlags() {
+  return {.path = FLAGS_run_dir, .resume = FLAGS_resume, .overwrite = FLAGS_overwrite};
+}
+
+Result<profiler::SessionOptions> ProfileFromFlags() {
+  profiler::SessionOptions profile;
+  profile.run_dir = FLAGS_run_dir;
+  profile.process = "worker-" + std::to_string(FLAGS_mode == "single" ? 0 : FLAGS_task_index);
+  profile.trace = FLAGS_profile || !FLAGS_profile_steps.empty();
+  profile.sample_ms = static_cast<int>(FLAGS_sample_ms);
+  if (FLAGS_profile_steps.empty()) return profile;
+  const std::string error = profiler::ParseStepWindow(FLAGS_profile_steps, profile.trace_options);
+  if (!error.empty()) return Invalid("--profile_steps: " + error);
+  return profile;
+}
+
+Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags() {
+  if (FLAGS_mode == "single") return std::optional<trainer::ClusterOptions>();
+  trainer::ClusterOptions cluster;
+  ASSIGN_OR_RETURN(cluster.mode, ps::ModeFromName(FLAGS_mode));
+  if (FLAGS_job_name != "worker") {
+    return Invalid("--mode=" + FLAGS_mode +
+                   " needs servers: expected --job_name=worker with --ps_hosts and "
+                   "--worker_hosts, or start the whole job with millrace-launch");
+  }
+  ASSIGN_OR_RETURN(cluster.servers.servers, PsHostsFromFlags());
+  ASSIGN_OR_RETURN(cluster.servers.tls, TlsFromFlags());
+  cluster.worker = FLAGS_task_index;
+  cluster.num_workers = WorkerHostsFromFlags().size();
+  cluster.staleness = FLAGS_staleness;
+  cluster.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
+  cluster.bf16 = FLAGS_wire_bf16;
+  cluster.zstd = FLAGS_wire_zstd;
+  cluster.rejoin = FLAGS_rejoin;
+  cluster.name = ProcessName();
+  ASSIGN_OR_RETURN(cluster.token, TokenFromFlags());
+  RETURN_IF_ERROR(cluster.Validate());
+  return std::optional(std::move(cluster));
+}
+
+}  // namespace millrace::tools

@@ -33,7 +33,7 @@ RULES = [
 STANDARD = re.compile(r"^[a-z_0-9]+$")
 # POSIX, Linux and the compiler's own headers.
 SYSTEM = re.compile(
-    r"^((arpa|net|netinet|sys|linux)/.+|x86intrin|(imm|nmm|smm|wmm)intrin|cpuid|dirent|dlfcn|errno|fcntl|glob|ifaddrs|"
+    r"^((arpa|net|netinet|sys|linux)/.+|x86intrin|(imm|nmm|smm|wmm)intrin|cpuid|dirent|dlfcn|errno|fcntl|fnmatch|glob|ifaddrs|"
     r"grp|limits|locale|netdb|poll|pthread|pwd|sched|semaphore|signal|spawn|stdint|stdio|stdlib|string|strings|"
     r"time|unistd|wordexp|cxxabi|execinfo|malloc)(\.h)?$"
 )

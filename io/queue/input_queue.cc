@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "io/base/random.h"
-#include "io/queue/cached_row.h"
+#include "io/queue/group_decoder.h"
 #include "io/queue/input_files.h"
-#include "io/queue/key_compactor.h"
 #include "io/queue/named_features.h"
 #include "io/queue/record_place.h"
 #include "io/queue/streams.h"
@@ -19,90 +18,13 @@ namespace {
 
 // Rows that are drawn, decoded and handed over at once: enough to make locks and wake-ups cheap.
 constexpr size_t kRowsPerGroup = 1024;
-// Records are prefetched this far ahead of the decoder: they lie at random in some megabytes.
-constexpr size_t kPrefetchRecords = 4;
-constexpr size_t kCacheLine = 64;
-constexpr size_t kMaxThreads = 1024;
-constexpr size_t kMaxShuffleCapacity = size_t{1} << 31;
 constexpr std::chrono::milliseconds kAskEvery(100);
-
-void Prefetch(const RecordRef& ref) {
-  const size_t size = std::min<size_t>(ref.size, 8 * kCacheLine);
-  for (size_t at = 0; at < size; at += kCacheLine) __builtin_prefetch(ref.data + at);
-}
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace
-
-struct InputQueue::GroupBatch {
-  RowSink rows;
-  size_t begin = 0;  // in refs
-  size_t end = 0;
-  InputPosition after;
-};
-
-struct InputQueue::Group {
-  struct BadRef {
-    size_t ref;
-    Status what;
-  };
-  std::vector<RecordRef> refs;
-  std::vector<GroupBatch> batches;
-  size_t count = 0;  // batches in use
-  std::vector<BadRef> bad_rows;
-  std::optional<BadRow> error;  // comes behind the batches
-  bool ready = false;
-};
-
-struct InputQueue::Worker {
-  explicit Worker(const InputOptions& options)
-      : decoder(MakeRowDecoder(options.format, options.rows)),
-        compactor(options.compact ? std::make_unique<KeyCompactor>(options.rows.num_features)
-                                  : nullptr) {
-    if (options.cache_bytes == 0) return;
-    file_decoder = MakeRowDecoder(options.format, options.rows);
-    decoder = MakeCachedRowDecoder(std::move(decoder));
-  }
-  std::unique_ptr<RowDecoder> decoder;  // of what blocks hold
-  std::unique_ptr<KeyCompactor> compactor;
-  std::unique_ptr<RowDecoder> file_decoder;  // of what files hold, where blocks hold cached rows
-  RowSink scratch;
-};
-
-Status InputOptions::Validate() const {
-  if (files.empty()) return Invalid("no input files");
-  if (batch_size == 0) return Invalid("batch_size: expected at least 1, found 0");
-  if (batch_size > (size_t{1} << 24)) {
-    return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
-  }
-  if (threads == 0) return Invalid("threads: expected at least 1, found 0");
-  if (threads > kMaxThreads) {
-    return Invalid("threads: expected at most " + std::to_string(kMaxThreads) + ", found " +
-                   std::to_string(threads));
-  }
-  if (shuffle_capacity > kMaxShuffleCapacity) {
-    return Invalid("shuffle_capacity: expected at most " + std::to_string(kMaxShuffleCapacity) +
-                   ", found " + std::to_string(shuffle_capacity));
-  }
-  if (epochs == 0) return Invalid("epochs: expected at least 1, found 0");
-  if (num_shards == 0 || shard >= num_shards) {
-    return Invalid("shard: expected 0 to below num_shards = " + std::to_string(num_shards) +
-                   ", found " + std::to_string(shard));
-  }
-  if (shuffle_capacity > 0 && min_after_dequeue >= shuffle_capacity) {
-    return Invalid("min_after_dequeue: expected less than shuffle_capacity = " +
-                   std::to_string(shuffle_capacity) + ", found " +
-                   std::to_string(min_after_dequeue));
-  }
-  if (!compact && NeedsWideKeys(rows.num_features)) {
-    return Invalid("batches of 64-bit keys must be compact: num_features is " +
-                   std::to_string(rows.num_features));
-  }
-  return epochs > 1 ? CheckReadableAgain(files) : Status();
-}
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
@@ -115,36 +37,11 @@ Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   return queue;
 }
 
-StreamOptions InputQueue::MakeStreamOptions(const InputOptions& options) {
-  StreamOptions stream;
-  const size_t dealt = options.files.size() / options.num_shards * options.num_shards;
-  for (size_t i = options.shard; i < dealt; i += options.num_shards) {
-    stream.files.push_back(options.files[i]);
-  }
-  stream.whole_files = stream.files.size();
-  stream.files.insert(stream.files.end(), options.files.begin() + static_cast<ptrdiff_t>(dealt),
-                      options.files.end());
-  stream.shard = options.shard;
-  stream.num_shards = options.num_shards;
-  stream.blocks.framing = FramingOf(options.format);
-  stream.blocks.on_corrupt = options.on_corrupt;
-  stream.blocks.block_bytes = options.block_bytes;
-  stream.seed = options.seed;
-  stream.shuffle_files = options.shuffle_capacity > 0;
-  // The files' own order needs one lane; it may then read further ahead.
-  stream.lanes = stream.shuffle_files ? options.lanes : 1;
-  stream.blocks_ahead = stream.shuffle_files ? 2 : 8;
-  stream.first_epoch = options.start.epoch;
-  stream.end_epoch = options.epochs;
-  stream.cache_bytes = options.cache_bytes;
-  return stream;
-}
-
 InputQueue::InputQueue(Private, InputOptions options)
     : options_(std::move(options)),
       batches_per_group_(std::max<size_t>(1, kRowsPerGroup / options_.batch_size)),
       max_groups_(options_.threads + 4),
-      stream_(MakeStreamOptions(options_), pool_),
+      stream_(options_.Stream(), pool_),
       buffer_(options_.shuffle_capacity,
               options_.shuffle_capacity > 0 ? options_.min_after_dequeue : 0),
       rows_to_skip_(options_.start.rows),
@@ -172,20 +69,15 @@ InputQueue::~InputQueue() {
 // A worker decodes where it can, reads where it must, and waits otherwise.
 void InputQueue::Work(std::stop_token stop) {
   profiler::NameThread("input");
-  Worker worker(options_);
-  const auto to_cached_rows = [&](Block& block) {
-    TRACE_SCOPE("cache_rows", profiler::Cat::kInput,
-                {.rows = static_cast<int64_t>(block.records.size())});
-    CacheRows(*worker.file_decoder, FramingOf(options_.format),
-              NeedsWideKeys(options_.rows.num_features), worker.scratch, block);
-  };
+  GroupDecoder decoder(options_);
+  const auto to_cached_rows = [&](Block& block) { decoder.ToCachedRows(block); };
   BlockStream::Reading reading;
   std::unique_lock lock(mu_);
   while (!stop.stop_requested()) {
-    if (Group* group = DrawGroup()) {
+    if (BatchGroup* group = DrawGroup()) {
       work_.notify_one();  // there may be more to draw
       lock.unlock();
-      Decode(worker, *group);
+      decoder.Decode(*group);
       lock.lock();
       FinishGroup(*group);
       ready_.notify_one();
@@ -263,25 +155,21 @@ void InputQueue::AddPending() {
   if (pending_next_ == block.records.size()) pending_ = nullptr;
 }
 
-InputQueue::Group& InputQueue::NewGroup() {
+BatchGroup& InputQueue::NewGroup() {
   if (free_groups_.empty()) {
-    groups_.push_back(std::make_unique<Group>());
+    groups_.push_back(std::make_unique<BatchGroup>());
     groups_.back()->batches.resize(batches_per_group_);
     free_groups_.push_back(groups_.back().get());
   }
-  Group& group = *free_groups_.back();
+  BatchGroup& group = *free_groups_.back();
   free_groups_.pop_back();
-  group.refs.clear();
-  group.bad_rows.clear();
-  group.count = 0;
-  group.error.reset();
-  group.ready = false;
+  group.Clear();
   return group;
 }
 
 // The records of the next batches, or null when they are not all at hand yet, or there is no room
 // for them.
-InputQueue::Group* InputQueue::DrawGroup() {
+BatchGroup* InputQueue::DrawGroup() {
   if (!drawing_) {
     if (in_order_.size() >= max_groups_ || ended_ || !stream_error_.ok()) return nullptr;
     drawing_ = &NewGroup();
@@ -293,11 +181,11 @@ InputQueue::Group* InputQueue::DrawGroup() {
     if (supply == Supply::kRecords) {
       DrawRecords(*drawing_);
     } else {
-      CloseBatch(*drawing_);
+      drawing_->CloseBatch(drawn_);
       EndEpoch();
     }
   }
-  Group* group = std::exchange(drawing_, nullptr);
+  BatchGroup* group = std::exchange(drawing_, nullptr);
   if (group->count == 0) {
     for (const RecordRef& ref : group->refs) pool_.Release(ref);
     free_groups_.push_back(group);
@@ -309,8 +197,8 @@ InputQueue::Group* InputQueue::DrawGroup() {
 
 // Draws until the batch is full or the buffer has to be filled. Rows before the starting position
 // are dropped.
-void InputQueue::DrawRecords(Group& group) {
-  const size_t begin = group.count == 0 ? 0 : group.batches[group.count - 1].end;
+void InputQueue::DrawRecords(BatchGroup& group) {
+  size_t open = group.open_rows();
   while (buffer_.CanDraw()) {
     const RecordRef ref = buffer_.Draw();
     ++drawn_.rows;
@@ -320,61 +208,13 @@ void InputQueue::DrawRecords(Group& group) {
       continue;
     }
     group.refs.push_back(ref);
-    if (group.refs.size() - begin == options_.batch_size) return CloseBatch(group);
+    if (++open == options_.batch_size) return group.CloseBatch(drawn_);
   }
-}
-
-void InputQueue::CloseBatch(Group& group) {
-  const size_t begin = group.count == 0 ? 0 : group.batches[group.count - 1].end;
-  if (group.refs.size() == begin) return;
-  GroupBatch& batch = group.batches[group.count++];
-  batch.begin = begin;
-  batch.end = group.refs.size();
-  batch.after = drawn_;
-}
-
-void InputQueue::Decode(Worker& worker, Group& group) const {
-  for (size_t b = 0; b < group.count; ++b) {
-    DecodeRows(worker, group, group.batches[b]);
-    if (worker.compactor) Compact(*worker.compactor, group.batches[b].rows);
-  }
-}
-
-void InputQueue::DecodeRows(Worker& worker, Group& group, GroupBatch& batch) const {
-  profiler::TraceScope span("decode", profiler::Cat::kInput,
-                            {.rows = static_cast<int64_t>(batch.end - batch.begin)});
-  RowSink& rows = batch.rows;
-  rows.Clear(NeedsWideKeys(options_.rows.num_features));
-  for (size_t i = batch.begin; i < batch.end; ++i) {
-    if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
-    const RecordRef& ref = group.refs[i];
-    // A key takes at least a byte.
-    Status status = rows.nnz() + uint64_t{ref.size} > INT32_MAX
-                        ? Invalid("a batch has room for 2^31 keys: use a smaller batch_size")
-                        : worker.decoder->Append({ref.data, ref.size}, rows);
-    if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
-  }
-  rows.Trim();
-  span.Set("nnz", static_cast<int64_t>(rows.nnz()));
-}
-
-void InputQueue::Compact(KeyCompactor& compactor, RowSink& rows) const {
-  CsrBatch& csr = rows.batch;
-  profiler::TraceScope span(
-      "compact", profiler::Cat::kInput,
-      {.rows = static_cast<int64_t>(csr.rows()), .nnz = static_cast<int64_t>(rows.nnz())});
-  csr.compacted = true;
-  if (NeedsWideKeys(options_.rows.num_features)) {
-    compactor.Compact(rows.wide_keys, csr.cols, csr.keys);
-  } else {
-    compactor.Compact(csr.cols, csr.keys);
-  }
-  span.Set("keys", static_cast<int64_t>(csr.keys.size()));
 }
 
 // Lets go of the records, and counts or reports the bad ones.
-void InputQueue::FinishGroup(Group& group) {
-  for (const Group::BadRef& bad : group.bad_rows) {
+void InputQueue::FinishGroup(BatchGroup& group) {
+  for (const BatchGroup::BadRef& bad : group.bad_rows) {
     const RecordRef& ref = group.refs[bad.ref];
     const BadRow row = {pool_.Origin(ref), bad.what.message()};
     if (options_.on_corrupt == OnCorrupt::kSkip) {
@@ -390,17 +230,9 @@ void InputQueue::FinishGroup(Group& group) {
   group.ready = true;
 }
 
-// The first batch of `group` from `at` on that has rows; `at` moves on to it. Null if there is
-// none. (All records of a batch may have been damaged.)
-template <typename Group>
-static auto* FindBatch(const Group* group, size_t& at) {
-  while (group && at < group->count && group->batches[at].rows.batch.rows() == 0) ++at;
-  return group && at < group->count ? &group->batches[at] : nullptr;
-}
-
 Result<bool> InputQueue::Next(const CsrBatch*& batch) {
   while (failed_.ok()) {
-    if (const GroupBatch* next = FindBatch(current_, next_batch_)) {
+    if (const BatchGroup::Batch* next = current_ ? current_->Find(next_batch_) : nullptr) {
       ++next_batch_;
       position_ = next->after;
       batch = &next->rows.batch;
@@ -420,17 +252,17 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
 
 const CsrBatch* InputQueue::Peek() {
   size_t at = next_batch_;
-  const GroupBatch* next = FindBatch(current_, at);
+  const BatchGroup::Batch* next = current_ ? current_->Find(at) : nullptr;
   if (!next && failed_.ok() && (!current_ || !current_->error)) {
     if (!ahead_) ahead_ = TakeGroup();
     at = 0;
-    next = FindBatch(ahead_, at);
+    next = ahead_ ? ahead_->Find(at) : nullptr;
   }
   return next ? &next->rows.batch : nullptr;
 }
 
 // Waits for the next group. Null at the end, and after an error, which is left in failed_.
-InputQueue::Group* InputQueue::TakeGroup() {
+BatchGroup* InputQueue::TakeGroup() {
   // With the wait for the lock, under which input threads draw records.
   TRACE_SCOPE("input_wait", profiler::Cat::kInput);
   std::unique_lock lock(mu_);
@@ -453,8 +285,8 @@ InputQueue::Group* InputQueue::TakeGroup() {
   }
   profiler::TraceCounter("groups_ready",
                          std::count_if(in_order_.begin(), in_order_.end(),
-                                       [](const Group* group) { return group->ready; }));
-  Group* group = in_order_.front();
+                                       [](const BatchGroup* group) { return group->ready; }));
+  BatchGroup* group = in_order_.front();
   in_order_.pop_front();
   stats_.batches += group->count;
   for (size_t b = 0; b < group->count; ++b) stats_.rows += group->batches[b].rows.batch.rows();
@@ -466,7 +298,7 @@ InputStats InputQueue::stats() const {
   std::lock_guard lock(mu_);
   InputStats stats = stats_;
   stats.bytes_read = stream_.bytes_read();
-  for (const Group* group : in_order_) stats.batches_ready += group->ready ? group->count : 0;
+  for (const BatchGroup* group : in_order_) stats.batches_ready += group->ready ? group->count : 0;
   stats.shuffle_size = buffer_.size();
   stats.block_bytes_held = pool_.held_bytes();
   stats.bytes_cached = stream_.bytes_cached();

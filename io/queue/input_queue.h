@@ -18,7 +18,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,51 +25,14 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/queue/batch_group.h"
 #include "io/queue/block_pool.h"
 #include "io/queue/block_stream.h"
 #include "io/queue/csr_batch.h"
-#include "io/queue/row_decoder.h"
+#include "io/queue/input_options.h"
 #include "io/queue/shuffle_buffer.h"
 
 namespace millrace::io {
-
-class KeyCompactor;
-
-// A place between two batches. A queue opened with `start` set to a saved position goes on with
-// exactly the batches that the first one would have given next.
-struct InputPosition {
-  uint64_t epoch = 0;
-  uint64_t rows = 0;  // drawn in that epoch
-};
-
-struct InputOptions {
-  std::vector<std::string> files;
-  InputFormat format = InputFormat::kTfRecord;
-  RowOptions rows = {};
-  OnCorrupt on_corrupt = OnCorrupt::kFail;
-  size_t batch_size = 100;
-  bool compact = true;              // keys sorted and unique beside cols; needed for open models
-  size_t shuffle_capacity = 20000;  // 0: the files' own order
-  size_t min_after_dequeue = 10000;
-  uint64_t seed = 1;
-  uint64_t epochs = 1;
-  InputPosition start = {};
-  // This worker's part of the data: as many whole files as there are for each shard, and every
-  // num_shards-th record of those that are left over.
-  uint64_t shard = 0;
-  uint64_t num_shards = 1;
-  // Bytes of decoded rows to keep in memory for later epochs (0: none); what does not fit is read
-  // again. The batches are the same.
-  uint64_t cache_bytes = 0;
-  size_t threads = 2;
-  size_t lanes = 8;
-  size_t block_bytes = 256 << 10;
-  // Asked some times a second while Next waits (a FIFO may keep it waiting for ever): true makes it
-  // return kCancelled.
-  std::function<bool()> should_stop = nullptr;
-
-  Status Validate() const;
-};
 
 // Who waited for whom, and how full the queue is.
 struct InputStats {
@@ -119,15 +81,6 @@ class InputQueue {
   Loss loss() const;
 
  private:
-  struct GroupBatch;
-  struct Group;   // some batches that are decoded in one go
-  struct Worker;  // what a thread needs of its own
-  struct BadRow {
-    RecordOrigin origin;
-    std::string what;
-  };
-
-  static StreamOptions MakeStreamOptions(const InputOptions& options);
   void Start();
   void Work(std::stop_token stop);
   enum class Supply { kRecords, kWait, kEpochDone, kStopped };
@@ -135,16 +88,12 @@ class InputQueue {
   void AddPending();
   void StartEpoch(uint64_t epoch);
   void EndEpoch();
-  Group& NewGroup();
-  Group* DrawGroup();
-  void DrawRecords(Group& group);
-  void CloseBatch(Group& group);
-  void Decode(Worker& worker, Group& group) const;
-  void DecodeRows(Worker& worker, Group& group, GroupBatch& batch) const;
-  void Compact(KeyCompactor& compactor, RowSink& rows) const;
-  void FinishGroup(Group& group);
+  BatchGroup& NewGroup();
+  BatchGroup* DrawGroup();
+  void DrawRecords(BatchGroup& group);
+  void FinishGroup(BatchGroup& group);
   std::string Message(const BadRow& bad) const;
-  Group* TakeGroup();
+  BatchGroup* TakeGroup();
 
   const InputOptions options_;
   const size_t batches_per_group_;
@@ -162,20 +111,20 @@ class InputQueue {
   size_t pending_next_ = 0;
   InputPosition drawn_;
   uint64_t rows_to_skip_;
-  bool ended_ = false;           // nothing more to draw
-  Status stream_error_;          // comes after the groups drawn before it
-  Group* drawing_ = nullptr;     // being drawn; its batch may be unfinished
-  std::deque<Group*> in_order_;  // drawn, decoded or not, oldest first
-  std::vector<std::unique_ptr<Group>> groups_;
-  std::vector<Group*> free_groups_;
+  bool ended_ = false;                // nothing more to draw
+  Status stream_error_;               // comes after the groups drawn before it
+  BatchGroup* drawing_ = nullptr;     // being drawn; its batch may be unfinished
+  std::deque<BatchGroup*> in_order_;  // drawn, decoded or not, oldest first
+  std::vector<std::unique_ptr<BatchGroup>> groups_;
+  std::vector<BatchGroup*> free_groups_;
   Loss row_loss_;
   BadRow first_lost_;  // its message, in row_loss_ not yet
   InputStats stats_;
 
   // The caller's own:
-  Group* current_ = nullptr;
+  BatchGroup* current_ = nullptr;
   size_t next_batch_ = 0;
-  Group* ahead_ = nullptr;  // the group after it, when Peek had to take it
+  BatchGroup* ahead_ = nullptr;  // the group after it, when Peek had to take it
   InputPosition position_;
   Status failed_;
 

@@ -26,13 +26,15 @@ class MemorySource : public ByteSource {
   std::string_view bytes_;
 };
 
-// Bombs of compressed zeros are not read in tiny blocks as well.
+// Bombs of compressed zeros are not read in tiny blocks as well, those of newlines not to the end.
 constexpr size_t kMaxTinyBytes = 1 << 17;
+constexpr size_t kMaxRecords = 1 << 17;
 
 struct Outcome {
   std::vector<std::string> records;
   size_t bytes = 0;  // delivered or lost
   bool ok = true;
+  bool whole = true;
   Loss loss;
 };
 
@@ -52,7 +54,8 @@ Outcome ReadAll(std::string_view bytes, const BlockOptions& options) {
       outcome.records.emplace_back(block.record(i));
       outcome.bytes += block.records[i].size + size_t{1};
     }
-    CHECK(outcome.records.size() < 1000000);
+    outcome.whole = outcome.records.size() <= kMaxRecords;
+    if (!outcome.whole) break;
   }
   outcome.loss = reader.loss();
   outcome.bytes += outcome.loss.bytes;
@@ -71,7 +74,7 @@ void Check(std::string_view bytes, Framing framing) {
   const Outcome failing = ReadAll(bytes, options);
   options.on_corrupt = OnCorrupt::kSkip;
   const Outcome skipping = ReadAll(bytes, options);
-  if (skipping.bytes > kMaxTinyBytes) return;
+  if (!skipping.whole || skipping.bytes > kMaxTinyBytes) return;
   options.block_bytes = 13;
   const Outcome tiny = ReadAll(bytes, options);
   CHECK(skipping.ok && tiny.ok);

@@ -1,0 +1,70 @@
+#include "io/queue/input_options.h"
+
+#include "io/queue/input_files.h"
+
+namespace millrace::io {
+namespace {
+
+constexpr size_t kMaxThreads = 1024;
+constexpr size_t kMaxShuffleCapacity = size_t{1} << 31;
+
+}  // namespace
+
+Status InputOptions::Validate() const {
+  if (files.empty()) return Invalid("no input files");
+  if (batch_size == 0) return Invalid("batch_size: expected at least 1, found 0");
+  if (batch_size > (size_t{1} << 24)) {
+    return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
+  }
+  if (threads == 0) return Invalid("threads: expected at least 1, found 0");
+  if (threads > kMaxThreads) {
+    return Invalid("threads: expected at most " + std::to_string(kMaxThreads) + ", found " +
+                   std::to_string(threads));
+  }
+  if (shuffle_capacity > kMaxShuffleCapacity) {
+    return Invalid("shuffle_capacity: expected at most " + std::to_string(kMaxShuffleCapacity) +
+                   ", found " + std::to_string(shuffle_capacity));
+  }
+  if (epochs == 0) return Invalid("epochs: expected at least 1, found 0");
+  if (num_shards == 0 || shard >= num_shards) {
+    return Invalid("shard: expected 0 to below num_shards = " + std::to_string(num_shards) +
+                   ", found " + std::to_string(shard));
+  }
+  if (shuffle_capacity > 0 && min_after_dequeue >= shuffle_capacity) {
+    return Invalid("min_after_dequeue: expected less than shuffle_capacity = " +
+                   std::to_string(shuffle_capacity) + ", found " +
+                   std::to_string(min_after_dequeue));
+  }
+  if (!compact && NeedsWideKeys(rows.num_features)) {
+    return Invalid("batches of 64-bit keys must be compact: num_features is " +
+                   std::to_string(rows.num_features));
+  }
+  return epochs > 1 ? CheckReadableAgain(files) : Status();
+}
+
+StreamOptions InputOptions::Stream() const {
+  StreamOptions stream;
+  const size_t dealt = files.size() / num_shards * num_shards;
+  for (size_t i = shard; i < dealt; i += num_shards) {
+    stream.files.push_back(files[i]);
+  }
+  stream.whole_files = stream.files.size();
+  stream.files.insert(stream.files.end(), files.begin() + static_cast<ptrdiff_t>(dealt),
+                      files.end());
+  stream.shard = shard;
+  stream.num_shards = num_shards;
+  stream.blocks.framing = FramingOf(format);
+  stream.blocks.on_corrupt = on_corrupt;
+  stream.blocks.block_bytes = block_bytes;
+  stream.seed = seed;
+  stream.shuffle_files = shuffle_capacity > 0;
+  // The files' own order needs one lane; it may then read further ahead.
+  stream.lanes = stream.shuffle_files ? lanes : 1;
+  stream.blocks_ahead = stream.shuffle_files ? 2 : 8;
+  stream.first_epoch = start.epoch;
+  stream.end_epoch = epochs;
+  stream.cache_bytes = cache_bytes;
+  return stream;
+}
+
+}  // namespace millrace::io

@@ -360,7 +360,7 @@ TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
   const std::vector<uint64_t> keys = {1};
   std::vector<float> weights(1);
   const io::Status status = store->Pull(keys, weights);
-  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_EQ(status.code(), io::Code::kIo);
   EXPECT_NE(status.message().find("server 0 at 127.0.0.1:"), std::string::npos);
   EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();

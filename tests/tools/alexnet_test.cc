@@ -43,7 +43,7 @@ TEST_F(AlexNetTest, LearnsPicturesFromRecords) {
   const ProgramRun run =
       RunProgram("millrace-convnet",
                  "--net=alexnet --num_classes=2 --mean=123.7,116.8,103.9 --batch_size=8 "
-                 "--learning_rate=0.003 --epochs=12 --eval_every=64 --train='" +
+                 "--threads=2 --learning_rate=0.003 --epochs=12 --eval_every=64 --train='" +
                      records + "' --test='" + records + "' --run_dir=" + folder_ / "run");
   ASSERT_EQ(run.status, 0) << run.err;
   const std::string csv = test::ReadFile(folder_ / "run/metrics.csv");

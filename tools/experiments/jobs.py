@@ -130,7 +130,10 @@ class Runner:
             except queue.Empty:
                 continue
             if line is None:
-                process.wait(timeout=STOP_S)
+                try:
+                    process.wait(timeout=STOP_S)
+                except subprocess.TimeoutExpired:
+                    raise JobError(f"{name}: closed its output but did not end in {STOP_S} s, stopped") from None
                 return
             lines.append(line)
 

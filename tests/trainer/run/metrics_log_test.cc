@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -114,7 +115,10 @@ TEST(MetricsLog, ResumingCopesWithEveryTornEnd) {
 void RunAndKill(const TemporaryFolder& folder, std::optional<uint64_t> resume_step,
                 useconds_t after_us) {
   const pid_t child = fork();
-  if (child == 0) RunForever(folder, resume_step);
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // not longer than the test
+    RunForever(folder, resume_step);
+  }
   usleep(after_us);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);

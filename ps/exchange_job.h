@@ -16,8 +16,8 @@ namespace millrace::ps {
 
 // Belongs to one connection and is used again for each of its calls. Not thread-safe.
 //
-//   FindLists (shard) -> Decode -> Take (shard) -> Ready (shard, until true) -> Answer (shard) ->
-//   Encode
+//   FindLists (shard) -> Decode -> Take (shard) -> Ready (shard, until true)
+//                     -> Answer (shard) -> Encode
 class ExchangeJob {
  public:
   explicit ExchangeJob(size_t worker) : worker_(worker) {}

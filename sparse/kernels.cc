@@ -4,18 +4,6 @@
 
 namespace millrace::sparse {
 
-const char* KernelName(KernelKind kind) {
-  switch (kind) {
-    case KernelKind::kPlain:
-      return "plain";
-    case KernelKind::kNative:
-      return "native";
-    case KernelKind::kMkl:
-      return "mkl";
-  }
-  return "unknown";
-}
-
 io::Result<const Kernels*> KernelsByName(std::string_view name) {
   if (name == "auto" || name == "native") return &NativeKernels();
   if (name == "plain") return &PlainKernels();

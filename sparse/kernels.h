@@ -18,13 +18,9 @@
 
 namespace millrace::sparse {
 
-enum class KernelKind { kPlain, kNative, kMkl };
-const char* KernelName(KernelKind kind);
-
 // Functions that belong together. Sizes are the caller's contract: margins and slopes have
 // batch.rows() entries, weights and gradient batch.keys.size() (every col is below it).
 struct Kernels {
-  KernelKind kind;
   const char* instructions;  // "plain", "avx2", "avx512", "mkl"
   void (*margins)(const io::CsrBatch& batch, std::span<const float> weights,
                   std::span<float> margins);

@@ -96,8 +96,7 @@ void Gradient(const io::CsrBatch& batch, std::span<const float> slopes, std::spa
 }  // namespace
 
 const Kernels* MklKernels() {
-  static const Kernels kernels{KernelKind::kMkl, "mkl", Margins, Gradient,
-                               NativeKernels().loss_and_slopes};
+  static const Kernels kernels{"mkl", Margins, Gradient, NativeKernels().loss_and_slopes};
   return Library() ? &kernels : nullptr;
 }
 #else

@@ -22,9 +22,10 @@ using io::CsrBatch;
 // exp(-t) for t >= 0 and log1p(e) for 0 <= e <= 1, eight floats at once. Polynomials in single
 // precision: the tests hold them to 4e-7 of the library's functions.
 //
-//   exp(-t) = 2^(-t log2 e) = 2^n 2^f, n integer, |f| <= 1/2; 2^f by its Taylor polynomial of
-//   degree 6 log1p(e) = 2 atanh(s), s = e / (2 + e) <= 1/3; 2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 +
-//   ...)
+//   exp(-t) = 2^(-t log2 e) = 2^n 2^f, n integer, |f| <= 1/2;
+//             2^f by its Taylor polynomial of degree 6
+//   log1p(e) = 2 atanh(s), s = e / (2 + e) <= 1/3;
+//             2 atanh(s) = 2 s (1 + s^2/3 + s^4/5 + ...)
 #define AVX2 __attribute__((target("avx2,fma")))
 
 AVX2 inline __m256 ExpMinus(__m256 t) {
@@ -152,10 +153,8 @@ void GradientNative(const CsrBatch& batch, std::span<const float> slopes,
 
 const Kernels& NativeKernels(CpuLevel level) {
 #if defined(__x86_64__)
-  static constexpr Kernels avx2{KernelKind::kNative, "avx2", MarginsNative, GradientNative,
-                                LossAndSlopesAvx2};
-  static constexpr Kernels avx512{KernelKind::kNative, "avx512", MarginsAvx512, GradientNative,
-                                  LossAndSlopesAvx2};
+  static constexpr Kernels avx2{"avx2", MarginsNative, GradientNative, LossAndSlopesAvx2};
+  static constexpr Kernels avx512{"avx512", MarginsAvx512, GradientNative, LossAndSlopesAvx2};
   if (level >= CpuLevel::kAvx512) return avx512;
   if (level >= CpuLevel::kAvx2) return avx2;
 #endif

@@ -43,7 +43,7 @@ double LossAndSlopes(std::span<const float> margins, std::span<const float> labe
 }  // namespace
 
 const Kernels& PlainKernels() {
-  static constexpr Kernels kernels{KernelKind::kPlain, "plain", Margins, Gradient, LossAndSlopes};
+  static constexpr Kernels kernels{"plain", Margins, Gradient, LossAndSlopes};
   return kernels;
 }
 

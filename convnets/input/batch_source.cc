@@ -40,7 +40,7 @@ BatchSource::BatchSource(const ImageSet& images, const BatchSourceOptions& optio
 
 BatchSource::~BatchSource() {
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mu_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -66,7 +66,7 @@ void BatchSource::Make(Slot& slot) const {
 
 void BatchSource::MakeAhead() {
   profiler::NameThread("input");
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(mu_);
   while (true) {
     // A slot is free again when the batch that was in it is not the caller's any more.
     changed_.wait(lock, [&] {
@@ -89,7 +89,7 @@ void BatchSource::MakeAhead() {
 Result<bool> BatchSource::Next(Batch& batch) {
   TRACE_SCOPE("input_wait", profiler::Cat::kInput);
   const double begin = Now();
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock(mu_);
   if (taken_ >= options_.end) return false;
   Slot& slot = SlotOf(taken_);
   if (threads_.empty()) {

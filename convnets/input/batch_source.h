@@ -42,7 +42,7 @@ class BatchSource {
     std::vector<uint32_t> images;
     io::Status status;
     uint64_t number = 0;  // of the batch that is in it or is being made
-    bool ready = false;   // guarded by mutex_, as are status and number
+    bool ready = false;   // guarded by mu_, as are status and number
   };
 
   void Make(Slot& slot) const;  // slot.images are set
@@ -51,12 +51,12 @@ class BatchSource {
 
   const ImageSet& images_;
   BatchSourceOptions options_;
-  BatchOrder order_;  // guarded by mutex_ where there are threads
+  BatchOrder order_;  // guarded by mu_ where there are threads
   std::vector<Slot> slots_;
-  uint64_t taken_;       // batches below it were handed out; guarded by mutex_
-  uint64_t started_;     // the next batch that a thread will make; guarded by mutex_
-  bool ending_ = false;  // guarded by mutex_
-  std::mutex mutex_;
+  uint64_t taken_;       // batches below it were handed out; guarded by mu_
+  uint64_t started_;     // the next batch that a thread will make; guarded by mu_
+  bool ending_ = false;  // guarded by mu_
+  std::mutex mu_;
   std::condition_variable changed_;
   double wait_seconds_ = 0;
   std::vector<std::jthread> threads_;

@@ -1,7 +1,7 @@
 // Convolution with groups and bias, the plain reference. [N] images, Ci and Co channels, G groups:
 //
-//   y[n][o][p][q] = bias[o] + sum over i, r, s of w[o][i][r][s] x[n][g Ci/G + i][p S - P + r][q S -
-//   P + s]
+//   y[n][o][p][q] = bias[o] + sum over i, r, s of
+//                   w[o][i][r][s] x[n][g Ci/G + i][p S - P + r][q S - P + s]
 //
 // where g is the group of o, S the stride, P the padding, and x is 0 outside the image.
 #pragma once

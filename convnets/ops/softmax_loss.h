@@ -1,7 +1,7 @@
 // Softmax cross-entropy, stable at any score. [N] images, C classes:
 //
-//   p[c] = exp(s[c] - max s) / sum,   loss = log sum - (s[label] - max s),   ds[c] = p[c] - [c =
-//   label]
+//   p[c] = exp(s[c] - max s) / sum,   loss = log sum - (s[label] - max s)
+//   ds[c] = p[c] - [c = label]
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The training run of a net in one process: batches in, tests on schedule, checkpoints, a model
-// out.
+// The training run of a net, in one process or as a worker of a job: batches in, tests on schedule,
+// checkpoints, a model out.
 #pragma once
 
 #include <cstdint>
@@ -125,8 +125,8 @@ class NetTrainer {
   double row_seconds_ = 0;  // of training since the last row
   uint64_t row_examples_here_ = 0;
   uint64_t next_checkpoint_ = 0;
-  double stop_by_s_ =
-      0;  // a worker that was asked to stop waits until then for the chief to say so
+  // A worker that was asked to stop waits until then for the chief to say so.
+  double stop_by_s_ = 0;
 };
 
 // The metrics of a row: test accuracy, test logloss, and the training images' own accuracy.

@@ -58,8 +58,8 @@ uint32_t Crc32cPlain(const void* data, size_t size, uint32_t crc) {
 #if defined(__x86_64__)
 
 // The crc32 instruction takes 3 cycles but one can start every cycle: so three streams of `words`
-// 8-byte words run side by side and are joined by multiplying the first two with x^(distance) mod
-// P.
+// 8-byte words run side by side and are joined by multiplying the first two with x^(distance)
+// modulo P.
 
 constexpr size_t kMaxWords = 256;  // words a stream, so at most 6 KB a round
 

@@ -117,7 +117,6 @@ void JsonWriter::Uint(uint64_t value) {
   Raw({text, std::to_chars(text, text + sizeof text, value).ptr});
 }
 
-void JsonWriter::Bool(bool value) { Raw(value ? "true" : "false"); }
 void JsonWriter::Null() { Raw("null"); }
 
 template <typename T>

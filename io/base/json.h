@@ -29,7 +29,6 @@ class JsonWriter {
   void String(std::string_view text);
   void Int(int64_t value);
   void Uint(uint64_t value);
-  void Bool(bool value);
   void Null();
   // The shortest digits that give the same number again, always with a point or an exponent. JSON
   // has no word for the rest: they are the strings "NaN", "Infinity" and "-Infinity".

@@ -10,8 +10,7 @@
 namespace millrace::io {
 namespace {
 
-constexpr char kLengthDelimited1 =
-    0x0a;  // field 1: features, map entry, key, bytes list, packed values
+constexpr char kLengthDelimited1 = 0x0a;  // field 1: features, map entry, key, bytes list, values
 constexpr char kLengthDelimited2 = 0x12;  // field 2: map value, float list
 constexpr char kLengthDelimited3 = 0x1a;  // field 3: int64 list
 

@@ -4,8 +4,8 @@
 //   Example         = 1: Features                      Features     = 1: map<string, Feature>
 //   SequenceExample = 1: Features context              FeatureLists = 1: map<string, FeatureList>
 //                     2: FeatureLists                  FeatureList  = 1: repeated Feature
-//   Feature = one of 1: BytesList, 2: FloatList, 3: Int64List, each with 1: repeated value, packed
-//   or not
+//   Feature         = one of 1: BytesList, 2: FloatList, 3: Int64List
+//   each list       = 1: repeated value, packed or not
 //
 // What is accepted, refused and merged is what libprotobuf does with these messages: fields in any
 // order, unknown fields passed over, the last of equal map keys, the last kind of list in a

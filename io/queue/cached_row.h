@@ -1,11 +1,12 @@
 // Rows in the form in which they are kept in memory for later epochs: decoded, and quick to copy
 // into a batch.
 //
-//   +------------+-------------+----------+---------+------+---------------------+--------------------+
-//   | keys: u32  | weight: f32 | label u8 | kind u8 | 0: 2 | keys: u32 or u64    | values: f32,
-//   kind  | |     4      |      4      |    1     |    1    |      | each                | kValues
-//   only       |
-//   +------------+-------------+----------+---------+------+---------------------+--------------------+
+//   +-------------+-------------+-----------+----------+-------+------------------+-------------+
+//   | keys K: u32 | weight: f32 | label: u8 | kind: u8 | zeros | K keys, u32, u64 | values: f32 |
+//   |      4      |      4      |     1     |    1     |   2   |    4 K or 8 K    |  4 K or 0   |
+//   +-------------+-------------+-----------+----------+-------+------------------+-------------+
+//
+// Values are there with kind kValues only.
 //
 // A record that is no row (kind kRaw) is kept as it was, behind its offset (u64) in the file, so
 // that it is refused in every epoch with the same words.

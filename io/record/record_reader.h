@@ -12,8 +12,7 @@ namespace millrace::io {
 
 struct RecordView {
   std::string_view bytes;  // valid until the next call of Next
-  uint64_t offset =
-      0;  // of the record's header (or the line's first byte) in the decompressed data
+  uint64_t offset = 0;     // of its header (or the line's first byte) in the decompressed data
 };
 
 // Not thread-safe.

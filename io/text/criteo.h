@@ -1,8 +1,8 @@
 // Criteo's click logs, one example a line of 40 tab-separated columns:
 //
-//   label (0 or 1) | 13 integer columns I1..I13 | 26 categorical columns C1..C26 (up to 8 hex
-//   digits)
+//   label (0 or 1) | 13 integer columns I1..I13 | 26 categorical columns C1..C26
 //
+// A categorical value has up to 8 hex digits.
 // Empty cells are missing values. Each cell becomes a token (a number that stands for it within its
 // column), and each (column, token) a key with the value 1: by hashing, or by a vocabulary that a
 // first pass has built.
@@ -79,8 +79,11 @@ class CriteoHasher final : public CriteoKeys {
 // their own (unseen or rare), then the field's values in the order of their tokens. So keys depend
 // on what was counted, not on its order.
 //
-//   CriteoVocabulary v;  v.Count(line) for each line;  v.Freeze(min_count);  v.Save(path);
-//   v.Encode(line, row);
+//   CriteoVocabulary v;
+//   v.Count(line);                 for each line
+//   v.Freeze(min_count);
+//   v.Save(path);
+//   v.Encode(line, row);           for each line again
 //
 // The file is text, tab-separated, with \n behind every line:
 //   # millrace criteo vocabulary 1        the version

@@ -79,7 +79,6 @@ class LineCursor {
   std::string_view rest() const { return {p_, static_cast<size_t>(end_ - p_)}; }
 
   bool AtEnd() const { return p_ == end_; }
-  bool AtBlankOrEnd() const { return AtEnd() || IsBlank(*p_); }
   void SkipBlanks() {
     while (p_ != end_ && IsBlank(*p_)) ++p_;
   }

@@ -25,8 +25,8 @@ namespace millrace::io {
 
 struct VwOptions {
   int hash_bits = 0;  // 0: 64-bit keys as they come; otherwise 1 to 64
-  bool constant =
-      false;  // adds the feature "Constant" of the default namespace, value 1, to every row
+  // Adds the feature "Constant" of the default namespace, value 1, to every row.
+  bool constant = false;
   bool hash_all = false;  // numbers are names like any other
 };
 

@@ -2,8 +2,10 @@
 // parses and explains.
 //
 //   DEFINE_uint64(rows, SynthOptions{}.rows, "training rows");
-//   const CommandSpec spec = {.name = "millrace-records synth", .job = "makes data", .groups =
-//   {{"Size", {"rows"}}}}; Result<ParsedLine> line = ParseLine(spec, {}, words);
+//   const CommandSpec spec = {.name = "millrace-records synth",
+//                             .job = "makes data",
+//                             .groups = {{"Size", {"rows"}}}};
+//   Result<ParsedLine> line = ParseLine(spec, {}, words);
 //
 // help.h makes the help text, the man page and the bash completion from the same spec.
 #pragma once
@@ -41,10 +43,9 @@ struct FlagGroup {
 };
 
 struct CommandSpec {
-  std::string name;  // as it is typed: "millrace-records synth"
-  std::string job;   // one line, a verb first: "makes Criteo-like data"
-  std::string arguments =
-      {};  // such as "FILE..."; empty: takes none, and one that is given is an error
+  std::string name;            // as it is typed: "millrace-records synth"
+  std::string job;             // one line, a verb first: "makes Criteo-like data"
+  std::string arguments = {};  // such as "FILE..."; empty: one that is given is an error
   std::vector<FlagGroup> groups = {};
   std::vector<std::string> examples = {};  // whole command lines
 };

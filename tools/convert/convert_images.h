@@ -1,8 +1,11 @@
 // A folder of class folders with JPEG and PNG files to Examples with the features
-//   image/encoded      bytes, the file as it is        image/format       bytes, "jpeg" or "png"
-//   image/class/label  int64, counted from 0           image/class/text   bytes, the class folder's
-//   name image/height, image/width  int64                   image/filename     bytes, without
-//   folder
+//
+//   image/encoded                bytes, the file as it is
+//   image/format                 bytes, "jpeg" or "png"
+//   image/height, image/width    int64
+//   image/class/label            int64, counted from 0
+//   image/class/text             bytes, the class folder's name
+//   image/filename               bytes, without folder
 #pragma once
 
 #include <string>

@@ -1,10 +1,10 @@
 // The hidden model behind `millrace-records synth`: what a row's features are, and how likely its
 // label is 1.
 //
-//   rank_f  ~ Zipf                          in each field f, on its own
-//   key_f   = begin_f + scatter_f(rank_f)   popular values lie anywhere in the field's range of
-//   keys margin  = bias + sum_f w(key_f)         P(label = 1) = sigmoid(margin) w(key)  = scale *
-//   sigma(field, p) * g(key)
+//   rank_f  ~ Zipf                             in each field f, on its own
+//   key_f   = begin_f + scatter_f(rank_f)      popular values lie anywhere in the field's range
+//   w(key)  = scale * sigma(field, p) * g(key)
+//   margin  = bias + sum_f w(key_f)            P(label = 1) = sigmoid(margin)
 //
 // g is a hash of seed and key, shaped like a standard normal; so the model has no array of weights.
 // sigma = (4 + log2 n) sqrt(p / (p + kHalfSignal)) for a value that a share p of all rows has, in a

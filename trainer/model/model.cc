@@ -64,7 +64,8 @@ void Model::ForEach(const Visit& visit) const {
   for (uint64_t key = 0; key < indexed_.size(); ++key) {
     if (indexed_[key].w != 0) visit(key, indexed_[key].w);
   }
-  if (is_open()) open_.ForEach([&](uint64_t key, const Slot& slot) { visit(key, slot.w); });
+  if (is_open())
+    open_.ForEach([&](uint64_t key, const sparse::SgdSlot& slot) { visit(key, slot.w); });
 }
 
 }  // namespace millrace::trainer

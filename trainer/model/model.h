@@ -37,10 +37,6 @@ class Model {
   void ForEach(const Visit& visit) const;
 
  private:
-  struct Slot {
-    float w;
-  };
-
   explicit Model(const ModelInfo& info) : info_(info), indexed_(info.num_features) {}
 
   bool is_open() const { return info_.num_features == 0; }
@@ -48,7 +44,7 @@ class Model {
 
   ModelInfo info_;
   io::HugeArray<sparse::SgdSlot> indexed_;  // by key; empty for an open model
-  sparse::OpenTable<Slot> open_;
+  sparse::OpenTable<sparse::SgdSlot> open_;
 };
 
 }  // namespace millrace::trainer

@@ -1,8 +1,8 @@
 // The area under the ROC curve of scored examples: the probability that a positive scores above a
 // negative, ties counted half.
 //
-//   AUC = sum over pairs (p positive, n negative) of w_p w_n ([m_p > m_n] + [m_p = m_n] / 2) / (P
-//   N)
+//   AUC = sum over pairs (p positive, n negative) of
+//         w_p w_n ([m_p > m_n] + [m_p = m_n] / 2) / (P N)
 //
 // where P and N are the weights of all positives and of all negatives.
 #pragma once

@@ -38,7 +38,7 @@ const Kernels& NativeKernels(io::CpuLevel level = io::DetectCpuLevel());
 // Null when built without MKL, or when it is not installed here.
 const Kernels* MklKernels();
 
-// "auto" (the faster one here, see docs/performance.md), "native", "mkl" or "plain".
+// "native" (which "auto" stands for), "mkl" or "plain".
 io::Result<const Kernels*> KernelsByName(std::string_view name);
 
 }  // namespace millrace::sparse

@@ -8,6 +8,7 @@
 #include "io/queue/input_files.h"
 #include "profiler/trace.h"
 #include "trainer/loop/checkpoint.h"
+#include "trainer/loop/cluster_home.h"
 #include "trainer/loop/hogwild_run.h"
 #include "trainer/loop/local_home.h"
 #include "trainer/run/chief_seconds.h"
@@ -35,64 +36,12 @@ Status DivergedError(const TrainingState& state, double loss, double rate) {
   return io::Status(io::Code::kInvalid, text);
 }
 
-// What decides which rows come next, and what they mean: a resumed run must agree in it.
-std::string OptionsDigest(const TrainOptions& options) {
-  const io::InputOptions& in = options.train;
-  const auto text = [](const char* name, uint64_t value) {
-    return std::string(name) + std::to_string(value);
-  };
-  return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
-         text(" shuffle_capacity=", in.shuffle_capacity) +
-         text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.lanes) +
-         // All workers of a job have the same digest.
-         text(" shard=", options.cluster ? 0 : in.shard) + text(" of ", in.num_shards) +
-         text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
-         text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
-         text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
-         " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
-         in.rows.names.value + "," + in.rows.names.weight;
-}
-
 // The multiple of `every` that comes next.
 uint64_t NextAfter(uint64_t examples, uint64_t every) {
   return every == 0 ? ~uint64_t{0} : (examples / every + 1) * every;
 }
 
 }  // namespace
-
-Status TrainOptions::Validate() const {
-  RETURN_IF_ERROR(train.Validate());
-  if (!test.files.empty()) RETURN_IF_ERROR(test.Validate());
-  RETURN_IF_ERROR(update.Validate());
-  RETURN_IF_ERROR(sparse::KernelsByName(kernel).status());
-  const bool plain_sgd = update.rule == sparse::Rule::kSgd && update.l2 == 0;
-  if (hogwild > 1 && (!plain_sgd || io::NeedsWideKeys(shape.num_features) || kernel != "auto")) {
-    return io::Invalid(
-        "hogwild: expected --optimizer=sgd without --l2, --num_features up to 2^32 and "
-        "--kernel=auto");
-  }
-  if (hogwild > 256)
-    return io::Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
-  if (test.files.empty() && eval_every > 0) {
-    return io::Invalid("eval_every needs test data: expected --test=FILES, found none");
-  }
-  if (test.files.empty() && early_stop.enabled()) {
-    return io::Invalid("early_stop needs test data: expected --test=FILES, found none");
-  }
-  if (checkpoint_every > 0 && checkpoints.empty()) {
-    return io::Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
-  }
-  if (resume && checkpoints.empty()) return io::Invalid("resume: expected --run_dir, found none");
-  if (cluster) {
-    RETURN_IF_ERROR(cluster->Validate());
-    if (hogwild > 1) return io::Invalid("hogwild: expected one process, found a worker of a job");
-  }
-  if (resume && !model_in.empty()) {
-    return io::Invalid(
-        "resume goes on from a checkpoint and model_in from a model: expected one of them");
-  }
-  return {};
-}
 
 Result<std::unique_ptr<SparseTrainer>> SparseTrainer::Create(TrainOptions options,
                                                              TrainObserver observer) {

@@ -14,9 +14,9 @@
 #include "sparse/local_store.h"
 #include "trainer/loop/background_test.h"
 #include "trainer/loop/batch_learner.h"
-#include "trainer/loop/cluster_home.h"
 #include "trainer/loop/model_home.h"
 #include "trainer/loop/test_set.h"
+#include "trainer/loop/train_options.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/early_stop.h"
@@ -25,29 +25,6 @@
 
 namespace millrace::trainer {
 
-struct TrainOptions {
-  io::InputOptions train;
-  io::InputOptions test = {};  // without files: no tests
-  sparse::ModelShape shape = {};
-  sparse::UpdateOptions update = {};
-  // "auto": the fastest way. "native", "mkl", "plain": the compacted way with those kernels.
-  std::string kernel = "auto";
-  // Threads that train without locks (indexed SGD only): 0 and 1 train in one thread, as is
-  // deterministic.
-  uint64_t hogwild = 0;
-  std::optional<ClusterOptions> cluster = {};  // a worker of a job; none: one process
-  uint64_t max_examples = 0;                   // of all workers together; 0: all epochs
-  uint64_t eval_every = 0;  // training examples between tests; 0: at the end only
-  EarlyStopRule early_stop = {};
-  std::string model_in;           // warm start
-  std::string checkpoints;        // folder; empty: none are written
-  uint64_t checkpoint_every = 0;  // training examples; 0: only when stopped
-  bool resume = false;
-  uint64_t test_cache_bytes = 64 << 20;
-
-  io::Status Validate() const;
-};
-
 // What a run tells while it goes on. All are optional.
 struct TrainObserver {
   std::function<io::Status(const MetricsRow& row)> on_test = nullptr;
@@ -55,8 +32,8 @@ struct TrainObserver {
   // The chief of a job: before any other worker goes on, with the step that the job resumes from.
   std::function<io::Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
   std::function<void(const std::string& message)> on_note = nullptr;
-  std::function<void(uint64_t examples, double mean_loss)> on_progress =
-      nullptr;                                  // about ten times a second at most
+  // About ten times a second at most.
+  std::function<void(uint64_t examples, double mean_loss)> on_progress = nullptr;
   std::function<bool()> should_stop = nullptr;  // asked after each batch and while waiting
   std::function<double()> now_s = nullptr;      // a steady clock; needed
 };

@@ -19,10 +19,8 @@ inline constexpr char kFlowOut[] = "flow out";  // an argument that becomes an a
 inline constexpr char kFlowIn[] = "flow in";
 
 // An event is kHeaderWords words and two for each argument:
-//
-//   name, kind | cat << 8 | args << 16, begin (or time), end (or the counter's value), {name,
-//   value}
-//
+//   name, kind | cat << 8 | args << 16, begin (or time), end (or the counter's value), name,
+//   value...
 inline constexpr size_t kHeaderWords = 4;
 enum class Kind : uint8_t { kSpan, kSpanInNs, kCounter };
 

@@ -6,14 +6,23 @@ namespace millrace::profiler::internal {
 namespace {
 
 constexpr size_t kSlabBytes = 2 << 20;
+constexpr size_t kPageBytes = 4096;
+
+// All pages of it in one go, which takes less than half of what touching them one by one does. Only
+// saves time: a system that does not know it fetches them when they are written to.
+void Populate(Chunk* chunk) { ::madvise(chunk, kChunkBytes, MADV_POPULATE_WRITE); }
 
 }  // namespace
 
 Chunk* ChunkPool::Take() {
-  std::lock_guard lock(mu_);
-  if (free_.empty() && !AddSlab()) return nullptr;
-  Chunk* const chunk = free_.back();
-  free_.pop_back();
+  Chunk* chunk = nullptr;
+  {
+    std::lock_guard lock(mu_);
+    if (free_.empty() && !AddSlab()) return nullptr;
+    chunk = free_.back();
+    free_.pop_back();
+  }
+  Populate(chunk);
   return std::construct_at(chunk);
 }
 
@@ -22,18 +31,10 @@ void ChunkPool::GiveBack(const std::vector<Chunk*>& chunks) {
   free_.insert(free_.end(), chunks.begin(), chunks.end());
 }
 
-void ChunkPool::WarmUp() {
-  std::lock_guard lock(mu_);
-  if (!slabs_.empty() || !AddSlab()) return;
-  // Only saves time: a system that does not know it touches the pages later.
-  ::madvise(slabs_.front().get(), kSlabBytes, MADV_POPULATE_WRITE);
-}
-
 bool ChunkPool::AddSlab() {
-  auto* const slab = static_cast<std::byte*>(std::aligned_alloc(kSlabBytes, kSlabBytes));
+  auto* const slab = static_cast<std::byte*>(std::aligned_alloc(kPageBytes, kSlabBytes));
   if (!slab) return false;
   slabs_.emplace_back(slab);
-  ::madvise(slab, kSlabBytes, MADV_HUGEPAGE);  // a wish
   for (size_t at = kSlabBytes; at > 0; at -= kChunkBytes) {
     free_.push_back(reinterpret_cast<Chunk*>(slab + at - kChunkBytes));
   }

@@ -52,7 +52,6 @@ const char* CatName(Cat cat) {
 
 void StartTracing(const TraceOptions& options) {
   internal::Registry& registry = TheRegistry();
-  registry.pool.WarmUp();
   std::lock_guard lock(registry.mu);
   registry.max_events = options.max_spans_per_thread;
   registry.bytes_left = static_cast<int64_t>(options.max_bytes);

@@ -65,8 +65,9 @@ const char* CatName(Cat cat);
 
 struct TraceOptions {
   size_t max_spans_per_thread = 1 << 20;
-  // Of all threads' buffers together: 32 bytes a span and 16 for each of its arguments; about three
-  // times that in the file. Room is taken in pieces of 64 KB.
+  // Of all threads' buffers together: 24 bytes a span and 8 for each of its arguments (twice that
+  // where names or values are long); about five times that in the file. Room is taken in pieces of
+  // 64 KB.
   size_t max_bytes = size_t{256} << 20;
   // Steps that are traced; MarkStep counts them. All without MarkStep.
   uint64_t first_step = 0;
@@ -95,7 +96,8 @@ struct ArgList {
   uint32_t count = 0;
 
   ArgList() {}  // `args` is left as it is: scopes are made often
-  explicit ArgList(const TraceArgs& known) {
+  explicit ArgList(const TraceArgs& known) { Fill(known); }
+  void Fill(const TraceArgs& known) {
     if (known.rows >= 0) args[count++] = {"rows", known.rows};
     if (known.nnz >= 0) args[count++] = {"nnz", known.nnz};
     if (known.bytes >= 0) args[count++] = {"bytes", known.bytes};
@@ -154,7 +156,7 @@ class TraceScope {
     if (!TracingOn()) return;
     name_ = name;
     cat_ = cat;
-    args_ = internal::ArgList(args);
+    args_.Fill(args);
     begin_ = internal::NowTicks();
   }
   ~TraceScope() {

@@ -5,20 +5,55 @@
 
 namespace millrace::profiler::internal {
 
+namespace {
+
+intptr_t DistanceOf(const char* name) {
+  return std::bit_cast<intptr_t>(name) - std::bit_cast<intptr_t>(&kFlowOut[0]);
+}
+
+bool IsNear(const char* name) {
+  const intptr_t distance = DistanceOf(name);
+  return distance == static_cast<int32_t>(distance);
+}
+
+uint64_t Packed(const char* name, uint64_t low) {
+  return static_cast<uint64_t>(DistanceOf(name)) << 32 | low;
+}
+
+const char* NameIn(uint64_t word) {
+  const auto distance = static_cast<int32_t>(word >> 32);
+  return std::bit_cast<const char*>(std::bit_cast<intptr_t>(&kFlowOut[0]) + distance);
+}
+
+bool IsWide(const Event& event) {
+  bool wide = !IsNear(event.name);
+  for (uint32_t i = 0; i < event.num_args; ++i) {
+    const Arg& arg = event.args[i];
+    wide = wide || !IsNear(arg.name) || arg.value != static_cast<uint32_t>(arg.value);
+  }
+  return wide;
+}
+
+}  // namespace
+
 void ThreadBuffer::Append(const Event& event) {
-  uint64_t* words = Room(kHeaderWords + 2 * event.num_args);
+  const bool wide = IsWide(event);
+  uint64_t* words = Room(kHeaderWords + event.num_args + (wide ? 1 + event.num_args : 0));
   if (!words) {
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return;
   }
-  *words++ = std::bit_cast<uint64_t>(event.name);
-  *words++ = static_cast<uint64_t>(event.kind) | static_cast<uint64_t>(event.cat) << 8 |
-             uint64_t{event.num_args} << 16;
+  const uint64_t head = static_cast<uint64_t>(event.kind) | static_cast<uint64_t>(event.cat) << 8 |
+                        uint64_t{event.num_args} << 16;
+  *words++ = wide ? head | kIsWide : Packed(event.name, head);
+  if (wide) *words++ = std::bit_cast<uint64_t>(event.name);
   *words++ = static_cast<uint64_t>(event.begin);
   *words++ = static_cast<uint64_t>(event.end);
   for (uint32_t i = 0; i < event.num_args; ++i) {
-    *words++ = std::bit_cast<uint64_t>(event.args[i].name);
-    *words++ = static_cast<uint64_t>(event.args[i].value);
+    const Arg& arg = event.args[i];
+    if (wide) *words++ = std::bit_cast<uint64_t>(arg.name);
+    *words++ = wide ? static_cast<uint64_t>(arg.value)
+                    : Packed(arg.name, static_cast<uint64_t>(arg.value));
   }
   ++events_;
   last_->used.store(static_cast<size_t>(words - last_->words.data()), std::memory_order_release);
@@ -71,7 +106,7 @@ void ThreadBuffer::ForEach(const TickLine& line, size_t newest,
                            const std::function<void(const Event&)>& visit) const {
   std::lock_guard lock(mu_);
   if (trace_ != TheRegistry().trace) return;
-  constexpr size_t kEventsPerChunk = kChunkWords / (kHeaderWords + 4);  // with two arguments
+  constexpr size_t kEventsPerChunk = kChunkWords / (kHeaderWords + 2);  // with two arguments
   const size_t wanted = newest / kEventsPerChunk + 1;
   const size_t first = chunks_.size() > wanted ? chunks_.size() - wanted : 0;
   for (size_t c = first; c < chunks_.size(); ++c) {
@@ -81,17 +116,20 @@ void ThreadBuffer::ForEach(const TickLine& line, size_t newest,
     while (words != end) {
       std::array<Arg, kMaxArgs> args;
       Event event;
-      event.name = std::bit_cast<const char*>(words[0]);
-      event.kind = static_cast<Kind>(words[1] & 0xff);
-      event.cat = static_cast<Cat>(words[1] >> 8 & 0xff);
-      event.num_args = static_cast<uint32_t>(words[1] >> 16);
-      event.begin = static_cast<int64_t>(words[2]);
-      event.end = static_cast<int64_t>(words[3]);
+      const uint64_t head = *words++;
+      const bool wide = (head & kIsWide) != 0;
+      event.name = wide ? std::bit_cast<const char*>(*words++) : NameIn(head);
+      event.kind = static_cast<Kind>(head & 0xff);
+      event.cat = static_cast<Cat>(head >> 8 & 0xff);
+      event.num_args = static_cast<uint32_t>(head >> 16 & 0xff);
+      event.begin = static_cast<int64_t>(*words++);
+      event.end = static_cast<int64_t>(*words++);
       if (event.kind != Kind::kSpanInNs) event.begin = line.ToNs(event.begin);
       if (event.kind == Kind::kSpan) event.end = line.ToNs(event.end);
-      words += kHeaderWords;
-      for (uint32_t i = 0; i < event.num_args; ++i, words += 2) {
-        args[i] = {std::bit_cast<const char*>(words[0]), static_cast<int64_t>(words[1])};
+      for (uint32_t i = 0; i < event.num_args; ++i) {
+        args[i].name = wide ? std::bit_cast<const char*>(*words++) : NameIn(*words);
+        args[i].value = wide ? static_cast<int64_t>(*words) : static_cast<uint32_t>(*words);
+        ++words;
       }
       event.args = args.data();
       visit(event);

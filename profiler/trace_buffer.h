@@ -18,10 +18,14 @@ namespace millrace::profiler::internal {
 inline constexpr char kFlowOut[] = "flow out";  // an argument that becomes an arrow; by address
 inline constexpr char kFlowIn[] = "flow in";
 
-// An event is kHeaderWords words and two for each argument:
-//   name, kind | cat << 8 | args << 16, begin (or time), end (or the counter's value), name,
-//   value...
-inline constexpr size_t kHeaderWords = 4;
+// An event is some words. Names are nearly always literals of the program, and values small; then
+// a name is its distance from kFlowOut, and an argument one word:
+//   kind | cat << 8 | args << 16 | name << 32, begin (or time), end (or the counter's value),
+//   value | name << 32...
+// Else kIsWide is set in the first word, and what follows is
+//   name, begin, end, name, value...
+inline constexpr uint64_t kIsWide = 1 << 24;
+inline constexpr size_t kHeaderWords = 3;
 enum class Kind : uint8_t { kSpan, kSpanInNs, kCounter };
 
 struct Event {

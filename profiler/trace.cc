@@ -94,7 +94,7 @@ void NameThread(std::string_view name) {
   // The first thread's name is the process's: it stays the program's.
   if (::gettid() != ::getpid())
     pthread_setname_np(pthread_self(), std::string(name.substr(0, kKernelName)).c_str());
-  internal::MyBuffer().SetName(name);
+  internal::MyBuffer(name).SetName(name);
 }
 
 void TraceScope::FlowOut(uint64_t id) {

@@ -1,7 +1,9 @@
 #include "profiler/trace_buffer.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
+#include <utility>
 
 namespace millrace::profiler::internal {
 
@@ -151,14 +153,41 @@ Registry& TheRegistry() {
   return registry;
 }
 
-ThreadBuffer& MyBuffer() {
-  thread_local constinit ThreadBuffer* mine = nullptr;
-  if (!mine) {
+namespace {
+
+thread_local constinit ThreadBuffer* mine = nullptr;
+
+// Made in a thread that takes a buffer; at its end the buffer is there for another one.
+struct Leaving {
+  ~Leaving() {
     Registry& registry = TheRegistry();
     std::lock_guard lock(registry.mu);
+    registry.ended.push_back(std::exchange(mine, nullptr));
+  }
+};
+
+// Under the registry's mutex. Null if no thread of that name has ended.
+ThreadBuffer* TakeEnded(Registry& registry, std::string_view name) {
+  const auto found = std::find_if(registry.ended.begin(), registry.ended.end(),
+                                  [&](ThreadBuffer* buffer) { return buffer->name() == name; });
+  if (found == registry.ended.end()) return nullptr;
+  ThreadBuffer* const buffer = *found;
+  registry.ended.erase(found);
+  return buffer;
+}
+
+}  // namespace
+
+ThreadBuffer& MyBuffer(std::string_view name) {
+  if (mine) return *mine;
+  Registry& registry = TheRegistry();
+  std::lock_guard lock(registry.mu);
+  mine = TakeEnded(registry, name);
+  if (!mine) {
     const int id = static_cast<int>(registry.buffers.size()) + 1;
     mine = registry.buffers.emplace_back(std::make_unique<ThreadBuffer>(id)).get();
   }
+  thread_local const Leaving leaving;
   return *mine;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "profiler/chunk_pool.h"
@@ -38,7 +39,8 @@ struct Event {
   uint32_t num_args;
 };
 
-// One per thread that ever traced; outlives its thread so that its events can still be written.
+// A thread's, and after its end that of the next one of its name: threads may come and go in
+// thousands. Outlives them, so that their events can still be written.
 class ThreadBuffer {
  public:
   explicit ThreadBuffer(int id) : id_(id) {}
@@ -75,6 +77,7 @@ struct Registry {
   ChunkPool pool;
   std::mutex mu;                                       // of the following, up to the atomic ones
   std::vector<std::unique_ptr<ThreadBuffer>> buffers;  // never removed: threads may end first
+  std::vector<ThreadBuffer*> ended;                    // those of threads that have ended
   std::string process;
   ClockPair start;
   // Read without the mutex.
@@ -88,6 +91,7 @@ struct Registry {
 };
 
 Registry& TheRegistry();
-ThreadBuffer& MyBuffer();
+// The calling thread's. `name`: that it is going to have, where it is known.
+ThreadBuffer& MyBuffer(std::string_view name = {});
 
 }  // namespace millrace::profiler::internal

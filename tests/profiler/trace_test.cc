@@ -281,6 +281,37 @@ TEST_F(TraceTest, MemoryIsBoundedOverAllThreads) {
   EXPECT_EQ(trace.spans.size() + trace.dropped, 20000u);
 }
 
+TEST_F(TraceTest, ThreadsThatComeAndGoShareMemoryAndALine) {
+  StartTracing({.max_bytes = 2 * (64 << 10)});
+  for (int t = 0; t < 200; ++t) {
+    std::jthread([&] {
+      NameThread(t % 2 == 0 ? "even" : "odd");
+      TRACE_SCOPE("short", t);
+    }).join();
+  }
+  const ListedTrace trace = Finish();
+  EXPECT_EQ(trace.dropped, 0u);
+  EXPECT_EQ(trace.spans.size(), 200u);
+  ASSERT_EQ(trace.threads.size(), 2u);
+  for (const ListedSpan& span : trace.spans) {
+    EXPECT_EQ(trace.threads.at(span.tid), span.rows % 2 == 0 ? "even" : "odd");
+  }
+}
+
+TEST_F(TraceTest, ThreadsThatLiveAtTheSameTimeDoNotShareALine) {
+  StartTracing();
+  std::latch named(2);
+  const auto work = [&] {
+    NameThread("twin");
+    named.arrive_and_wait();
+    TRACE_SCOPE("work");
+  };
+  std::jthread one(work), other(work);
+  one.join();
+  other.join();
+  EXPECT_EQ(Finish().threads.size(), 2u);
+}
+
 TEST_F(TraceTest, MemoryOfATraceServesTheNext) {
   internal::ChunkPool pool;
   std::vector<internal::Chunk*> chunks;

@@ -70,7 +70,7 @@ void AddStages(const Stage (&stages)[n], const std::vector<OpRow>& ops, Graph& g
                            .lane = stage.lane,
                            .cat = profiler::CatName(row->cat),
                            .op = stage.op,
-                           .forward_s = row->total_s,
+                           .forward_s = row->total_s / row->threads,
                            .share_of_step = row->share_of_step});
   }
 }
@@ -93,7 +93,7 @@ GraphNode LayerNode(const DotBox& box, const std::vector<OpRow>& ops) {
     const bool forward = row.op == box.name + " forward";
     if (!forward && !row.op.starts_with(box.name + " backward")) continue;
     if (row.op.ends_with("(test)")) continue;
-    (forward ? node.forward_s : node.backward_s) += row.total_s;
+    (forward ? node.forward_s : node.backward_s) += row.total_s / row.threads;
     node.share_of_step += row.share_of_step;
     if (forward) node.op = row.op;
   }

@@ -51,6 +51,8 @@ std::string MeaningOf(const std::string& op) {
 
 struct Sum {
   Cat cat = Cat::kOp;
+  const TracedThread* thread = nullptr;  // that was added last
+  std::vector<double> thread_ns;         // each thread's part of total_ns
   std::vector<float> durations_us;
   double total_ns = 0;
   double bytes = 0;
@@ -95,12 +97,16 @@ void AddThread(const RunData& run, const ProcessData& process, const TracedThrea
                const std::vector<std::pair<int64_t, int64_t>>& tests, std::map<Key, Sum>& sums) {
   const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
+  const bool is_for_tests = thread.name.starts_with("test");
   int64_t test_ends = INT64_MIN;
   for (const Span& span : thread.spans) {
-    const bool testing =
-        span.begin_ns < test_ends || (span.cat == Cat::kCompute && IsWithin(tests, span.begin_ns));
+    const bool testing = span.begin_ns < test_ends ||
+                         (span.cat == Cat::kCompute && IsWithin(tests, span.begin_ns)) ||
+                         (is_for_tests && span.cat != Cat::kEvaluation);
     if (span.cat == Cat::kEvaluation) test_ends = std::max(test_ends, span.end_ns);
     Sum& sum = sums[{span.name, testing, where}];
+    if (std::exchange(sum.thread, &thread) != &thread) sum.thread_ns.push_back(0);
+    sum.thread_ns.back() += static_cast<double>(span.duration_ns());
     sum.cat = span.cat;
     sum.durations_us.push_back(static_cast<float>(span.duration_ns()) * 1e-3f);
     sum.total_ns += static_cast<double>(span.duration_ns());
@@ -110,6 +116,14 @@ void AddThread(const RunData& run, const ProcessData& process, const TracedThrea
       (arg.name == bytes ? sum.bytes : sum.args[arg.name]) += value;
     }
   }
+}
+
+// Threads that have a real part in it, not just a call or two.
+double ThreadsIn(const Sum& sum) {
+  constexpr double kPart = 0.1;  // of what the busiest has
+  const double most = *std::max_element(sum.thread_ns.begin(), sum.thread_ns.end());
+  return static_cast<double>(std::count_if(sum.thread_ns.begin(), sum.thread_ns.end(),
+                                           [&](double ns) { return ns >= kPart * most; }));
 }
 
 double Quantile(std::vector<float>& values, double q) {
@@ -131,7 +145,13 @@ std::string OutputOf(const RunData& run, const Sum& sum, double calls) {
   return text;
 }
 
-OpRow RowOf(const RunData& run, const Key& key, Sum& sum, double steps_ns) {
+// All steps, and how many threads went through steps.
+struct Steps {
+  double total_ns = 0;
+  double threads = 0;
+};
+
+OpRow RowOf(const RunData& run, const Key& key, Sum& sum, const Steps& steps) {
   const auto& [name, testing, where] = key;
   OpRow row;
   row.op = run.names[name] + (testing ? " (test)" : "");
@@ -147,7 +167,8 @@ OpRow RowOf(const RunData& run, const Key& key, Sum& sum, double steps_ns) {
   row.mean_us = sum.total_ns * 1e-3 / calls;
   row.p50_us = Quantile(sum.durations_us, 0.5);
   row.p99_us = Quantile(sum.durations_us, 0.99);
-  row.share_of_step = steps_ns > 0 ? sum.total_ns / steps_ns : 0;
+  if (steps.threads > 0) row.threads = std::max(1.0, ThreadsIn(sum) / steps.threads);
+  if (steps.total_ns > 0) row.share_of_step = sum.total_ns / row.threads / steps.total_ns;
   row.bytes = sum.bytes;
   row.gb_per_s = sum.total_ns > 0 ? sum.bytes / sum.total_ns : 0;
   return row;
@@ -169,12 +190,14 @@ std::vector<OpRow> MakeOpTable(const RunData& run) {
       AddThread(run, process, thread, tests, sums);
     }
   }
-  double steps_ns = 0;
+  Steps steps;
   for (const auto& [key, sum] : sums) {
-    if (std::get<0>(key) == run.names.Find("step")) steps_ns += sum.total_ns;
+    if (std::get<0>(key) != run.names.Find("step")) continue;
+    steps.total_ns += sum.total_ns;
+    steps.threads += ThreadsIn(sum);
   }
   std::vector<OpRow> rows;
-  for (auto& [key, sum] : sums) rows.push_back(RowOf(run, key, sum, steps_ns));
+  for (auto& [key, sum] : sums) rows.push_back(RowOf(run, key, sum, steps));
   std::stable_sort(rows.begin(), rows.end(),
                    [](const OpRow& a, const OpRow& b) { return a.total_s > b.total_s; });
   return rows;
@@ -186,6 +209,7 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
                    {"where"},
                    {"output (mean)"},
                    {"calls", true},
+                   {"threads", true},
                    {"total ms", true},
                    {"mean us", true},
                    {"p50 us", true},
@@ -195,8 +219,8 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
                    {"GB/s", true}});
   for (const OpRow& row : rows) {
     table.Add({row.op, row.meaning, row.where, row.output, WithCommas(row.calls),
-               Number("%.2f", row.total_s * 1e3), Number("%.2f", row.mean_us),
-               Number("%.2f", row.p50_us), Number("%.2f", row.p99_us),
+               Number("%.3g", row.threads), Number("%.2f", row.total_s * 1e3),
+               Number("%.2f", row.mean_us), Number("%.2f", row.p50_us), Number("%.2f", row.p99_us),
                Number("%.1f %%", row.share_of_step * 100),
                row.bytes > 0 ? BytesText(static_cast<uint64_t>(row.bytes)) : "",
                row.bytes > 0 ? Number("%.3f", row.gb_per_s) : ""});

@@ -19,7 +19,9 @@ struct OpRow {
   double mean_us = 0;
   double p50_us = 0;
   double p99_us = 0;
-  double share_of_step = 0;  // of the time of all steps; input threads work beside them
+  // Threads that do it side by side for one step: compute threads, input threads, connections.
+  double threads = 1;
+  double share_of_step = 0;  // of the time of all steps, the mean of those threads
   double bytes = 0;          // 0: not told
   double gb_per_s = 0;
 };

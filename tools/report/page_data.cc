@@ -161,6 +161,7 @@ void WriteOps(const std::vector<OpRow>& ops, JsonWriter& json) {
     Value("mean_us", op.mean_us, json);
     Value("p50_us", op.p50_us, json);
     Value("p99_us", op.p99_us, json);
+    Value("threads", op.threads, json);
     Value("share", op.share_of_step, json);
     Value("bytes", op.bytes, json);
     Value("gb_per_s", op.gb_per_s, json);

@@ -82,14 +82,16 @@ std::vector<StepSplit> Others(const std::vector<StepSplit>& workers, const std::
   return others;
 }
 
-std::string TopComputeOps(const RunData& run, const StepSplit& split) {
+std::string TopComputeOps(const RunData& run, const std::vector<StepSplit>& workers) {
+  double total_s = 0;
+  for (const StepSplit& worker : workers) total_s += worker.total_s;
   std::string text;
   int named = 0;
   for (const OpRow& row : MakeOpTable(run)) {
     if (row.cat != profiler::Cat::kCompute || row.where != "worker" || row.op.ends_with("(test)"))
       continue;
     text += Format("%s%s %.0f %%", text.empty() ? "" : ", ", row.op.c_str(),
-                   100 * row.total_s / std::max(1e-9, split.total_s));
+                   100 * row.total_s / row.threads / std::max(1e-9, total_s));
     if (++named == 3) break;
   }
   return text;
@@ -135,7 +137,7 @@ std::string Why(const RunData& run, const Verdict& verdict,
                 const std::vector<ServerLoad>& servers) {
   const StepSplit& split = verdict.split;
   if (verdict.bottleneck == "input") return InputWhy(split);
-  if (verdict.bottleneck == "compute") return TopComputeOps(run, split);
+  if (verdict.bottleneck == "compute") return TopComputeOps(run, verdict.workers);
   if (verdict.bottleneck == "network") {
     const double exchanges = std::max(1.0, split.exchanges);
     return Format("%s sent and %s received an exchange, %s in all",

@@ -79,7 +79,8 @@ TEST_F(GraphTest, NetHasItsLayersWithShapesAndBothWays) {
   const Graph graph = Make();
   EXPECT_EQ(Names(graph), "images conv1 relu1 loss update ");
   EXPECT_EQ(graph.nodes[1].detail, "conv -> 6x28x28; 156 parameters");
-  EXPECT_NEAR(graph.nodes[1].forward_s, 20e-6, 1e-12);
+  EXPECT_NEAR(graph.nodes[1].forward_s, 10e-6, 1e-12);  // of each of the two threads
+  EXPECT_NEAR(graph.nodes[1].share_of_step, 0.23, 1e-9);
   EXPECT_NEAR(graph.nodes[1].backward_s, 13e-6, 1e-12);
   EXPECT_EQ(graph.nodes[1].op, "conv1 forward");
   EXPECT_EQ(graph.nodes[2].op, "");

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 
 #include "profiler/resources.h"
 #include "tests/tools/report/synthetic_run.h"
@@ -210,6 +211,36 @@ TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {
   EXPECT_NEAR(margins.share_of_step, 0.108, 1e-6);
   EXPECT_NEAR(margins.gb_per_s, 3.12e6 / 1080e3, 1e-3);
   EXPECT_EQ(find("margins (test)").calls, 1u);
+}
+
+TEST_F(RunDataTest, SharesOfOpsOnSeveralThreadsAreOfOneStep) {
+  for (const char* worker : {"worker-0", "worker-1"}) {
+    SyntheticTrace trace;
+    for (int i = 0; i < 20; ++i) {
+      trace.Span(1, "step", "step", 100 * i, 100, "\"rows\":64");
+      trace.Span(1, "conv1 forward", "compute", 100 * i, 60);
+      trace.Span(2, "conv1 forward", "compute", 100 * i, 50);
+      trace.Span(1, "update", "compute", 100 * i + 60, 30);
+      trace.Span(3, "decode", "input", 100 * i, 90);
+      trace.Span(4, "decode", "input", 100 * i, 80);
+    }
+    trace.Span(2, "update", "compute", 2000, 5);  // once: not a thread that shares the work
+    trace.Write(folder_, worker);
+  }
+  std::map<std::string, OpRow> rows;
+  double sum = 0;
+  for (const OpRow& row : MakeOpTable(Load())) {
+    EXPECT_LE(row.share_of_step, 1) << row.op;
+    if (row.cat == profiler::Cat::kCompute) sum += row.share_of_step;
+    rows[row.op] = row;
+  }
+  EXPECT_NEAR(rows["conv1 forward"].share_of_step, 0.55, 1e-9);
+  EXPECT_EQ(rows["conv1 forward"].threads, 2);
+  EXPECT_EQ(rows["update"].threads, 1);
+  EXPECT_NEAR(rows["decode"].share_of_step, 0.85, 1e-9);
+  EXPECT_LE(sum, 1);
+  const std::string sentence = JudgeRun(Load()).sentence;
+  EXPECT_NE(sentence.find("conv1 forward 55 %"), std::string::npos) << sentence;
 }
 
 TEST_F(RunDataTest, PageHoldsNoTextThatCouldEndItsScript) {

@@ -200,6 +200,7 @@ function showOps(data) {
     {title: 'where', key: 'where', sortable: true, cell: r => r.where},
     {title: 'output (mean)', key: 'output', sortable: true, cell: r => r.output},
     number('calls', 'calls', r => r.calls.toLocaleString('en')),
+    number('threads', 'threads'),
     number('total', 'total_s', r => formatDuration(r.total_s * 1e9)),
     number('mean', 'mean_us', r => formatDuration(r.mean_us * 1e3)),
     number('p50', 'p50_us', r => formatDuration(r.p50_us * 1e3)),

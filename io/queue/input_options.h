@@ -41,6 +41,7 @@ struct InputOptions {
   size_t threads = 2;
   size_t lanes = 8;
   size_t block_bytes = 256 << 10;
+  bool for_tests = false;  // in the trace: its threads and counter have names of their own
   // Asked some times a second while Next waits (a FIFO may keep it waiting for ever): true makes it
   // return kCancelled.
   std::function<bool()> should_stop = nullptr;

@@ -68,7 +68,7 @@ InputQueue::~InputQueue() {
 
 // A worker decodes where it can, reads where it must, and waits otherwise.
 void InputQueue::Work(std::stop_token stop) {
-  profiler::NameThread("input");
+  profiler::NameThread(options_.for_tests ? "test input" : "input");
   GroupDecoder decoder(options_);
   const auto to_cached_rows = [&](Block& block) { decoder.ToCachedRows(block); };
   BlockStream::Reading reading;
@@ -283,7 +283,7 @@ BatchGroup* InputQueue::TakeGroup() {
     failed_ = stream_error_;
     return nullptr;
   }
-  profiler::TraceCounter("groups_ready",
+  profiler::TraceCounter(options_.for_tests ? "test_groups_ready" : "groups_ready",
                          std::count_if(in_order_.begin(), in_order_.end(),
                                        [](const BatchGroup* group) { return group->ready; }));
   BatchGroup* group = in_order_.front();

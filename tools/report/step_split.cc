@@ -227,7 +227,8 @@ void SplitInput(const RunData& run, const ProcessData& process, const TracedThre
                 const Interval& whole, const std::vector<Interval>& waits, StepSplit& split) {
   InputWork sum;
   for (const TracedThread& thread : process.threads) {
-    if (&thread == &training) continue;
+    // Test data is read once, beside the training: not a step's input.
+    if (&thread == &training || thread.name.starts_with("test")) continue;
     const InputWork work =
         CountInputThread(process, thread, whole, waits, run.names.Find("bytes"), split);
     sum.disk_s += work.disk_s;

@@ -50,7 +50,7 @@ void TestSet::Preload() {
   if (cache_bytes_ == 0) return;
   loading_ = std::async(std::launch::async, [this] {
     profiler::NameThread("test");
-    TRACE_SCOPE("read_test", profiler::Cat::kInput);
+    TRACE_SCOPE("read_test", profiler::Cat::kEvaluation);
     return Read(/*visits_all=*/false, [](const CsrBatch&) { return Status(); });
   });
 }

@@ -18,7 +18,9 @@ namespace millrace::trainer {
 class TestSet {
  public:
   TestSet(io::InputOptions input, uint64_t cache_bytes)
-      : input_(std::move(input)), cache_bytes_(cache_bytes) {}
+      : input_(std::move(input)), cache_bytes_(cache_bytes) {
+    input_.for_tests = true;
+  }
 
   // Begins to read the files in a thread of its own, so that the first test finds them read.
   void Preload();

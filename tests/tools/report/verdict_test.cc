@@ -67,6 +67,20 @@ TEST_F(VerdictTest, ComputeCannotBeFasterThanTheInputBesideIt) {
   EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
 }
 
+TEST_F(VerdictTest, ReadingTheTestDataIsNoInputOfSteps) {
+  SyntheticTrace trace = Worker({.compute = 100}, 50);
+  trace.Thread(2, "input");
+  trace.Thread(3, "test input");
+  for (int i = 0; i < 50; ++i) {
+    trace.Span(2, "decode", "input", 1000 + 100 * i, 40, "\"rows\":100");
+    trace.Span(3, "decode", "input", 1000 + 100 * i, 99, "\"rows\":100");
+  }
+  trace.Write(folder_, "worker-0");
+  const Verdict v = Judge();
+  EXPECT_EQ(v.split.input_threads, 1u);
+  EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
+}
+
 TEST_F(VerdictTest, InputBoundRunTellsReadingFromDecoding) {
   SyntheticTrace trace = Worker({.input = 80, .compute = 20}, 50);
   for (int i = 0; i < 50; ++i) {

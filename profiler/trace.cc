@@ -37,7 +37,8 @@ void AppendCounter(const char* name, int64_t value) {
 }
 
 void EnterStep(uint64_t step) {
-  const Registry& registry = TheRegistry();
+  Registry& registry = TheRegistry();
+  registry.steps.store(step, std::memory_order_relaxed);
   const bool inside = step >= registry.first_step && step <= registry.last_step;
   if (inside != TracingOn()) tracing.store(inside, std::memory_order_release);
 }
@@ -57,6 +58,7 @@ void StartTracing(const TraceOptions& options) {
   registry.bytes_left = static_cast<int64_t>(options.max_bytes);
   registry.first_step = options.first_step;
   registry.last_step = options.last_step;
+  registry.steps = 0;
   registry.start = internal::ClockPair::Now();
   registry.wall_start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::system_clock::now().time_since_epoch())

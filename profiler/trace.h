@@ -124,7 +124,7 @@ void StartTracing(const TraceOptions& options = {});
 void StopTracing();
 inline bool TracingOn() { return internal::tracing.load(std::memory_order_relaxed); }
 
-// Step `step` (counted from 0) begins.
+// Step `step` (counted from 0) begins, or `step` of them are done and no other will begin.
 inline void MarkStep(uint64_t step) {
   if (internal::has_window.load(std::memory_order_relaxed)) internal::EnterStep(step);
 }

@@ -86,6 +86,7 @@ struct Registry {
   std::atomic<int64_t> bytes_left = 0;
   std::atomic<uint64_t> first_step = 0;
   std::atomic<uint64_t> last_step = 0;
+  std::atomic<uint64_t> steps = 0;  // done so far, traced or not; counted with a window only
   std::atomic<int64_t> wall_start_ns = 0;
   std::atomic<int64_t> clock_offset_ns = 0;
 };

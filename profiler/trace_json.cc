@@ -170,9 +170,10 @@ void WriteAll(std::FILE* out, std::string_view process_name, size_t newest) {
   ::gethostname(host, sizeof host - 1);
   WriteString(out, host);
   std::fprintf(out,
-               ",\"pid\":\"%d\",\"dropped_spans\":\"%" PRIu64 "\",\"clock_offset_ns\":\"%" PRId64
-               "\",\"steady_origin_ns\":\"%" PRId64 "\",\"wall_origin_ns\":\"%" PRId64 "\"}}\n",
-               pid, dropped, registry.clock_offset_ns.load(), start.ns,
+               ",\"pid\":\"%d\",\"dropped_spans\":\"%" PRIu64 "\",\"steps\":\"%" PRIu64
+               "\",\"clock_offset_ns\":\"%" PRId64 "\",\"steady_origin_ns\":\"%" PRId64
+               "\",\"wall_origin_ns\":\"%" PRId64 "\"}}\n",
+               pid, dropped, registry.steps.load(), registry.clock_offset_ns.load(), start.ns,
                registry.wall_start_ns.load());
 }
 

@@ -13,6 +13,7 @@ def main():
         trace = json.load(file, parse_constant=refuse)
     other = trace["otherData"]
     print("dropped", other["dropped_spans"], sep="\t")
+    print("steps", other["steps"], sep="\t")
     print("offset", other["clock_offset_ns"], other["process"], sep="\t")
     for event in trace["traceEvents"]:
         args = event["args"]

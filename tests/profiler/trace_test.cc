@@ -33,6 +33,7 @@ struct ListedSpan {
 struct ListedTrace {
   bool readable = false;  // by a strict JSON parser
   uint64_t dropped = 0;
+  uint64_t steps = 0;
   std::string process;
   std::string clock_offset;
   std::vector<std::pair<std::string, std::string>> counters;
@@ -57,6 +58,7 @@ void AddLine(const std::string& line, ListedTrace& trace) {
   std::getline(in, tid, '\t');
   std::getline(in, text, '\t');
   if (kind == "dropped") trace.dropped = std::stoull(tid);
+  if (kind == "steps") trace.steps = std::stoull(tid);
   if (kind == "offset") trace.clock_offset = tid;
   if (kind == "counter") trace.counters.emplace_back(tid, text);
   if (kind == "flow") trace.flows[tid] = text;
@@ -247,7 +249,9 @@ TEST_F(TraceTest, WindowHoldsItsStepsAlone) {
     MarkStep(static_cast<uint64_t>(step));
     TRACE_SCOPE("step", step);
   }
+  MarkStep(10);
   const ListedTrace trace = Finish();
+  EXPECT_EQ(trace.steps, 10u);
   ASSERT_EQ(trace.spans.size(), 3u);
   EXPECT_EQ(trace.spans.front().rows, 3);
   EXPECT_EQ(trace.spans.back().rows, 5);

@@ -1,7 +1,6 @@
 #include "tools/report/op_table.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -10,44 +9,13 @@
 #include <utility>
 
 #include "tools/common/progress.h"
+#include "tools/report/op_meaning.h"
 #include "tools/report/text_table.h"
 
 namespace millrace::tools {
 namespace {
 
 using profiler::Cat;
-
-constexpr std::array<std::pair<const char*, const char*>, 22> kMeanings = {{
-    {"margins", "X·w"},
-    {"loss_slopes", "sigmoid, error"},
-    {"gradient", "Xᵀ·e"},
-    {"update", "the rule on the weights"},
-    {"pull", "weights of the keys"},
-    {"push", "update of the keys"},
-    {"step", "a whole step"},
-    {"input_wait", "waiting for a batch"},
-    {"read_block", "bytes of files"},
-    {"frame_crc", "records and checksums"},
-    {"decode", "Examples to CSR"},
-    {"compact", "sorted unique keys"},
-    {"exchange_send", "gradient and keys out"},
-    {"exchange_wait", "waiting for the reply"},
-    {"barrier_wait", "waiting for the last worker"},
-    {"serve_exchange", "one request, whole"},
-    {"make batch", "images of a batch"},
-    {"add up gradients", "of the threads"},
-    {"push_dense", "gradients of a block out"},
-    {"pull_dense", "weights of a block in"},
-    {"dense_wait", "waiting for blocks"},
-    {"aggregate", "workers' gradients, in order"},
-}};
-
-std::string MeaningOf(const std::string& op) {
-  for (const auto& [name, meaning] : kMeanings) {
-    if (op == name) return meaning;
-  }
-  return "";
-}
 
 struct Sum {
   Cat cat = Cat::kOp;
@@ -155,7 +123,7 @@ OpRow RowOf(const RunData& run, const Key& key, Sum& sum, const Steps& steps) {
   const auto& [name, testing, where] = key;
   OpRow row;
   row.op = run.names[name] + (testing ? " (test)" : "");
-  row.meaning = MeaningOf(run.names[name]);
+  row.meaning = OpMeaning(run.names[name]);
   const bool sparse = sum.args.contains(run.names.Find("nnz"));
   if (sparse && run.names[name] == "update") row.meaning = "Xᵀ·e into the weights";
   row.where = where;

@@ -10,7 +10,7 @@ namespace millrace::tools {
 
 struct OpRow {
   std::string op;       // the span's name; " (test)" behind it for those inside a test
-  std::string meaning;  // "X·w"; empty: the name says it
+  std::string meaning;  // "X·w"
   std::string where;    // "worker", "worker input", "ps"
   std::string output;   // mean shape: "100 rows, 3,900 nnz"
   profiler::Cat cat = profiler::Cat::kOp;

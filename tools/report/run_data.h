@@ -70,6 +70,7 @@ struct ProcessData {
   int64_t pid = 0;
   std::string host;
   uint64_t dropped_spans = 0;
+  uint64_t steps = 0;  // in all, of a trace that has a window of them; 0: not told
   int64_t clock_offset_ns = 0;
   uint64_t trace_bytes = 0;  // of the file; 0: no trace
   std::vector<TracedThread> threads;

@@ -80,6 +80,8 @@ class TraceReader {
     json_.Object([&](std::string_view key) {
       if (key == "dropped_spans") {
         process_.dropped_spans = static_cast<uint64_t>(json_.Int());
+      } else if (key == "steps") {
+        process_.steps = static_cast<uint64_t>(json_.Int());
       } else if (key == "clock_offset_ns") {
         process_.clock_offset_ns = json_.Int();
       } else if (key == "steady_origin_ns") {

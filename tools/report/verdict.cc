@@ -266,6 +266,24 @@ void AddLimits(const RunData& run, const Limits& limits, const Verdict& verdict,
   }
 }
 
+// Of which steps the rest speaks, where that is not all of them.
+void AddStepBounds(const RunData& run, const StepSplit& split, std::vector<std::string>& lines) {
+  const auto process = std::find_if(run.processes.begin(), run.processes.end(),
+                                    [&](const ProcessData& p) { return p.name == split.process; });
+  if (process != run.processes.end() && process->steps > 0) {
+    const auto window = run.run.find("flags.profile_steps");
+    lines.push_back(Format(
+        "%s: traced %s of %s steps%s; what is said here is about them", split.process.c_str(),
+        WithCommas(split.steps + split.warm_up_steps).c_str(), WithCommas(process->steps).c_str(),
+        window == run.run.end() ? "" : (" (--profile_steps=" + window->second + ")").c_str()));
+  }
+  if (split.warm_up_steps == 0) return;
+  lines.push_back(Format(
+      "%s: warm-up left out: the first %s, %s, in which memory is fetched", split.process.c_str(),
+      split.warm_up_steps == 1 ? "step" : (WithCommas(split.warm_up_steps) + " steps").c_str(),
+      TimeText(split.warm_up_s).c_str()));
+}
+
 void AddTraceBounds(const RunData& run, std::vector<std::string>& lines) {
   for (const ProcessData& process : run.processes) {
     if (process.dropped_spans == 0) continue;
@@ -291,6 +309,7 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
     verdict.sentence = "No trace with steps in this run: start it with --profile to get a verdict.";
     return verdict;
   }
+  for (const StepSplit& worker : verdict.workers) AddStepBounds(run, worker, verdict.evidence);
   verdict.split = MeanSplit(verdict.workers);
   const int64_t slow = FindStraggler(verdict.split);
   const std::string straggler = slow < 0 ? "" : "worker-" + std::to_string(slow);

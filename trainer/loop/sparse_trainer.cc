@@ -185,6 +185,7 @@ Result<TrainSummary> SparseTrainer::Run() {
     if (test_.pending() && test_.done()) RETURN_IF_ERROR(TakeTest());
     ShowProgress();
   }
+  profiler::MarkStep(state_.steps);
   if (summary_.end != TrainSummary::End::kStopped) RETURN_IF_ERROR(End(early));
   summary_.steps = state_.steps;
   summary_.examples = state_.examples;

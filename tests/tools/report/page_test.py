@@ -100,6 +100,25 @@ class PageTest(unittest.TestCase):
             page.screenshot(SHOTS / "report-dark.png", whole_page=True)
             self.assertEqual(page.log(), [])
 
+    def test_small_run_without_a_trace_says_so(self):
+        run_dir = self.root / "small"
+        run(f"{BIN}/millrace-lr", *self.data, "--max_examples=3000", "--eval_every=1000", "--sample_ms=5", f"--run_dir={run_dir}")
+        run(f"{BIN}/millrace-report", run_dir)
+        with browser.Browser() as page:
+            page.open((run_dir / "report.html").as_uri())
+            page.wait_for("window.millrace && millrace.timeline")
+            self.assertIn("Start it with --profile", page.run("return document.getElementById('no-trace').innerText"))
+            self.assertEqual(page.run("return document.getElementById('timeline-canvas').clientHeight"), 0)
+            labels = page.run("return [...millrace.curveCharts, ...millrace.resourceCharts].flatMap(c => [c.labels.x, c.labels.y])")
+            self.assertGreater(len(labels), 10)
+            for of_axis in labels:
+                self.assertEqual(len(of_axis), len(set(of_axis)), of_axis)
+            labels = page.run("return [[100, 100.5, 101], [12340, 12350], [0, .05, .1], [1.2e6, 1.21e6], [5, 5.000001]].map(tickLabels)")
+            self.assertEqual(labels, [["100", "100.5", "101"], ["12.34 k", "12.35 k"], ["0", "0.05", "0.1"], ["1.2 M", "1.21 M"],
+                                      ["5", "5.000001"]])
+            page.screenshot(SHOTS / "without-trace.png", whole_page=True)
+            self.assertEqual(page.log(), [])
+
     def zoom_pan_and_click(self, page):
         box = self.canvas_box(page)
         before = page.run("return millrace.timeline.view")
@@ -189,7 +208,7 @@ class PageTest(unittest.TestCase):
         run(*command, f"--run_dir={run_dir}", "--profile", "--sample_ms=20")
         text = run(f"{BIN}/millrace-report", run_dir).stdout
         for layer in layers:
-            self.assertRegex(text, rf"(?m)^{layer} forward +worker +\d+ rows")
+            self.assertRegex(text, rf"(?m)^{layer} forward +the layer's output +worker +\d+ rows")
             self.assertRegex(text, rf"(?m)^{layer} backward")
         with browser.Browser() as page:
             page.open((run_dir / "report.html").as_uri())

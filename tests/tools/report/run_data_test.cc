@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
+#include <regex>
 
 #include "profiler/resources.h"
 #include "tests/tools/report/synthetic_run.h"
 #include "tools/report/json_cursor.h"
+#include "tools/report/op_meaning.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
 #include "tools/report/page_data.h"
@@ -211,6 +214,23 @@ TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {
   EXPECT_NEAR(margins.share_of_step, 0.108, 1e-6);
   EXPECT_NEAR(margins.gb_per_s, 3.12e6 / 1080e3, 1e-3);
   EXPECT_EQ(find("margins (test)").calls, 1u);
+}
+
+TEST(OpMeaningTest, EverySpanOfTheSourcesHasOne) {
+  const std::regex span(R"re((?:TRACE_SCOPE|TraceScope \w+)\(\s*"([^"]+)")re");
+  size_t found = 0;
+  for (const char* folder : {"io", "sparse", "ps", "trainer", "convnets"}) {
+    const std::string root = std::string(MILLRACE_SOURCE_DIR "/") + folder;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.path().extension() != ".cc") continue;
+      const std::string text = test::ReadFile(entry.path());
+      for (std::sregex_iterator it(text.begin(), text.end(), span), end; it != end; ++it, ++found) {
+        EXPECT_NE(OpMeaning((*it)[1]), "") << (*it)[1] << " in " << entry.path();
+      }
+    }
+  }
+  EXPECT_GT(found, 30u);
+  EXPECT_EQ(OpMeaning("conv2 backward data"), "gradient of its input");
 }
 
 TEST_F(RunDataTest, SharesOfOpsOnSeveralThreadsAreOfOneStep) {

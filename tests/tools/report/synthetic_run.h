@@ -34,11 +34,15 @@ class SyntheticTrace {
         ",\"args\":{\"name\":\"" + name + "\"}}");
   }
 
+  // Of the whole run, where a window of them is traced.
+  void SetSteps(int steps) { steps_ = steps; }
+
   std::string Text() const {
     return "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[" + events_ +
            "],\"otherData\":{\"process\":\"x\",\"pid\":\"7\",\"dropped_spans\":\"0\"," +
-           "\"clock_offset_ns\":\"" + std::to_string(offset_ns_) + "\",\"steady_origin_ns\":\"" +
-           std::to_string(origin_ns_) + "\"}}";
+           "\"steps\":\"" + std::to_string(steps_) + "\"," + "\"clock_offset_ns\":\"" +
+           std::to_string(offset_ns_) + "\",\"steady_origin_ns\":\"" + std::to_string(origin_ns_) +
+           "\"}}";
   }
   void Write(const test::TemporaryFolder& folder, const std::string& process) const {
     test::WriteFile(folder / ("trace-" + process + ".json"), Text());
@@ -51,6 +55,7 @@ class SyntheticTrace {
   void Add(const std::string& event) { events_ += (events_.empty() ? "" : ",\n") + event; }
 
   int64_t offset_ns_, origin_ns_;
+  int steps_ = 0;
   std::string events_;
 };
 

@@ -38,6 +38,15 @@ function ticks(low, high, count) {
   return out;
 }
 
+// Labels of ticks, with as many digits as tell one from the next.
+function tickLabels(values) {
+  const most = Math.max(...values.map(Math.abs)), step = values.length > 1 ? Math.abs(values[1] - values[0]) : 0;
+  const [scale, unit] = most >= 1e9 ? [1e9, ' G'] : most >= 1e6 ? [1e6, ' M'] : most >= 1e4 ? [1e3, ' k'] : [1, ''];
+  if (!(step > 0) || most < 1e-3) return values.map(v => formatNumber(v));
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9));
+  return values.map(v => v === 0 ? '0' : trim(v / scale, Math.min(12, digits)) + unit);
+}
+
 // A cursor that several charts follow: a place on their common x axis.
 class CursorGroup {
   constructor() { this.charts = new Set(); this.x = null; }
@@ -45,7 +54,7 @@ class CursorGroup {
 }
 
 class LineChart {
-  // series: [{name, x: [], y: [], fill}]; options: {title, unit, height, zero, xFormat, group, xRange}
+  // series: [{name, x: [], y: [], fill}]; options: {title, unit, height, zero, xUnit, group, xRange}
   constructor(parent, options) {
     this.options = options;
     this.group = options.group || new CursorGroup();
@@ -79,6 +88,7 @@ class LineChart {
     }
     if (this.options.xRange) [x0, x1] = this.options.xRange;
     if (this.options.zero) y0 = Math.min(0, y0);
+    this.onlyX = x1 > x0 ? null : x0;
     if (!(x1 > x0)) { x0 -= .5; x1 = x0 + 1; }
     if (!(y1 > y0)) { const pad = Math.abs(y0) * .1 || 1; y1 += pad; if (!this.options.zero) y0 -= pad; }
     const pad = (y1 - y0) * .06;
@@ -101,16 +111,19 @@ class LineChart {
     g.strokeStyle = css('line');
     g.lineWidth = 1;
     g.textAlign = 'right'; g.textBaseline = 'middle';
-    for (const t of ticks(this.r.y0, this.r.y1, Math.max(2, this.box.height / 34))) {
+    const levels = ticks(this.r.y0, this.r.y1, Math.max(2, this.box.height / 34)), levelLabels = tickLabels(levels);
+    for (const [i, t] of levels.entries()) {
       const y = Math.round(this.py(t)) + .5;
       g.beginPath(); g.moveTo(this.box.left, y); g.lineTo(this.box.left + this.box.width, y); g.stroke();
-      g.fillText(formatNumber(t), this.box.left - 7, y);
+      g.fillText(levelLabels[i], this.box.left - 7, y);
     }
     g.textAlign = 'center'; g.textBaseline = 'top';
-    for (const t of ticks(this.r.x0, this.r.x1, Math.max(2, this.box.width / 90))) {
+    const places = this.onlyX === null ? ticks(this.r.x0, this.r.x1, Math.max(2, this.box.width / 90)) : [this.onlyX], placeLabels = tickLabels(places);
+    for (const [i, t] of places.entries()) {
       const x = this.px(t);
-      if (x >= this.box.left - 1 && x <= this.box.left + this.box.width + 1) g.fillText((this.options.xFormat || formatNumber)(t), x, this.box.top + this.box.height + 6);
+      if (x >= this.box.left - 1 && x <= this.box.left + this.box.width + 1) g.fillText(placeLabels[i] + (this.options.xUnit || ''), x, this.box.top + this.box.height + 6);
     }
+    this.labels = {x: placeLabels, y: levelLabels};
     this.points = 0;
     g.save();
     g.beginPath(); g.rect(this.box.left, 0, this.box.width, this.box.top + this.box.height); g.clip();

@@ -82,7 +82,7 @@ function showCurves(data) {
   const group = new CursorGroup();
   for (const name of names) {
     if (m[name].every(v => v === null)) continue;
-    state.curveCharts.push(new LineChart(grid, {title: curveTitles[name] || name, unit: name === 'examples_per_s' ? 'examples/s' : '', group, zero: name === 'examples_per_s', series: [{name: '', x: m[state.axis] || m.step, y: m[name]}], xFormat: state.axis === 'seconds' ? v => formatNumber(v) + ' s' : formatNumber}));
+    state.curveCharts.push(new LineChart(grid, {title: curveTitles[name] || name, unit: name === 'examples_per_s' ? 'examples/s' : '', group, zero: name === 'examples_per_s', series: [{name: '', x: m[state.axis] || m.step, y: m[name]}], xUnit: state.axis === 'seconds' ? ' s' : ''}));
   }
   const axis = $('axis');
   axis.replaceChildren('against ');
@@ -152,10 +152,12 @@ function showResources(data) {
   for (const chart of resourceCharts) {
     const series = chartSeries(chart, sampled);
     if (!series.some(s => s.y.some(v => v > 0))) continue;
-    state.resourceCharts.push(new LineChart(stack, {title: chart.title, unit: chart.unit, height: 96, zero: true, group: state.group, series, xRange: [0, last], xFormat: v => formatNumber(v) + ' s'}));
+    state.resourceCharts.push(new LineChart(stack, {title: chart.title, unit: chart.unit, height: 96, zero: true, group: state.group, series, xRange: [0, last], xUnit: ' s'}));
   }
   for (const process of sampled) showCounters(stack, process, last);
 }
+
+const counterTitles = {groups_ready: ['batches decoded ahead', 'groups of 1,024 rows that wait for the training thread'], test_groups_ready: ['test batches decoded ahead', 'groups of rows that wait for the test']};
 
 function showCounters(stack, process, last) {
   const byName = new Map();
@@ -165,7 +167,8 @@ function showCounters(stack, process, last) {
     byName.get(name).y.push(value);
   }
   for (const series of byName.values()) {
-    state.resourceCharts.push(new LineChart(stack, {title: `${process.name}: ${series.name}`, height: 84, zero: true, group: state.group, series: [series], xRange: [0, last], xFormat: v => formatNumber(v) + ' s'}));
+    const [title, unit] = counterTitles[series.name] || [series.name, ''];
+    state.resourceCharts.push(new LineChart(stack, {title: `${process.name}: ${title}`, unit, height: 84, zero: true, group: state.group, series: [{...series, name: ''}], xRange: [0, last], xUnit: ' s'}));
   }
 }
 
@@ -244,7 +247,7 @@ function showDetails(span) {
   const list = element('dl');
   const row = (name, value) => list.append(element('dt', name), element('dd', value));
   row('where', `${span.process}, ${span.thread}`);
-  row('category', span.cat);
+  row('kind', catTitles[span.cat] || span.cat);
   row('begins at', formatDuration(span.begin));
   row('takes', formatDuration(span.duration));
   for (const [name, value] of Object.entries(span.args)) row(name, name.endsWith('_ns') ? formatDuration(value) : value.toLocaleString('en'));
@@ -252,10 +255,15 @@ function showDetails(span) {
   box.replaceChildren(element('h3', span.name), list);
 }
 
+const catTitles = {op: 'other work', step: 'step', input: 'input', disk: 'reading files', compute: 'computing', network: 'network', server: 'server\'s work', barrier: 'waiting for other workers', evaluation: 'test', checkpoint: 'saving'};
+
 async function showTimeline(data) {
   const tracks = await unpackSpans(data);
   const shown = tracks.reduce((n, t) => n + t.n, 0);
-  $('timeline-note').textContent = shown ? `${shown.toLocaleString('en')} spans${shown < data.all_spans ? ' of ' + data.all_spans.toLocaleString('en') + ' (the beginning)' : ''}` : 'no trace: start the run with --profile';
+  $('timeline').classList.toggle('without-trace', !shown);
+  $('no-trace').textContent = data.live ? 'No spans yet. A run that was started without --profile has none.' :
+    'This run has no trace. Start it with --profile to see every op of it here, or with --profile_steps=100:120 to see those steps alone.';
+  $('timeline-note').textContent = shown ? `${shown.toLocaleString('en')} spans${shown < data.all_spans ? ' of ' + data.all_spans.toLocaleString('en') + ' (the beginning)' : ''}` : '';
   if (state.timeline) state.timeline.setData(data, tracks);
   else state.timeline = new Timeline($('timeline-canvas'), data, tracks, showDetails);
   const used = new Set(tracks.flatMap(t => [...new Set(t.cat)]));
@@ -263,7 +271,8 @@ async function showTimeline(data) {
     if (!used.has(i)) return [];
     const item = element('span'), dot = element('i');
     dot.style.background = css(cat) || css('op');
-    item.append(dot, cat);
+    item.dataset.cat = cat;
+    item.append(dot, catTitles[cat] || cat);
     return [item];
   }));
 }
@@ -291,7 +300,7 @@ function setTheme(dark) {
   if (state.data) { showVerdict(state.data); showCurves(state.data); showResources(state.data); showGraph(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
 }
 function showTimelineLegend() {
-  [...$('legend').children].forEach(item => { item.firstChild.style.background = css(item.textContent) || css('op'); });
+  [...$('legend').children].forEach(item => { item.firstChild.style.background = css(item.dataset.cat) || css('op'); });
 }
 
 async function follow() {

@@ -50,6 +50,29 @@ Part PartOf(Cat cat) {
   return Part::kOther;
 }
 
+// The step that counts as the first: the first ones may be many times as long as all others,
+// because the servers' and the worker's memory is touched for the first time.
+std::vector<Span>::const_iterator FirstStep(const TracedThread& thread, uint32_t step) {
+  constexpr size_t kMostWarmUp = 10;  // steps, and at most a tenth of all
+  constexpr int64_t kLong = 10;       // times the median
+  std::vector<int64_t> durations;
+  for (const Span& span : thread.spans) {
+    if (span.name == step) durations.push_back(span.duration_ns());
+  }
+  const size_t most = std::min(kMostWarmUp, durations.size() / 10);
+  size_t skipped = 0;
+  if (most > 0) {
+    std::vector<int64_t> sorted = durations;
+    const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    for (size_t s = 0; s < most; ++s) {
+      if (durations[s] > kLong * *middle) skipped = s + 1;
+    }
+  }
+  return std::find_if(thread.spans.begin(), thread.spans.end(),
+                      [&](const Span& span) { return span.name == step && skipped-- == 0; });
+}
+
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // Goes through a thread's spans with the stack of those that are open, and gives each span's own
@@ -72,8 +95,8 @@ class Splitter {
         straggler_(run.names.Find("straggler")) {}
 
   void Go(const TracedThread& thread) {
-    const auto first = std::find_if(thread.spans.begin(), thread.spans.end(),
-                                    [&](const Span& span) { return span.name == step_; });
+    const auto first = FirstStep(thread, step_);
+    CountWarmUp(thread, *first);
     int64_t end_ns = first->begin_ns, covered_ns = 0;
     for (auto span = first; span != thread.spans.end() && span->name != save_; ++span) {
       CloseUntil(span->begin_ns);
@@ -98,6 +121,15 @@ class Splitter {
     int64_t own_ns;
     Part part;
   };
+
+  void CountWarmUp(const TracedThread& thread, const Span& first) {
+    for (const Span& span : thread.spans) {
+      if (&span == &first) return;
+      if (span.name != step_) continue;
+      ++split_.warm_up_steps;
+      split_.warm_up_s += Seconds(span.duration_ns());
+    }
+  }
 
   // Whatever happens inside a test or a checkpoint belongs to it.
   Part PartWithin(const Span& span) const {
@@ -336,6 +368,11 @@ StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
 }
 
 std::vector<ServerLoad> ServerLoads(const RunData& run) {
+  int64_t warm_ns = INT64_MIN;
+  for (const ProcessData& process : run.processes) {
+    if (const TracedThread* thread = TrainingThread(run, process))
+      warm_ns = std::max(warm_ns, FirstStep(*thread, run.names.Find("step"))->begin_ns);
+  }
   const uint32_t barrier = run.names.Find("barrier_wait");
   std::vector<ServerLoad> loads;
   for (const ProcessData& process : run.processes) {
@@ -345,6 +382,7 @@ std::vector<ServerLoad> ServerLoads(const RunData& run) {
     for (const TracedThread& thread : process.threads) {
       const Span* request = nullptr;
       for (const Span& span : thread.spans) {
+        if (span.begin_ns < warm_ns) continue;
         const double seconds = Seconds(span.duration_ns());
         if (run.names[span.name].starts_with("serve_")) {
           request = &span;

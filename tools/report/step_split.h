@@ -33,6 +33,9 @@ struct BarrierWaits {
 struct StepSplit {
   std::string process;
   double total_s = 0;  // from the first step to the end of the last span before the model is saved
+  // Long first steps, in which memory is fetched and cleared; not counted in anything else.
+  uint64_t warm_up_steps = 0;
+  double warm_up_s = 0;
   std::array<double, kParts> seconds = {};
   uint64_t steps = 0;
   uint64_t rows = 0;
@@ -71,7 +74,8 @@ std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& proce
 StepSplit MeanSplit(const std::vector<StepSplit>& splits);
 
 // Seconds that a server's threads worked on requests (waiting at the barrier left out), and the
-// time between its first and its last request.
+// time between its first and its last request. Those before the workers' warm-up was over are left
+// out.
 struct ServerLoad {
   std::string process;
   double busy_s = 0;  // inside requests, barriers taken off

@@ -17,10 +17,8 @@ struct StepTimes {  // microseconds
   double total() const { return input + compute + send + wait; }
 };
 
-// `steps` equal steps of a worker.
-SyntheticTrace Worker(const StepTimes& t, int steps) {
-  SyntheticTrace trace;
-  double now = 1000;
+// `steps` equal steps of a worker, from `now` on.
+void AddSteps(const StepTimes& t, int steps, double now, SyntheticTrace& trace) {
   for (int s = 0; s < steps; ++s) {
     trace.Span(1, "step", "step", now, t.total(), "\"rows\":100");
     double at = now;
@@ -37,6 +35,11 @@ SyntheticTrace Worker(const StepTimes& t, int steps) {
              ",\"straggler\":" + std::to_string(t.straggler));
     now += t.total();
   }
+}
+
+SyntheticTrace Worker(const StepTimes& t, int steps) {
+  SyntheticTrace trace;
+  AddSteps(t, steps, 1000, trace);
   return trace;
 }
 
@@ -223,6 +226,49 @@ TEST_F(VerdictTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
   EXPECT_NEAR(v.split[Part::kCheckpoint], 500e-6, 1e-9);
   EXPECT_NEAR(v.split[Part::kCompute], 1000e-6, 1e-9);
   EXPECT_NEAR(v.split[Part::kInput], 0, 1e-12);
+}
+
+// In the first step each worker waits for the server, which clears its memory, and for the others.
+TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
+  const StepTimes first = {
+      .compute = 50, .wait = 90000, .server = 60000, .barrier = 29000, .straggler = 1};
+  const StepTimes rest = {.compute = 80, .wait = 20, .server = 5, .barrier = 5, .straggler = 1};
+  for (const char* name : {"worker-0", "worker-1"}) {
+    SyntheticTrace trace;
+    AddSteps(first, 1, 1000, trace);
+    AddSteps(rest, 100, 1000 + first.total(), trace);
+    trace.Write(folder_, name);
+  }
+  const Verdict v = Judge();
+  EXPECT_EQ(v.bottleneck, "compute") << v.sentence;
+  EXPECT_EQ(v.straggler, "");
+  EXPECT_NEAR(v.share, 0.8, 1e-6);
+  EXPECT_EQ(v.workers[0].warm_up_steps, 1u);
+  ASSERT_FALSE(v.evidence.empty());
+  EXPECT_EQ(v.evidence[0],
+            "worker-0: warm-up left out: the first step, 90.1 ms, in which memory is fetched");
+}
+
+TEST_F(VerdictTest, LongStepsLaterOnAreNoWarmUp) {
+  SyntheticTrace trace;
+  const StepTimes usual = {.compute = 100}, slow = {.input = 50000, .compute = 100};
+  AddSteps(usual, 50, 1000, trace);
+  AddSteps(slow, 1, 1000 + 50 * usual.total(), trace);
+  AddSteps(usual, 50, 1000 + 50 * usual.total() + slow.total(), trace);
+  trace.Write(folder_, "worker-0");
+  EXPECT_EQ(Judge().bottleneck, "input");
+}
+
+TEST_F(VerdictTest, WindowOfStepsIsStated) {
+  SyntheticTrace trace = Worker({.compute = 100}, 21);
+  trace.SetSteps(2000);
+  trace.Write(folder_, "worker-0");
+  test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"100:120"}})");
+  const Verdict v = Judge();
+  ASSERT_FALSE(v.evidence.empty());
+  EXPECT_EQ(v.evidence[0],
+            "worker-0: traced 21 of 2,000 steps (--profile_steps=100:120); what is said here is "
+            "about them");
 }
 
 TEST_F(VerdictTest, PartsSumUpToTheTotal) {

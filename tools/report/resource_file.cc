@@ -41,6 +41,20 @@ void AddThreads(std::string_view text, size_t sample, ProcessData& process) {
   }
 }
 
+// The last sample is taken at the process's end. Close behind another, it would give rates of many
+// times the cores, since the kernel counts CPU time in pieces of 10 ms: it takes that one's place.
+void JoinLastSamples(ProcessData& process) {
+  const size_t n = process.num_samples();
+  if (n < 3) return;
+  const std::vector<double>& time = process.samples["time_ns"];
+  if (time[n - 1] - time[n - 2] > (time[n - 2] - time[n - 3]) / 2) return;
+  const auto drop = [&](std::vector<double>& values) {
+    values.erase(values.begin() + static_cast<ptrdiff_t>(n - 2));
+  };
+  for (auto& [column, values] : process.samples) drop(values);
+  for (auto& [tid, times] : process.thread_samples) drop(times.cpu_s);
+}
+
 }  // namespace
 
 Status ReadResourceFile(const std::string& path, ProcessData& process) {
@@ -68,6 +82,7 @@ Status ReadResourceFile(const std::string& path, ProcessData& process) {
                                          process.samples["clock_offset_ns"].back());
   }
   for (auto& [tid, times] : process.thread_samples) times.cpu_s.resize(process.num_samples(), kNaN);
+  JoinLastSamples(process);
   return {};
 }
 

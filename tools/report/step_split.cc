@@ -65,7 +65,7 @@ std::vector<Span>::const_iterator FirstStep(const TracedThread& thread, uint32_t
     std::vector<int64_t> sorted = durations;
     const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
-    for (size_t s = 0; s < most; ++s) {
+    for (size_t s = 0; s < most && s <= skipped + 1; ++s) {  // one in between may be short
       if (durations[s] > kLong * *middle) skipped = s + 1;
     }
   }

@@ -106,7 +106,7 @@ class PageTest(unittest.TestCase):
         run(f"{BIN}/millrace-report", run_dir)
         with browser.Browser() as page:
             page.open((run_dir / "report.html").as_uri())
-            page.wait_for("window.millrace && millrace.timeline")
+            page.wait_for("window.millrace && !!millrace.timeline")
             self.assertIn("Start it with --profile", page.run("return document.getElementById('no-trace').innerText"))
             self.assertEqual(page.run("return document.getElementById('timeline-canvas').clientHeight"), 0)
             labels = page.run("return [...millrace.curveCharts, ...millrace.resourceCharts].flatMap(c => [c.labels.x, c.labels.y])")

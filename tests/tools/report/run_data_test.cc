@@ -187,6 +187,22 @@ TEST_F(RunDataTest, SamplesBecomeRates) {
   EXPECT_NEAR(find("memory").peak, 500, 1e-9);
 }
 
+TEST_F(RunDataTest, LastSampleCloseBehindAnotherGivesNoPeak) {
+  profiler::Resources r;
+  std::string csv = profiler::ResourcesCsvHeader();
+  for (const double seconds : {0.0, 0.2, 0.4, 0.4001}) {
+    r.steady_ns = std::llround(seconds * 1e9);
+    r.user_s_total += 0.01;
+    r.threads = {{.tid = 4, .name = "main", .user_s = r.user_s_total, .system_s = 0}};
+    csv += profiler::ResourcesCsvLine(r, 0);
+  }
+  test::WriteFile(folder_ / "resources-worker-0.csv", csv);
+  const RunData run = Load();
+  ASSERT_EQ(run.processes[0].num_samples(), 3u);
+  EXPECT_EQ(run.processes[0].thread_samples.at(4).cpu_s.size(), 3u);
+  EXPECT_NEAR(MakePeaks(run)[0].rows[0].peak, 0.1, 1e-3);
+}
+
 TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {
   SyntheticTrace trace;
   for (int i = 0; i < 100; ++i) {

@@ -252,9 +252,9 @@ TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
 TEST_F(VerdictTest, LongStepsLaterOnAreNoWarmUp) {
   SyntheticTrace trace;
   const StepTimes usual = {.compute = 100}, slow = {.input = 50000, .compute = 100};
-  AddSteps(usual, 50, 1000, trace);
-  AddSteps(slow, 1, 1000 + 50 * usual.total(), trace);
-  AddSteps(usual, 50, 1000 + 50 * usual.total() + slow.total(), trace);
+  AddSteps(usual, 5, 1000, trace);
+  AddSteps(slow, 1, 1000 + 5 * usual.total(), trace);
+  AddSteps(usual, 95, 1000 + 5 * usual.total() + slow.total(), trace);
   trace.Write(folder_, "worker-0");
   EXPECT_EQ(Judge().bottleneck, "input");
 }

@@ -9,6 +9,7 @@
 
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
+#include "io/record/byte_source.h"
 
 namespace millrace::io {
 namespace {
@@ -35,7 +36,7 @@ Status CheckFile(const std::string& file) {
   struct stat info {};
   if (file == "-") return {};
   if (::stat(file.c_str(), &info) != 0) return IoError(file + ": cannot open", errno);
-  if (S_ISDIR(info.st_mode)) return Invalid(file + ": expected a file, found a directory");
+  if (S_ISDIR(info.st_mode)) return DirectoryError(file);
   if (::access(file.c_str(), R_OK) != 0) return IoError(file + ": cannot open", errno);
   return {};
 }

@@ -208,13 +208,19 @@ Result<FileDescriptor> OpenFile(const std::string& path, int64_t* file_bytes) {
   if (fd.get() < 0) return IoError(path + ": cannot open", errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return IoError(path + ": cannot stat", errno);
-  if (S_ISDIR(info.st_mode)) return Invalid(path + ": expected a file, found a directory");
+  if (S_ISDIR(info.st_mode)) return DirectoryError(path);
   *file_bytes = S_ISREG(info.st_mode) ? static_cast<int64_t>(info.st_size) : -1;
   if (S_ISREG(info.st_mode)) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return fd;
 }
 
 }  // namespace
+
+Status DirectoryError(const std::string& path) {
+  const std::string all = path.ends_with('/') ? path + "*" : path + "/*";
+  return Invalid(path + ": expected a file, found a directory; its files are '" + all +
+                 "' (in quotes)");
+}
 
 const char* CompressionName(Compression compression) {
   switch (compression) {

@@ -40,6 +40,9 @@ struct OpenedSource {
 OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& name,
                           Compression compression);
 
+// For a directory where a file belongs.
+Status DirectoryError(const std::string& path);
+
 // Opens `path` ("-" is standard input) and detects the compression from the content. A directory is
 // an error.
 Result<OpenedSource> OpenSource(const std::string& path);

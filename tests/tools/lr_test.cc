@@ -1,7 +1,9 @@
 // millrace-lr as people run it: real processes, real files, real kills.
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -162,6 +164,8 @@ TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "--train is missing"},
       {"--train=/nowhere --num_features=10", "/nowhere: cannot open"},
+      {"--train=" + data_->path() + "/", "found a directory; its files are '" + *data_ / "*'"},
+      {"--train " + *data_ / "train-*", "several files go into quotes"},
       {"--train='/nowhere/*' --num_features=10", "no file matches"},
       {Data() + "--optimizer=magic", "expected sgd, adagrad, ftrl or adam"},
       {Data() + "--optimizer=sgd --l1=1", "l1 belongs to the optimizer ftrl"},
@@ -285,6 +289,26 @@ TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
   EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
   EXPECT_EQ(RunProgram("millrace-lr", flags + " --seed=2 --overwrite").status, 0);
   EXPECT_NE(test::ReadFile(folder_ / "run/model/model.bin"), model);
+}
+
+TEST_F(LrTest, PortInUseCostsNoEarlierRun) {
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const std::string json = test::ReadFile(folder_ / "run/run.json");
+  const int taken = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(taken, 1), 0);
+  ASSERT_EQ(::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const ProgramRun run = RunProgram(
+      "millrace-lr", flags + " --overwrite --dashboard=" + std::to_string(ntohs(address.sin_port)));
+  ::close(taken);
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("--dashboard: cannot listen on "), std::string::npos) << run.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "run/run.json"), json);
 }
 
 TEST_F(LrTest, FinishedRunIsLeftAsItIsByResume) {

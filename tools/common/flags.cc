@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
+#include <filesystem>
 #include <numeric>
 #include <utility>
 
@@ -165,8 +166,11 @@ class LineParser {
   Status CheckArguments() const {
     if (line_.action != ParsedLine::Action::kRun || line_.args.empty() || !spec_.arguments.empty())
       return {};
+    std::error_code ignored;
+    const bool is_file = std::filesystem::exists(line_.args[0], ignored);
     return Invalid("unexpected argument '" + line_.args[0] + "': " + spec_.name +
-                   " takes only flags");
+                   " takes only flags" +
+                   (is_file ? "; several files go into quotes, as in --flag='folder/*'" : ""));
   }
 
   const CommandSpec& spec_;

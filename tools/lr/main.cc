@@ -45,13 +45,13 @@ class Run {
 
  private:
   Result<RunOutcome> Work() {
+    RETURN_IF_ERROR(StartDashboard());
     const double begin_s = SteadyNow();
     ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
     if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
     profiler::SetClockOffset(trainer_->clock_offset_ns());
     PrintHead(SteadyNow() - begin_s);
     RETURN_IF_ERROR(record_.StartProfile());
-    RETURN_IF_ERROR(StartDashboard());
     Result<TrainSummary> summary = Train();
     Status status = summary.status();
     if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
@@ -90,8 +90,11 @@ class Run {
 
   Status StartDashboard() {
     if (options_.dashboard_port == 0 || !Chief()) return {};
-    ASSIGN_OR_RETURN(dashboard_, Dashboard::Start({.port = options_.dashboard_port,
-                                                   .run_dir = record_.folder()->path()}));
+    Result<std::unique_ptr<Dashboard>> started =
+        Dashboard::Start({.port = options_.dashboard_port, .run_dir = record_.folder()->path()});
+    if (!started.ok())
+      return {started.status().code(), "--dashboard: " + started.status().message()};
+    dashboard_ = std::move(*started);
     std::fprintf(stderr, "%s: live page at %s\n", kProgram, dashboard_->url().c_str());
     return {};
   }

@@ -73,7 +73,9 @@ TEST(RecordReader, NamesWhatCannotBeOpened) {
   const TemporaryFolder folder;
   EXPECT_EQ(ReadAll(folder / "none").status.code(), Code::kNotFound);
   const Status directory = ReadAll(folder.path()).status;
-  EXPECT_EQ(directory.message(), folder.path() + ": expected a file, found a directory");
+  EXPECT_EQ(directory.message(), folder.path() +
+                                     ": expected a file, found a directory; its files are '" +
+                                     folder.path() + "/*' (in quotes)");
 }
 
 TEST(RecordReader, ReadsAFifo) {

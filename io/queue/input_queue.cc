@@ -29,7 +29,7 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(CheckInputFiles(options.files));
-  if (options.format == InputFormat::kTfRecord) {
+  if (options.format == InputFormat::kTfRecord && options.rows.check_names) {
     RETURN_IF_ERROR(CheckNamedFeatures(options.files, options.rows.names));
   }
   auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));

@@ -10,6 +10,10 @@
 namespace millrace::io {
 namespace {
 
+// Of all files together, where there are not very many: some hundred thousand records.
+constexpr uint64_t kLookedBytes = 128 << 20;
+constexpr uint64_t kLeastBytes = 64 << 10;  // of each
+
 struct Wanted {
   const char* role;
   std::string name;
@@ -21,14 +25,16 @@ class Search {
 
   bool done() const { return wanted_.empty(); }
 
-  void LookInto(const std::string& file) {
-    constexpr size_t kBytes = 64 << 10;
-    const auto reader = BlockReader::Open(file, {.block_bytes = kBytes});
+  void LookInto(const std::string& file, uint64_t bytes) {
+    const auto reader = BlockReader::Open(file, {.block_bytes = kLeastBytes});
     Block block;
     if (!reader.ok()) return;
-    if (const Result<bool> more = (*reader)->Next(block); !more.ok() || !*more) return;
+    for (uint64_t looked = 0; looked < bytes && !done(); looked += block.bytes.size()) {
+      const Result<bool> more = (*reader)->Next(block);
+      if (!more.ok() || !*more) break;
+      for (size_t i = 0; i < block.records.size() && !done(); ++i) LookAt(file, block, i);
+    }
     ++files_;
-    for (size_t i = 0; i < block.records.size() && !done(); ++i) LookAt(file, block, i);
   }
 
   Status Verdict() const {
@@ -66,10 +72,11 @@ Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNa
   }
   if (!names.weight.empty()) wanted.push_back({"weight", names.weight});
   Search search(std::move(wanted));
+  const uint64_t share = std::max(kLeastBytes, kLookedBytes / std::max<size_t>(files.size(), 1));
   for (const std::string& file : files) {
     if (search.done()) break;
     std::error_code ignored;
-    if (std::filesystem::is_regular_file(file, ignored)) search.LookInto(file);
+    if (std::filesystem::is_regular_file(file, ignored)) search.LookInto(file, share);
   }
   return search.Verdict();
 }

@@ -24,6 +24,7 @@ Framing FramingOf(InputFormat format);
 
 struct RowOptions {
   FeatureNames names = {};    // TFRecord
+  bool check_names = true;    // see CheckNamedFeatures; false where other files had them
   uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key
   int index_base = 0;         // libsvm
   int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64

@@ -123,6 +123,7 @@ Result<InputOptions> TestInput() {
   if (FLAGS_test.empty()) return InputOptions{};
   ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_test));
   input.batch_size = FLAGS_test_batch_size;
+  input.rows.check_names = false;  // those of the training files are
   input.shuffle_capacity = 0;
   return input;
 }

@@ -34,6 +34,7 @@ struct Outcome {
   std::vector<std::string> records;
   size_t bytes = 0;  // delivered or lost
   bool ok = true;
+  bool refused = false;  // as no file of this framing
   bool whole = true;
   Loss loss;
 };
@@ -47,6 +48,7 @@ Outcome ReadAll(std::string_view bytes, const BlockOptions& options) {
   while (true) {
     const Result<bool> more = reader.Next(block);
     outcome.ok = more.ok();
+    outcome.refused = more.status().code() == Code::kInvalid;
     if (!more.ok() || !*more) break;
     CHECK(!block.records.empty());
     for (size_t i = 0; i < block.records.size(); ++i) {
@@ -74,6 +76,11 @@ void Check(std::string_view bytes, Framing framing) {
   const Outcome failing = ReadAll(bytes, options);
   options.on_corrupt = OnCorrupt::kSkip;
   const Outcome skipping = ReadAll(bytes, options);
+  CHECK(failing.refused == skipping.refused);
+  if (skipping.refused) {
+    CHECK(framing == Framing::kLines && skipping.records.empty());
+    return;
+  }
   if (!skipping.whole || skipping.bytes > kMaxTinyBytes) return;
   options.block_bytes = 13;
   const Outcome tiny = ReadAll(bytes, options);

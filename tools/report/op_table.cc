@@ -62,12 +62,14 @@ bool IsWithin(const std::vector<std::pair<int64_t, int64_t>>& tests, int64_t tim
 
 // What threads of the training thread compute during a test belongs to it.
 void AddThread(const RunData& run, const ProcessData& process, const TracedThread& thread,
-               const std::vector<std::pair<int64_t, int64_t>>& tests, std::map<Key, Sum>& sums) {
+               const std::vector<std::pair<int64_t, int64_t>>& tests, int64_t from_ns,
+               std::map<Key, Sum>& sums) {
   const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
   const bool is_for_tests = thread.name.starts_with("test");
   int64_t test_ends = INT64_MIN;
   for (const Span& span : thread.spans) {
+    if (span.begin_ns < from_ns) continue;
     const bool testing = span.begin_ns < test_ends ||
                          (span.cat == Cat::kCompute && IsWithin(tests, span.begin_ns)) ||
                          (is_for_tests && span.cat != Cat::kEvaluation);
@@ -150,12 +152,12 @@ std::string Number(const char* format, double value) {
 
 }  // namespace
 
-std::vector<OpRow> MakeOpTable(const RunData& run) {
+std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns) {
   std::map<Key, Sum> sums;
   for (const ProcessData& process : run.processes) {
     const auto tests = TestsOf(run, process);
     for (const TracedThread& thread : process.threads) {
-      AddThread(run, process, thread, tests, sums);
+      AddThread(run, process, thread, tests, from_ns, sums);
     }
   }
   Steps steps;

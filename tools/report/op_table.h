@@ -26,8 +26,8 @@ struct OpRow {
   double gb_per_s = 0;
 };
 
-// Longest total first.
-std::vector<OpRow> MakeOpTable(const RunData& run);
+// Longest total first. Without spans that begin before `from_ns`.
+std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns = INT64_MIN);
 
 // As lines of text with a header.
 std::string OpTableText(const std::vector<OpRow>& rows);

@@ -108,7 +108,7 @@ class Splitter {
     CloseUntil(INT64_MAX);
     split_.total_s = Seconds(end_ns - first->begin_ns);
     split_[Part::kOther] += std::max(0.0, split_.total_s - Seconds(covered_ns));
-    begin_ns_ = first->begin_ns;
+    split_.begin_ns = begin_ns_ = first->begin_ns;
     end_ns_ = end_ns;
   }
 

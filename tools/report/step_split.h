@@ -33,6 +33,7 @@ struct BarrierWaits {
 struct StepSplit {
   std::string process;
   double total_s = 0;  // from the first step to the end of the last span before the model is saved
+  int64_t begin_ns = 0;  // of that time
   // Long first steps, in which memory is fetched and cleared; not counted in anything else.
   uint64_t warm_up_steps = 0;
   double warm_up_s = 0;

@@ -84,10 +84,14 @@ std::vector<StepSplit> Others(const std::vector<StepSplit>& workers, const std::
 
 std::string TopComputeOps(const RunData& run, const std::vector<StepSplit>& workers) {
   double total_s = 0;
-  for (const StepSplit& worker : workers) total_s += worker.total_s;
+  int64_t warm_ns = INT64_MIN;
+  for (const StepSplit& worker : workers) {
+    total_s += worker.total_s;
+    warm_ns = std::max(warm_ns, worker.begin_ns);
+  }
   std::string text;
   int named = 0;
-  for (const OpRow& row : MakeOpTable(run)) {
+  for (const OpRow& row : MakeOpTable(run, warm_ns)) {
     if (row.cat != profiler::Cat::kCompute || row.where != "worker" || row.op.ends_with("(test)"))
       continue;
     text += Format("%s%s %.0f %%", text.empty() ? "" : ", ", row.op.c_str(),

@@ -231,7 +231,7 @@ TEST_F(VerdictTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
 // In the first step each worker waits for the server, which clears its memory, and for the others.
 TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
   const StepTimes first = {
-      .compute = 50, .wait = 90000, .server = 60000, .barrier = 29000, .straggler = 1};
+      .compute = 50000, .wait = 90000, .server = 60000, .barrier = 29000, .straggler = 1};
   const StepTimes rest = {.compute = 80, .wait = 20, .server = 5, .barrier = 5, .straggler = 1};
   for (const char* name : {"worker-0", "worker-1"}) {
     SyntheticTrace trace;
@@ -243,10 +243,11 @@ TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
   EXPECT_EQ(v.bottleneck, "compute") << v.sentence;
   EXPECT_EQ(v.straggler, "");
   EXPECT_NEAR(v.share, 0.8, 1e-6);
+  EXPECT_NE(v.sentence.find("computing; margins 80 %."), std::string::npos) << v.sentence;
   EXPECT_EQ(v.workers[0].warm_up_steps, 1u);
   ASSERT_FALSE(v.evidence.empty());
   EXPECT_EQ(v.evidence[0],
-            "worker-0: warm-up left out: the first step, 90.1 ms, in which memory is fetched");
+            "worker-0: warm-up left out: the first step, 140.0 ms, in which memory is fetched");
 }
 
 TEST_F(VerdictTest, LongStepsLaterOnAreNoWarmUp) {

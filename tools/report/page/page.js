@@ -209,7 +209,7 @@ function showOps(data) {
     number('mean', 'mean_us', r => formatDuration(r.mean_us * 1e3)),
     number('p50', 'p50_us', r => formatDuration(r.p50_us * 1e3)),
     number('p99', 'p99_us', r => formatDuration(r.p99_us * 1e3)),
-    number('of the step', 'share', r => { const bar = element('span', undefined, 'share'); bar.style.width = Math.min(1, r.share) * 60 + 'px'; return [(100 * r.share).toFixed(1) + ' %', bar]; }),
+    number('of the step', 'share', r => { const bar = element('span', undefined, 'share'); bar.style.width = Math.min(1, r.share) * 36 + 'px'; return [(100 * r.share).toFixed(1) + ' %', bar]; }),
     number('bytes', 'bytes', r => r.bytes ? formatNumber(r.bytes) + 'B' : ''),
     number('GB/s', 'gb_per_s', r => r.bytes ? r.gb_per_s.toFixed(3) : ''),
   ], rows, row => findOp(row.op));
@@ -256,7 +256,7 @@ function showDetails(span) {
   box.replaceChildren(element('h3', span.name), list);
 }
 
-const catTitles = {op: 'other work', step: 'step', input: 'input', disk: 'reading files', compute: 'computing', network: 'network', server: 'server\'s work', barrier: 'waiting for other workers', evaluation: 'test', checkpoint: 'saving'};
+const catTitles = {op: 'other work', step: 'step', input: 'input', disk: 'reading files', compute: 'computing', network: 'network', server: 'server', barrier: 'waiting for others', evaluation: 'test', checkpoint: 'saving'};
 
 async function showTimeline(data) {
   const tracks = await unpackSpans(data);

@@ -140,8 +140,9 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
     reply.waiting = kAtCheckpoint;
     return;
   }
-  const auto generation = state_.shard.Join(static_cast<size_t>(request.worker), request.name,
-                                            request.config, request.rejoin);
+  const auto generation =
+      state_.shard.Join(static_cast<size_t>(request.worker), request.name, request.config,
+                        request.rejoin, static_cast<uint64_t>(request.attempt));
   if (!generation.ok()) {
     lock.unlock();
     ThrowIf(generation.status());
@@ -164,6 +165,10 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
 
 void Connection::start(rpc::StartReply& reply, const rpc::StartRequest& request) {
   Lock lock = Enter("start", request.worker, request.generation);
+  if (!state_.WaitFree(lock)) {
+    reply.waiting = kAtCheckpoint;
+    return;
+  }
   if (request.open) {
     const Status opened = state_.shard.Open(worker_);
     if (!opened.ok()) {

@@ -19,6 +19,7 @@ struct JoinRequest {
   size_t worker = 0;
   std::string name;
   std::string config;
+  uint64_t attempt = 0;  // of this process, from 1 on
   bool rejoin = false;
 };
 struct JoinReply {

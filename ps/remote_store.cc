@@ -17,7 +17,8 @@ constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
 constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
-constexpr int64_t kStopGraceNs = int64_t{5} * 1000000000;  // the chief's for a step under way
+// That the chief gives to a step under way: less than servers give to a worker that is lost.
+constexpr int64_t kStopGraceNs = int64_t{2500} * 1000000;
 
 // The steps that all shards have.
 std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
@@ -91,7 +92,7 @@ bool RemoteStore::GivesUp() {
   int64_t asked_ns = 0;
   const int64_t now_ns = clock_.NowNs();
   if (stop_asked_ns_.compare_exchange_strong(asked_ns, now_ns)) return false;
-  return now_ns - asked_ns > (options_.client.join.worker == 0 ? 1 : 2) * kStopGraceNs;
+  return now_ns - asked_ns > (options_.client.join.worker == 0 ? 1 : 4) * kStopGraceNs;
 }
 
 Status RemoteStore::CallAll(const std::function<Status(size_t shard, Channel&)>& call) {
@@ -221,7 +222,9 @@ Status RemoteStore::Send(KeySplit* pull, bool keep) {
     }
     span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
     bytes += request.gradient.size() + request.pull_keys.size();
-    RETURN_IF_ERROR(clients_[shard].Send(request, sent_.list_known, pull_list_known));
+    const Status sent = clients_[shard].Send(request, sent_.list_known, pull_list_known);
+    gave_up_ |= sent.code() == io::Code::kCancelled;
+    RETURN_IF_ERROR(sent);
   }
   span.Set("bytes", static_cast<int64_t>(bytes));
   in_flight_ = true;
@@ -373,7 +376,8 @@ Status RemoteStore::WaitDrained() {
         return io::Cancelled("interrupted");
       }
       if (!waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
-        options_.client.on_note("waiting for " + waiting + " to finish");
+        options_.client.on_note("waiting for " + waiting +
+                                " to finish; no tests and checkpoints meanwhile");
         note_ns = clock_.NowNs() + kNoteEveryNs;
       }
     } while (!waiting.empty());
@@ -393,7 +397,7 @@ Status RemoteStore::CheckSameStep() const {
     return io::Failed("no checkpoint was written: " + clients_[0].Describe() + " is at step " +
                       std::to_string(shard_steps_[0]) + " and " + clients_[shard].Describe() +
                       " at step " + std::to_string(shard_steps_[shard]) +
-                      ", for a worker stood still between them; the last one stays");
+                      ", with a step half made; the last one stays");
   }
   return {};
 }

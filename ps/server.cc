@@ -125,11 +125,12 @@ class Server::Impl {
     return {};
   }
 
-  void WaitBegun(const std::function<bool()>& should_stop) {
+  bool WaitBegun(const std::function<bool()>& should_stop) {
     std::unique_lock lock(state_.mu);
     while (!state_.shard.StartWaitsFor().empty() && state_.shard.failed().ok() && !should_stop()) {
       state_.changed.wait_for(lock, kTick, [&] { return state_.shard.StartWaitsFor().empty(); });
     }
+    return state_.shard.StartWaitsFor().empty();
   }
 
   Status Wait(const std::function<bool()>& should_stop) {
@@ -205,7 +206,9 @@ Result<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
 
 const std::string& Server::host() const { return impl_->options_.host; }
 int Server::port() const { return impl_->port_; }
-void Server::WaitBegun(const std::function<bool()>& should_stop) { impl_->WaitBegun(should_stop); }
+bool Server::WaitBegun(const std::function<bool()>& should_stop) {
+  return impl_->WaitBegun(should_stop);
+}
 Status Server::Wait(const std::function<bool()>& should_stop) { return impl_->Wait(should_stop); }
 Server::Summary Server::summary() const { return impl_->summary(); }
 

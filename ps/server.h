@@ -39,8 +39,8 @@ class Server {
   const std::string& host() const;
   int port() const;
 
-  // Waits until training begins, or until one of the ends below.
-  void WaitBegun(const std::function<bool()>& should_stop);
+  // Waits until training begins; false if one of the ends below comes first.
+  bool WaitBegun(const std::function<bool()>& should_stop);
   // Waits until all workers have left (ok), the job has failed, or `should_stop`, asked some times
   // a second, says so (kCancelled).
   io::Status Wait(const std::function<bool()>& should_stop);

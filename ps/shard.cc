@@ -69,14 +69,18 @@ Status Shard::MakeModel(const std::string& config) {
 }
 
 Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
-                             bool again) {
+                             bool again, uint64_t attempt) {
   if (!failed_.ok()) return failed_;
   if (worker >= workers_.size()) {
     return io::Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
                        std::to_string(workers_.size()) + " workers");
   }
   WorkerRecord& record = workers_[worker];
-  if (record.phase == WorkerPhase::kJoined && !again) {
+  const bool same_process = !name.empty() && record.name == name;
+  if (same_process && attempt < record.attempt) {
+    return io::Invalid(Describe(worker) + " has another connection by now");
+  }
+  if (record.phase == WorkerPhase::kJoined && !again && !same_process) {
     return io::Invalid(Describe(worker) + " is in this job already; found another one (" + name +
                        ") with the same task_index");
   }
@@ -91,6 +95,8 @@ Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::
   }
   if (record.phase == WorkerPhase::kLost) Note(Describe(worker) + " is back as " + name);
   record.name = name;
+  record.attempt = attempt;
+  record.given_up = false;
   if (record.phase == WorkerPhase::kAbsent || record.phase == WorkerPhase::kLost) {
     record.phase = record.finished ? WorkerPhase::kFinished : WorkerPhase::kJoined;
   }
@@ -386,10 +392,11 @@ void Shard::Disconnected(size_t worker, uint64_t generation, int64_t now_ns) {
 void Shard::Tick(int64_t now_ns) {
   if (!config_) return;
   for (size_t i = 0; i < workers_.size(); ++i) {
-    const WorkerRecord& w = workers_[i];
+    WorkerRecord& w = workers_[i];
     if (w.phase != WorkerPhase::kLost || now_ns - w.lost_ns < options_.rejoin_ns) continue;
-    // Without the chief nobody tests the model or saves it.
-    if (Active(w) || i == 0) {
+    w.given_up = true;
+    // Without the chief nobody tests the model or saves it; after a stop it alone matters.
+    if ((Active(w) && !stopped_) || i == 0) {
       char text[80];
       std::snprintf(text, sizeof text, " did not come back within %.1f s: the job ends",
                     static_cast<double>(options_.rejoin_ns) * 1e-9);
@@ -399,7 +406,10 @@ void Shard::Tick(int64_t now_ns) {
 }
 
 std::string Shard::DrainWaitsFor() const {
-  return List([&](const WorkerRecord& w) { return w.phase == WorkerPhase::kAbsent || Active(w); });
+  return List([&](const WorkerRecord& w) {
+    const bool may_be_back = w.phase == WorkerPhase::kLost && !w.given_up && !w.finished;
+    return w.phase == WorkerPhase::kAbsent || Active(w) || (may_be_back && !stopped_);
+  });
 }
 
 bool Shard::done() const {

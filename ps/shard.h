@@ -45,9 +45,9 @@ class Shard {
 
   // The first one makes the model. Returns the generation that the worker's calls must carry.
   // `again`: the worker knows that it was here before, and takes its place over from its former
-  // connection.
+  // connection. So does the same process by a later `attempt`.
   io::Result<uint64_t> Join(size_t worker, const std::string& name, const std::string& config,
-                            bool again);
+                            bool again, uint64_t attempt = 0);
   // The chief (worker 0) has the model as it should be.
   io::Status Open(size_t worker);
   // Empty when training may begin (all have joined, the chief has opened), else for whom it waits.
@@ -87,7 +87,7 @@ class Shard {
   void Finish(size_t worker, int64_t now_ns);
   void Leave(size_t worker, int64_t now_ns);
   void Disconnected(size_t worker, uint64_t generation, int64_t now_ns);
-  // Notices workers that have been lost for too long.
+  // Notices workers that have been lost for too long to be waited for.
   void Tick(int64_t now_ns);
   // Empty when no worker will push any more, else who still may.
   std::string DrainWaitsFor() const;

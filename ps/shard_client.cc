@@ -45,6 +45,8 @@ Status ShardClient::TryJoin(JoinReply& reply, bool again) {
   sent_before_ = received_before_ = 0;
   JoinRequest join = options_.join;
   join.rejoin = join.rejoin || again;
+  join.attempt = ++attempts_;
+  awaiting_ = false;
   while (true) {
     RETURN_IF_ERROR(channel_->Join(join, reply));
     if (reply.waiting.empty()) return {};
@@ -117,7 +119,9 @@ Status ShardClient::SendNow(bool with_push_keys, bool with_pull_keys) {
   ExchangeRequest request = request_;
   if (!with_push_keys) request.push_keys = {};
   if (!with_pull_keys) request.pull_keys = {};
-  return channel_->SendExchange(request);
+  RETURN_IF_ERROR(channel_->SendExchange(request));
+  awaiting_ = true;
+  return {};
 }
 
 Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
@@ -141,6 +145,7 @@ Status ShardClient::Receive(ExchangeReply& reply) {
   int64_t barrier_ns = 0;
   while (true) {
     Status status = channel_->ReceiveExchange(reply);
+    awaiting_ = false;
     if (status.ok()) {
       broken_ = 0;
       barrier_ns += reply.barrier_ns;
@@ -172,6 +177,11 @@ Status ShardClient::Receive(ExchangeReply& reply) {
 }
 
 Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
+  if (std::exchange(awaiting_, false)) {  // of an exchange that was given up
+    ExchangeReply nobody_wants;
+    const Status heard = channel_->ReceiveExchange(nobody_wants);
+    if (heard.code() == Code::kIo) RETURN_IF_ERROR(Reconnect(heard));
+  }
   while (true) {
     const Status status = call(*channel_);
     if (status.ok()) {

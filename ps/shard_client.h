@@ -75,7 +75,9 @@ class ShardClient {
   WireStats stats_;
   uint64_t sent_before_ = 0, received_before_ = 0;  // of the channel, at the last count
   int64_t noted_ns_ = 0;
-  int broken_ = 0;  // connections since the last answer
+  int broken_ = 0;         // connections since the last answer
+  bool awaiting_ = false;  // an answer to an exchange, on this channel
+  uint64_t attempts_ = 0;  // to join
 };
 
 }  // namespace millrace::ps

@@ -1,5 +1,6 @@
 #include "ps/shard_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <utility>
@@ -47,6 +48,8 @@ std::string WorkerField(size_t worker, const char* name) {
   return "worker." + std::to_string(worker) + "." + name;
 }
 
+using WorkerPlaces = std::vector<std::pair<uint64_t, std::string>>;  // sequence, state
+
 // Dense blocks are entries under block << 32 | place, of the weight and the rule's numbers beside
 // it.
 struct DenseBlock {
@@ -85,12 +88,15 @@ void WriteDense(const DenseTable& table, io::StateWriter& writer) {
   }
 }
 
+// A gradient of a step that was made without it waits for nothing after a restart: it counts as
+// dropped.
 Status LoadDense(const io::StateFields& fields, uint64_t block, const DenseBlock& content,
-                 size_t workers, DenseTable& table) {
+                 const WorkerPlaces& workers, DenseTable& table) {
   ASSIGN_OR_RETURN(const uint64_t steps, fields.Uint(BlockField(block, "steps")));
-  std::vector<uint64_t> sequences(workers);
-  for (size_t w = 0; w < workers; ++w) {
+  std::vector<uint64_t> sequences(workers.size());
+  for (size_t w = 0; w < workers.size(); ++w) {
     ASSIGN_OR_RETURN(sequences[w], fields.Uint(BlockField(block, "sequence." + std::to_string(w))));
+    sequences[w] = std::max(sequences[w], workers[w].first);
   }
   std::vector<float> state;
   for (size_t p = 1; p < content.planes.size(); ++p) {
@@ -108,7 +114,7 @@ struct Restored {
   JobProgress progress;
   uint64_t steps = 0;
   std::string chief_state;
-  std::vector<std::pair<uint64_t, std::string>> workers;  // sequence, state
+  WorkerPlaces workers;
 };
 
 Result<Restored> ReadFields(const io::StateFields& fields, size_t workers) {
@@ -204,7 +210,7 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
   if (shard.dense_) {
     DenseTable dense(*shard.config_->dense, shard.workers_.size());
     for (auto& [b, content] : blocks) {
-      RETURN_IF_ERROR(LoadDense(reader.fields(), b, content, shard.workers_.size(), dense));
+      RETURN_IF_ERROR(LoadDense(reader.fields(), b, content, restored.workers, dense));
     }
     shard.dense_ = std::move(dense);
   }
@@ -217,6 +223,8 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
     worker.received = worker.applied = restored.workers[i].first;
     worker.received_state = worker.applied_state = std::move(restored.workers[i].second);
   }
+  // Newer ones, which not all shards had, are of a past that is left behind.
+  io::RemoveOtherCheckpoints(shard.options_.checkpoints, id, kKeptBefore);
   return {};
 }
 

@@ -51,6 +51,7 @@ class ThriftChannel final : public Channel {
     in.name = request.name;
     in.config = request.config;
     in.rejoin = request.rejoin;
+    in.attempt = static_cast<int64_t>(request.attempt);
     rpc::JoinReply out;
     RETURN_IF_ERROR(Call([&] { client_.join(out, in); }));
     reply.waiting = std::move(out.waiting);

@@ -43,7 +43,9 @@ struct WorkerRecord {
   std::string name;  // "host, pid 123"
   WorkerPhase phase = WorkerPhase::kAbsent;
   uint64_t generation = 0;  // of its connection: calls of an older one are refused
+  uint64_t attempt = 0;     // of the process to join, that made the connection
   int64_t lost_ns = 0;      // when
+  bool given_up = false;    // lost for too long to be waited for
   bool finished = false;    // it pushes no more, whatever becomes of its connection
 
   uint64_t received = 0;       // the sequence of the last push that arrived

@@ -71,7 +71,6 @@ Status NetTrainOptions::Validate() const {
     return Invalid("worker: expected below " + std::to_string(workers) + ", found " +
                    std::to_string(worker));
   }
-  if (resume && !model_in.empty()) return Invalid("resume and model_in: expected one of them");
   return {};
 }
 
@@ -338,10 +337,11 @@ Result<bool> NetTrainer::Interrupted() {
   return true;
 }
 
-// `before` the last step, which does not count if the job never made it.
+// `before` the last step, which does not count if the job never made it. A worker by itself leaves
+// like one that was killed: its part is not learnt, so it must not count as finished.
 Status NetTrainer::Interrupt(const ProgressState& before) {
+  if (!chief()) return io::Cancelled("interrupted: this worker leaves its job");
   summary_.stopped = true;
-  if (!chief()) return {};
   if (job_) {
     RETURN_IF_ERROR(job_->Stop());
     if (job_->sums().steps == before.steps) state_ = before;

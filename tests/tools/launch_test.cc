@@ -134,7 +134,7 @@ TEST_F(LaunchTest, DeadServerTakesTheWholeJobBackToItsCheckpoint) {
       "ps", std::string(kReadServerFlags) + kListen + "echo \"words: $*\"\n" + kServeUntilDone);
   const std::string worker =
       Script("w",
-             "echo \"words: $*\"; echo up\n"
+             "mkdir -p r; touch r/run.json; echo \"words: $*\"; echo up\n"
              "case \"$*\" in *--resume*) touch done;; *) exec sleep 100;; esac\n");
   Launched job = Launch({"--deploy_mode=cluster", "--restart=2", "--ps_program=" + server},
                         {worker, "--mode=async", "--run_dir=r", "--overwrite"});
@@ -144,6 +144,24 @@ TEST_F(LaunchTest, DeadServerTakesTheWholeJobBackToItsCheckpoint) {
   EXPECT_EQ(job.Count("| words: --mode=async --run_dir=r --resume "), 2u) << job.output();
   EXPECT_EQ(job.Count("was killed by SIGKILL: the whole job is started again"), 1u);
   EXPECT_EQ(job.Count("--task_index=0 --run_dir=r"), 2u) << "the server, twice";
+}
+
+// What is in the run folder then is another run's.
+TEST_F(LaunchTest, JobThatLostAServerBeforeItBeganIsNotResumed) {
+  std::filesystem::create_directory(folder_ / "r");
+  test::WriteFile(folder_ / "r/run.json", "an earlier run");
+  const std::string worker = Script("w",
+                                    "echo \"words: $*\"; echo up\n"
+                                    "[ -e again ] && touch done || exec sleep 100\n");
+  Launched job = Launch({"--deploy_mode=cluster", "--restart=2", "--ps_program=" + Server()},
+                        {worker, "--mode=async", "--run_dir=r", "--overwrite"});
+  ASSERT_TRUE(job.Says("| up", 2)) << job.output();
+  test::WriteFile(folder_ / "again", "");
+  Kill(job, "ps 0");
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("--overwrite"), 4u) << job.output();
+  EXPECT_EQ(job.Count("--resume"), 0u) << job.output();
+  EXPECT_EQ(job.Count("the whole job is started again from the beginning"), 1u) << job.output();
 }
 
 TEST_F(LaunchTest, CrashLoopIsBounded) {

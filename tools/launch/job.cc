@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
@@ -19,6 +20,8 @@ constexpr int64_t kSettleMs = 250;
 // servers.
 constexpr int64_t kFailedWorkersMs = 2000;
 constexpr int64_t kFailedServersMs = 1000;
+constexpr int64_t kInterruptedServersMs = 500;  // after their last worker
+constexpr int kLostWorkers = 1;                 // a server's status then
 constexpr int kSshFailed = 255;
 constexpr int kReconnects = 5;
 
@@ -37,15 +40,27 @@ bool IsDue(std::optional<int64_t>& at, int64_t now_ms) {
 
 io::Result<int> Job::Run() {
   begin_ms_ = NowMs();
+  run_before_ = RunFileNow();
   RETURN_IF_ERROR(Begin(Start::kFirst));
   while (true) {
     for (const Event& event : supervisor_.Wait(NextDeadline())) Handle(event);
     RETURN_IF_ERROR(Tick());
     if (phase_ != Phase::kStopping || crew_.IsAnyAlive()) continue;
     if (reason_ != StopReason::kRestart) return Finish();
-    RETURN_IF_ERROR(Begin(Start::kResume));
+    RETURN_IF_ERROR(Begin(HasBegun() ? Start::kResume : Start::kFirst));
   }
 }
+
+std::optional<FileMark> Job::RunFileNow() const {
+  const std::optional<std::string> run_dir = FlagIn(options_.worker, "run_dir");
+  struct stat info = {};
+  if (!run_dir || ::stat((*run_dir + "/run.json").c_str(), &info) != 0) return std::nullopt;
+  return FileMark{info.st_ino, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
+}
+
+// Whether the chief has made the run folder this job's: before that, what is in it is another's,
+// and must not be resumed. On other hosts the folder is not seen, and taken for begun.
+bool Job::HasBegun() const { return !options_.hosts.empty() || RunFileNow() != run_before_; }
 
 io::Status Job::Begin(Start start) {
   phase_ = Phase::kStarting;
@@ -97,7 +112,10 @@ void Job::OnExit(Member& member, int status) {
     const bool counts = reason_ == StopReason::kDone || reason_ == StopReason::kInterrupt;
     const bool obeyed = member.killed_ms || status == 128 + SIGINT ||
                         status == 128 + interrupt_signal_ || member.id.role == Role::kServer;
-    if (!counts || failure_ || status == 0 || (is_expected && obeyed)) return;
+    // A server whose workers were told to end before the job began has lost them.
+    const bool follows = reason_ == StopReason::kInterrupt && member.id.role == Role::kServer &&
+                         status == kLostWorkers;
+    if (!counts || failure_ || status == 0 || follows || (is_expected && obeyed)) return;
     failure_ = death;
     failure_text_ = crew_.Describe(member.id) + " " + StatusText(status);
     console_.Say(failure_text_);
@@ -160,7 +178,7 @@ io::Status Job::Tick() {
     crew_.Kill(Role::kWorker);
   }
   if (IsDue(end_servers_at_, now_ms) && crew_.IsAnyAlive(Role::kServer)) {
-    if (reason_ != StopReason::kFailure)
+    if (reason_ == StopReason::kDone)
       console_.Say(
           "servers have not ended by themselves after their workers: they are told to end");
     crew_.Signal(Role::kServer, SIGTERM);
@@ -235,8 +253,8 @@ bool Job::DecideForAll(const std::vector<Death>& deaths) {
   }
   if (verdict == Verdict::kRestartJob) {
     ++restarts_used_;
-    console_.Say(DeathsText(deaths) +
-                 ": the whole job is started again from its last checkpoint (restart " +
+    console_.Say(DeathsText(deaths) + ": the whole job is started again from " +
+                 (HasBegun() ? "its last checkpoint" : "the beginning") + " (restart " +
                  std::to_string(restarts_used_) + " of " + std::to_string(options_.restarts) + ")");
     failure_.reset();  // whoever was lost comes back
     BeginStop(StopReason::kRestart, SIGKILL);
@@ -280,7 +298,10 @@ void Job::BeginStop(StopReason reason, int signal_number) {
 void Job::StopServersAfterWorkers() {
   if (std::exchange(are_servers_told_, true) || reason_ == StopReason::kRestart) return;
   const bool failed = reason_ == StopReason::kFailure;
-  end_servers_at_ = NowMs() + (failed ? 0 : options_.server_grace_ms);
+  const int64_t grace_ms = reason_ == StopReason::kInterrupt
+                               ? std::min(kInterruptedServersMs, options_.server_grace_ms)
+                               : options_.server_grace_ms;
+  end_servers_at_ = NowMs() + (failed ? 0 : grace_ms);
   kill_servers_at_ = *end_servers_at_ + (failed ? kFailedServersMs : options_.server_grace_ms);
 }
 

@@ -16,6 +16,14 @@
 
 namespace millrace::tools {
 
+// Tells a file from the one that replaces it.
+struct FileMark {
+  uint64_t inode = 0;
+  int64_t seconds = 0, nanoseconds = 0;  // when it was changed
+
+  bool operator==(const FileMark&) const = default;
+};
+
 class Job {
  public:
   // The arguments outlive it.
@@ -39,6 +47,8 @@ class Job {
   void OnExit(Member& member, int status);
   bool Reconnect(Member& member, int status);
   void OnSignal(int signal_number);
+  std::optional<FileMark> RunFileNow() const;
+  bool HasBegun() const;
   io::Status Tick();
   void StartWorkersWhenReady();
   void ShowPlacement();
@@ -66,7 +76,8 @@ class Job {
   Phase phase_ = Phase::kStarting;
   Start start_ = Start::kFirst;
   int64_t begin_ms_ = 0;
-  int64_t start_ms_ = 0;  // of this start or restart
+  std::optional<FileMark> run_before_;  // the run folder's run.json, before this job
+  int64_t start_ms_ = 0;                // of this start or restart
   size_t restarts_used_ = 0;
   bool is_placement_shown_ = false;
 

@@ -114,12 +114,12 @@ int Serve(const ps::ServerOptions& options) {
               options.shard.num_shards, v6 ? "[" : "", options.host.c_str(), v6 ? "]" : "",
               (*server)->port());
   std::fflush(stdout);
-  // The chief has made the run folder ready by then.
-  (*server)->WaitBegun(Interrupted);
+  // The chief has made the run folder ready by then; a job that never begins leaves it as it is.
+  const bool begun = (*server)->WaitBegun(Interrupted);
   profiler::Session profile;
-  const std::string started = profile.Start(ProfileFromFlags());
+  const std::string started = begun ? profile.Start(ProfileFromFlags()) : "";
   const Status status = (*server)->Wait(Interrupted);
-  const std::string finished = profile.Finish();
+  const std::string finished = begun ? profile.Finish() : "";
   const ps::Server::Summary s = (*server)->summary();
   std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s refused\n", kProgram,
               options.shard.shard, WithCommas(s.steps).c_str(), WithCommas(s.messages).c_str(),

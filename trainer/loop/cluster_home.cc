@@ -45,8 +45,8 @@ Result<std::unique_ptr<ClusterHome>> ClusterHome::Join(const ClusterOptions& opt
 }
 
 Status ClusterHome::Prepare(const ClusterStart& start) {
-  if (start.resume) return RestoreLatest();
-  if (start.model_in.empty()) return {};
+  if (start.resume) RETURN_IF_ERROR(RestoreLatest());
+  if (state_ || start.model_in.empty()) return {};
   return ReadModelFor(start.model_in, job_.num_features, job_.update,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
                         return store().LoadWeights(keys, weights);

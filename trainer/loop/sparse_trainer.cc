@@ -1,8 +1,10 @@
 #include "trainer/loop/sparse_trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 #include "io/queue/input_files.h"
@@ -84,9 +86,8 @@ Status SparseTrainer::Prepare() {
 
 Status SparseTrainer::MakeLocalHome() {
   ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(options_.shape, options_.update));
-  if (options_.resume) {
-    RETURN_IF_ERROR(Restore(*store));
-  } else if (!options_.model_in.empty()) {
+  if (options_.resume) RETURN_IF_ERROR(Restore(*store));
+  if (!resumed_step_ && !options_.model_in.empty()) {
     RETURN_IF_ERROR(WarmStart(options_.model_in, *store));
   }
   auto home = std::make_unique<LocalHome>(std::move(store), *kernels_, options_.kernel == "auto",
@@ -165,7 +166,7 @@ Result<TrainSummary> SparseTrainer::Run() {
   start_s_ = row_start_s_ = observer_.now_s();
   const double earlier_seconds = state_.seconds;
   const uint64_t earlier_examples = state_.examples;
-  bool early = false;
+  bool early = early_stop_->due();  // the test before the checkpoint has said so
   while (!Finished() && !early) {
     const Result<bool> more = options_.hogwild > 1 ? AdvanceHogwild() : Advance();
     state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
@@ -201,9 +202,11 @@ Result<TrainSummary> SparseTrainer::Run() {
 // All data is learnt from, or the run ends early. The last test, when all workers are done.
 Status SparseTrainer::End(bool early) {
   if (early) RETURN_IF_ERROR(home_->StopJob());
-  RETURN_IF_ERROR(home_->FinishTraining());
+  const Status finished = home_->FinishTraining();
+  if (finished.code() == io::Code::kCancelled && Stopping()) return Stop();
+  RETURN_IF_ERROR(finished);
   SyncWithJob();
-  if (state_.examples == 0) return NoExamples();
+  if (state_.examples == 0 && home_->chief()) return NoExamples();
   const Status tested = TestIfDue(/*at_end=*/true).status();
   if (tested.code() == io::Code::kCancelled && Stopping()) return Stop();
   if (!tested.ok()) return Salvage(tested);
@@ -383,13 +386,22 @@ Status SparseTrainer::Stop() {
   return options_.checkpoints.empty() || state_.steps == 0 ? Status() : Checkpoint();
 }
 
-// The chief has been asked as well, if the whole job was; if not, this worker goes alone.
+// The chief has been asked as well, if the whole job was. If not, this worker leaves like one that
+// was killed: its part is not learnt, so it must not count as finished.
 Status SparseTrainer::WaitForChief() {
   const double until_s = observer_.now_s() + kChiefSeconds;
-  while (!home_->stopped() && observer_.now_s() < until_s) {
-    ASSIGN_OR_RETURN(const bool more, Advance());
-    if (!more) break;
+  bool learnt = false;
+  while (!Finished() && !learnt && observer_.now_s() < until_s) {
+    const Result<bool> more = Advance();
+    if (more.status().code() == io::Code::kCancelled) {  // the input keeps it waiting
+      RETURN_IF_ERROR(home_->Settle());
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      continue;
+    }
+    RETURN_IF_ERROR(more.status());
+    learnt = !*more;
   }
+  if (!Finished() && !learnt) return io::Cancelled("interrupted: this worker leaves its job");
   summary_.end = TrainSummary::End::kStopped;
   return home_->FinishTraining();
 }

@@ -33,10 +33,6 @@ Status TrainOptions::Validate() const {
     RETURN_IF_ERROR(cluster->Validate());
     if (hogwild > 1) return io::Invalid("hogwild: expected one process, found a worker of a job");
   }
-  if (resume && !model_in.empty()) {
-    return io::Invalid(
-        "resume goes on from a checkpoint and model_in from a model: expected one of them");
-  }
   return {};
 }
 

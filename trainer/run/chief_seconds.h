@@ -4,7 +4,8 @@
 namespace millrace::trainer {
 
 // That a worker which was asked to stop gives the chief, who was asked as well if the whole job
-// was, to end the job for all. It covers a slow step of a large net; then the worker goes alone.
-constexpr double kChiefSeconds = 5;
+// was, to end the job for all: longer than the chief gives to a step that is under way. Then the
+// worker leaves the job, which takes it for lost.
+constexpr double kChiefSeconds = 8;
 
 }  // namespace millrace::trainer

@@ -85,7 +85,8 @@ bool EarlyStop::Update(uint64_t step, const BinaryMetrics& metrics) {
     state_ = {.best = value, .best_step = step, .tests_since_best = 0};
     return false;
   }
-  return ++state_.tests_since_best >= rule_.patience;
+  ++state_.tests_since_best;
+  return due();
 }
 
 }  // namespace millrace::trainer

@@ -38,6 +38,8 @@ class EarlyStop {
   // To be called after each test; true when the run should end. NaN is no improvement.
   bool Update(uint64_t step, const BinaryMetrics& metrics);
 
+  // The last test was one too many without a new best.
+  bool due() const { return rule_.enabled() && state_.tests_since_best >= rule_.patience; }
   const EarlyStopRule& rule() const { return rule_; }
   const EarlyStopState& state() const { return state_; }
 

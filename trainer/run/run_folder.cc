@@ -27,7 +27,8 @@ constexpr const char* kRunFiles[] = {
     "watched",           "resources-*.csv",   "report.html",       "graph.dot",
     "report.html.tmp-*", "graph.dot.tmp-*",   "trace-*.json.tmp-*"};
 constexpr const char* kCheckpointFiles[] = {"checkpoint-*"};
-constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy", "model.*.tmp-*"};
+constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy"};
+constexpr const char* kHalfWrittenModels[] = {"model.*.tmp-*"};  // of a run that was killed
 
 io::Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -151,6 +152,7 @@ io::Status RunFolder::Refusal() const {
 
 io::Status RunFolder::Begin(const RunInfo& info) {
   if (overwrite_ && !earlier_status_.empty()) RETURN_IF_ERROR(EraseEarlierRun());
+  RETURN_IF_ERROR(RemoveFiles(model(), kHalfWrittenModels));
   info_ = info;
   return WriteRunJson(RunJson(info_, std::nullopt));
 }

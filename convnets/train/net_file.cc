@@ -15,12 +15,23 @@ using io::Status;
 
 constexpr size_t kChunk = 64;
 
+// What a state file is, in words.
+std::string KindText(const std::string& kind) {
+  if (kind == "net") return "the model of a net";
+  if (kind == "net_checkpoint") return "a checkpoint of a net";
+  if (kind == "model") return "a model of millrace-lr";
+  return "a state file of kind " + kind;
+}
+
 Status CheckSame(const std::string& path, const io::StateFields& expected,
                  const io::StateFields& found) {
   for (const auto& [name, value] : expected.all()) {
     const Result<std::string> theirs = found.Text(name);
     if (!theirs.ok()) return io::Corrupt(path + ": " + theirs.status().message());
     if (*theirs == value) continue;
+    if (name == "kind") {
+      return io::Invalid(path + ": expected " + KindText(value) + ", found " + KindText(*theirs));
+    }
     return io::Invalid(path + ": " + name + ": this run has " + value + ", the file " + *theirs);
   }
   return {};

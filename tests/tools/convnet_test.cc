@@ -137,6 +137,24 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
   }
 }
 
+TEST_F(ConvnetTest, StartsFromARunAndSaysWhatIsNoNet) {
+  const std::string flags = "--net=softmax --data=synthetic --synthetic_images=100 ";
+  ASSERT_EQ(
+      RunProgram("millrace-convnet", flags + "--checkpoint_every=64 --run_dir=" + folder_ / "run")
+          .status,
+      0);
+  EXPECT_EQ(RunProgram("millrace-convnet", flags + "--model_in=" + folder_ / "run").status, 0);
+  std::string checkpoint;
+  for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints")) {
+    checkpoint = entry.path();
+  }
+  const ProgramRun other = RunProgram("millrace-convnet", flags + "--model_in=" + checkpoint);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("expected the model of a net, found a checkpoint of a net"),
+            std::string::npos)
+      << other.err;
+}
+
 TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
   const auto train = [&](const std::string& name, const std::string& mode) {
     return RunProgram("millrace-launch",

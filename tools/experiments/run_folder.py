@@ -7,15 +7,15 @@ import re
 from . import samples, units
 
 NET_PARAMETERS = re.compile(r"net +\w+, ([\d,]+) parameters")
-TRAINED = re.compile(r"trained +([\d,]+) (?:examples|images) in ([\d,]+) steps")
+TRAINED = re.compile(r"trained +([\d,]+) (?:example|image)s? in ([\d,]+) steps?")
 WIRE = re.compile(r"wire +(sent|received) +predicted +([\d.,]+ \w+), measured +([\d.,]+ \w+)")
-EXCHANGES = re.compile(r"([\d,]+) exchanges, waited")
-SERVED = re.compile(r"served ([\d,]+) steps, ([\d,]+) messages, ([\d.,]+ \w+) in, ([\d.,]+ \w+) out")
+EXCHANGES = re.compile(r"([\d,]+) exchanges?, waited")
+SERVED = re.compile(r"served ([\d,]+) steps?, ([\d,]+) messages?, ([\d.,]+ \w+) in, ([\d.,]+ \w+) out")
 EFFECTIVE = re.compile(r"effective batch ([\d,]+)")
 STARTED = re.compile(r"started (\d+) process(?:es)? in ([\d.]+) s")
 READY = re.compile(r"ready in ([\d.]+) s")
 TIME = re.compile(r"time +([\d.]+) s")
-SPLITS = re.compile(r"data +([\d,]+) training and ([\d,]+) test images")
+SPLITS = re.compile(r"data +([\d,]+) training and ([\d,]+) test images?")
 WORKER_ROW = re.compile(r" +(\d+) +([\d,]+) +([\d,]+) +([\d,]+) +([\d,]+) +([\d.]+) s +(.+)")
 BYTES_A_WEIGHT = 4
 

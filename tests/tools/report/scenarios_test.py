@@ -4,8 +4,8 @@
 The bottleneck that is named must be right. Each what-if ("at most x times as fast") is compared with runs that really lack the
 obstacle, before and after the one that has it, and must come within 20 % in one of four tries. A machine disturbs that in two
 ways, both of which are measured: runs without the obstacle differ from each other, and other work takes CPU time. Only then is a
-what-if skipped, with what was measured. Another bottleneck is a failure at once unless other work took CPU time, and a failure
-even then if none of the tries names the right one.
+what-if skipped, with what was measured. Another bottleneck is a failure at once unless other work took CPU time, which can
+starve the input threads; it is repeated then, and a failure in the end unless others kept half of the machine busy all the time.
 """
 import json
 import os
@@ -27,6 +27,7 @@ ROWS = 400000
 EPOCHS = 2  # of jobs
 TOLERANCE = 0.2  # of the what-if
 TRIES = 4
+MISNAMED_AT_MOST = 12  # times, and only while others keep the machine busy
 STEADY = 1.2  # times: a machine on which runs without the obstacle agree so well is not disturbed
 OTHERS_ALLOWED = 0.3  # cores, likewise
 
@@ -68,19 +69,24 @@ def others_busy(begin, then):
 
 def repeated(test):
     """Runs `test` until it holds, and says what becomes of one that does not."""
-    free, others, texts = [], [], []
-    for _ in range(TRIES):
+    free, others, texts, misnamed = [], [], [], 0
+    while len(texts) - misnamed < TRIES:
         begin, then = time.monotonic(), busy_seconds()
         try:
             return test()
         except (Miss, AssertionError) as error:
             others.append(others_busy(begin, then))
             texts.append(f"{error} (others keep {others[-1]:.2f} cores busy)")
+            misnamed += not isinstance(error, Miss)
             if not isinstance(error, Miss) and others[-1] <= OTHERS_ALLOWED:
                 raise
+            if misnamed == MISNAMED_AT_MOST:
+                if min(others) < os.cpu_count() / 2:
+                    raise
+                raise unittest.SkipTest(f"others keep {min(others):.2f} to {max(others):.2f} cores busy: {error}") from error
             free += getattr(error, "free", [])
             print("again:", texts[-1], file=sys.stderr)
-    if free and (max(free) > STEADY * min(free) or min(others) > OTHERS_ALLOWED):
+    if max(free) > STEADY * min(free) or min(others) > OTHERS_ALLOWED:
         raise unittest.SkipTest(f"a disturbed machine: runs without the obstacle took {min(free):.2f} to {max(free):.2f} s, "
                                 f"others kept {min(others):.2f} to {max(others):.2f} cores busy; " + "; ".join(texts))
     raise AssertionError("; ".join(texts))

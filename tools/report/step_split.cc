@@ -51,15 +51,17 @@ Part PartOf(Cat cat) {
 }
 
 // The step that counts as the first: the first ones may be many times as long as all others,
-// because the servers' and the worker's memory is touched for the first time.
-std::vector<Span>::const_iterator FirstStep(const TracedThread& thread, uint32_t step) {
+// because the servers' and the worker's memory is touched for the first time. A window that was
+// chosen is taken as it is.
+std::vector<Span>::const_iterator FirstStep(const ProcessData& process, const TracedThread& thread,
+                                            uint32_t step) {
   constexpr size_t kMostWarmUp = 10;  // steps, and at most a tenth of all
   constexpr int64_t kLong = 10;       // times the median
   std::vector<int64_t> durations;
   for (const Span& span : thread.spans) {
     if (span.name == step) durations.push_back(span.duration_ns());
   }
-  const size_t most = std::min(kMostWarmUp, durations.size() / 10);
+  const size_t most = process.steps > 0 ? 0 : std::min(kMostWarmUp, durations.size() / 10);
   size_t skipped = 0;
   if (most > 0) {
     std::vector<int64_t> sorted = durations;
@@ -95,7 +97,7 @@ class Splitter {
         straggler_(run.names.Find("straggler")) {}
 
   void Go(const TracedThread& thread) {
-    const auto first = FirstStep(thread, step_);
+    const auto first = FirstStep(process_, thread, step_);
     CountWarmUp(thread, *first);
     int64_t end_ns = first->begin_ns, covered_ns = 0;
     for (auto span = first; span != thread.spans.end() && span->name != save_; ++span) {
@@ -371,7 +373,7 @@ std::vector<ServerLoad> ServerLoads(const RunData& run) {
   int64_t warm_ns = INT64_MIN;
   for (const ProcessData& process : run.processes) {
     if (const TracedThread* thread = TrainingThread(run, process))
-      warm_ns = std::max(warm_ns, FirstStep(*thread, run.names.Find("step"))->begin_ns);
+      warm_ns = std::max(warm_ns, FirstStep(process, *thread, run.names.Find("step"))->begin_ns);
   }
   const uint32_t barrier = run.names.Find("barrier_wait");
   std::vector<ServerLoad> loads;

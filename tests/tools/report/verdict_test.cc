@@ -261,11 +261,14 @@ TEST_F(VerdictTest, LongStepsLaterOnAreNoWarmUp) {
 }
 
 TEST_F(VerdictTest, WindowOfStepsIsStated) {
-  SyntheticTrace trace = Worker({.compute = 100}, 21);
+  SyntheticTrace trace;
+  AddSteps({.compute = 9000}, 1, 1000, trace);  // no warm-up: others came before it
+  AddSteps({.compute = 100}, 20, 10000, trace);
   trace.SetSteps(2000);
   trace.Write(folder_, "worker-0");
   test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"100:120"}})");
   const Verdict v = Judge();
+  EXPECT_EQ(v.split.warm_up_steps, 0u);
   ASSERT_FALSE(v.evidence.empty());
   EXPECT_EQ(v.evidence[0],
             "worker-0: traced 21 of 2,000 steps (--profile_steps=100:120); what is said here is "

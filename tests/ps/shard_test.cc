@@ -279,5 +279,81 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
   }
 }
 
+TEST(Shard, AProcessThatJoinsAgainIsNotItsOwnDouble) {
+  const std::string config = Config(Mode::kSync, 1).Fields().Encode();
+  Shard shard({});
+  const auto join = [&](const char* name, uint64_t attempt) {
+    return shard.Join(0, name, config, /*again=*/false, attempt);
+  };
+  const auto first = join("host, pid 7", 1);
+  ASSERT_TRUE(first.ok());
+  const auto third = join("host, pid 7", 3);
+  ASSERT_TRUE(third.ok()) << third.status().message();
+  EXPECT_FALSE(join("host, pid 7", 2).ok()) << "heard late, it takes nobody's place";
+  EXPECT_TRUE(shard.CheckCaller(0, *third).ok());
+  EXPECT_FALSE(shard.CheckCaller(0, *first).ok());
+  EXPECT_FALSE(join("host, pid 8", 9).ok());
+}
+
+TEST(Shard, TheEndWaitsForALostWorkerThatMayComeBack) {
+  auto shard = Started(Config(Mode::kAsync, 2));
+  shard->Finish(0, 0);
+  shard->Disconnected(1, 1, kSecond);
+  EXPECT_NE(shard->DrainWaitsFor(), "");
+  shard->Tick(2 * kSecond);
+  EXPECT_NE(shard->DrainWaitsFor(), "");
+  shard->Tick(6 * kSecond);
+  EXPECT_EQ(shard->DrainWaitsFor(), "");
+  EXPECT_TRUE(shard->failed().ok());
+}
+
+TEST(Shard, AStoppedJobDoesNotFailForALostWorker) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  shard->Disconnected(1, 1, kSecond);
+  ASSERT_TRUE(shard->Stop(0).ok());
+  shard->Tick(60 * kSecond);
+  EXPECT_TRUE(shard->failed().ok());
+}
+
+// One that waits for its step while the job goes on without it is not in the checkpoint.
+TEST(Shard, NobodyWaitsForAGradientThatWasPendingBeforeTheRestart) {
+  const test::TemporaryFolder folder;
+  JobConfig config = Config(Mode::kSync, 3);
+  config.replicas_to_aggregate = 2;
+  config.dense.emplace();
+  const ShardOptions options = {.num_workers = 3, .checkpoints = folder.path()};
+  auto shard = Started(config, options);
+  const std::vector<float> weights = {1}, g = {1};
+  ASSERT_TRUE(shard->InitDense(0, 0, weights).ok());
+  ASSERT_TRUE(shard->PushDense(0, {.worker = 2, .sequence = 1, .rows = 1, .mean = g}).ok());
+  for (const size_t worker : {2, 1})
+    ASSERT_TRUE(shard->Take(worker, MakePush(1, 0, {}, 0), 0).ok());
+  EXPECT_EQ(shard->progress().step, 1u);
+  ASSERT_FALSE(shard->DenseReady(2, 0, 1));
+  const io::Status saved = shard->Save(1, "");
+  ASSERT_TRUE(saved.ok()) << saved.message();
+  Shard restored(options);
+  for (size_t w = 0; w < 3; ++w) {
+    ASSERT_TRUE(restored.Join(w, "", config.Fields().Encode(), false).ok());
+  }
+  ASSERT_TRUE(restored.Restore(1).ok());
+  EXPECT_EQ(restored.worker(2).received, 1u);
+  EXPECT_TRUE(restored.DenseReady(2, 0, 1));
+}
+
+TEST(Shard, CheckpointsThatARestartLeavesBehindAreForgotten) {
+  const test::TemporaryFolder folder;
+  const JobConfig config = Config(Mode::kAsync, 1);
+  const ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
+  auto shard = Started(config, options);
+  for (const uint64_t id : {5, 8}) ASSERT_TRUE(shard->Save(id, "").ok());
+  Shard again(options);
+  ASSERT_TRUE(again.Join(0, "", config.Fields().Encode(), false).ok());
+  ASSERT_TRUE(again.Restore(5).ok());  // another shard does not have the newer one
+  EXPECT_EQ(again.SavedCheckpoints(), std::vector<uint64_t>{5});
+  ASSERT_TRUE(again.Save(7, "").ok());
+  EXPECT_EQ(again.SavedCheckpoints(), (std::vector<uint64_t>{7, 5}));
+}
+
 }  // namespace
 }  // namespace millrace::ps

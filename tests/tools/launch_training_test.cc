@@ -91,6 +91,30 @@ TEST_F(TrainingTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) 
   EXPECT_TRUE(Model("run") == expected) << rest.output();
 }
 
+// Whoever stops one process and not the job gets what a kill gives.
+TEST_F(TrainingTest, WorkerThatIsToldToEndAloneCountsAsLostAndComesBack) {
+  const std::string expected = Undisturbed();
+  Launched job = Launch(flags_, Command("sync", "run"));
+  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
+  Kill(job, "worker 2", SIGSTOP);  // so that nobody comes to an end meanwhile
+  Kill(job, "worker 1", SIGTERM);
+  EXPECT_TRUE(job.Says("it is started again to rejoin")) << job.output();
+  Kill(job, "worker 2", SIGCONT);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_TRUE(Model("run") == expected) << job.output();
+}
+
+TEST_F(TrainingTest, WorkersMayHaveNothingToLearn) {
+  test::WriteFile(folder_ / "empty", "");
+  for (const std::string mode : {"sync", "async"}) {
+    std::vector<std::string> command = Command(mode, mode);
+    command[2] = "--train=" + *data_ / "train-00000-of-00004.tfrecord" + "," + folder_ / "empty";
+    Launched job = Launch({"--num_ps=1", "--num_workers=2"}, command);
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    EXPECT_EQ(job.Count("worker 0 | trained   180,000 examples"), 1u) << job.output();
+  }
+}
+
 TEST_F(TrainingTest, ZstdOnTheWireLosesNothingAndBf16Little) {
   const std::string expected = Undisturbed();
   const double logloss = LastLogloss("undisturbed");

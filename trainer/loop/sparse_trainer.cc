@@ -402,6 +402,7 @@ Status SparseTrainer::WaitForChief() {
     learnt = !*more;
   }
   if (!Finished() && !learnt) return io::Cancelled("interrupted: this worker leaves its job");
+  if (!home_->stopped()) return {};  // it came to its end all the same
   summary_.end = TrainSummary::End::kStopped;
   return home_->FinishTraining();
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tests/test_files.h"
 #include "tests/trainer/loop/made_rows.h"
@@ -253,6 +254,31 @@ TEST_F(SparseTrainerTest, EarlyStopEndsARunThatGetsNoBetter) {
   Train(options_, &summary);
   EXPECT_EQ(summary.end, TrainSummary::End::kEarlyStop);
   EXPECT_LT(summary.examples, 600000u);
+}
+
+TEST_F(SparseTrainerTest, RunThatWasKilledAfterItsLastTestStopsEarlyAllTheSame) {
+  options_.update.rule = sparse::Rule::kAdaGrad;
+  options_.update.rate = 2;  // overfits
+  options_.train.epochs = 50;
+  options_.eval_every = options_.checkpoint_every = 3000;
+  options_.checkpoints = folder_ / "checkpoints";
+  options_.early_stop = *ParseEarlyStop("logloss:2");
+  const std::string expected = Train(options_);
+  options_.resume = true;  // from the checkpoint behind the test that ended the run
+  TrainSummary summary;
+  EXPECT_TRUE(Train(options_, &summary) == expected);
+  EXPECT_EQ(summary.end, TrainSummary::End::kEarlyStop);
+  EXPECT_EQ(summary.examples_here, 0u);
+}
+
+TEST_F(SparseTrainerTest, ResumeWithoutACheckpointStartsFromTheModelThatIsGiven) {
+  Train(options_);
+  std::filesystem::copy_file(folder_ / "model", folder_ / "first");
+  options_.model_in = folder_ / "first";
+  options_.checkpoints = folder_ / "checkpoints";
+  const std::string expected = Train(options_);
+  options_.resume = true;
+  EXPECT_TRUE(Train(options_) == expected);
 }
 
 TEST_F(SparseTrainerTest, DivergenceIsAnErrorThatNamesTheStepAndARate) {

@@ -70,13 +70,13 @@ expect 2 '--rejoin_seconds=nan: expected 0 to 1000000' 'millrace-ps --rejoin_sec
 expect 1 'millrace-predict: not enough memory' \
   "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 -"
 
-# A run that could not begin has failed; it does not seem to go on.
+# A run that could not begin does not seem to go on.
 millrace-ps --listen=127.0.0.1:0 >listening &
 server=$!
 until grep -q listening listening; do kill -0 $server || exit 1; sleep 0.05; done
 port=$(sed 's/.*://' listening)
 expect 1 "cannot listen on 127.0.0.1:$port: Address already in use" "$train --run_dir=busy --dashboard=$port"
-expect_text '"status":"failed"' busy/run.json
+[ ! -e busy/run.json ] || { echo "busy/run.json: expected no run"; failures=$((failures + 1)); }
 expect 1 "cannot listen on 127.0.0.1:$port: Could not bind: Address already in use" "millrace-ps --listen=127.0.0.1:$port"
 kill $server
 wait $server

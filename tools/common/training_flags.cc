@@ -14,7 +14,10 @@ DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
 DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
 DEFINE_uint64(checkpoint_every, 0,
               "training examples between checkpoints; 0: only when stopped by Ctrl-C");
-DEFINE_string(model_in, "", "start from this model's weights: a file, or a run folder");
+DEFINE_string(
+    model_in, "",
+    "start from this model's weights: a file, or a run folder (with --resume: only where there "
+    "is no checkpoint)");
 DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir; millrace-report reads it");
 DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");

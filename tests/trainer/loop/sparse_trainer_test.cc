@@ -351,9 +351,7 @@ TEST_F(SparseTrainerTest, ContradictionsAreRefusedBeforeAnyWork) {
   options.kernel = "fast";
   EXPECT_FALSE(options.Validate().ok());
   options = options_;
-  options.checkpoints = "x";
   options.resume = true;
-  options.model_in = "y";
   EXPECT_FALSE(options.Validate().ok());
 }
 

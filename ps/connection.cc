@@ -217,6 +217,7 @@ void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& i
   out.last_worker = reply.last_worker;
   out.waiting = std::move(reply.waiting);
   out.stop = reply.stop;
+  out.alone = reply.alone;
 }
 
 void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply) {

@@ -81,6 +81,7 @@ Status ExchangeJob::Answer(Shard& shard, const ExchangeRequest& request, Exchang
   reply.weight = progress.weight;
   reply.last_worker = shard.last_worker();
   reply.stop = shard.stopped();
+  reply.alone = shard.IsAlone(worker_);
   if (!request.pulls) return {};
   weights_.resize(pull_list_->keys.size());
   ASSIGN_OR_RETURN(reply.step, shard.Answer(worker_, request.sequence, pull_list_,

@@ -71,6 +71,7 @@ struct ExchangeReply {
   int last_worker = -1;
   std::string waiting;
   bool stop = false;
+  bool alone = false;
 };
 
 struct EntriesReply {

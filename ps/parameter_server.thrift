@@ -58,7 +58,7 @@ struct ExchangeRequest {
   6: i64 push_list      // signature of the pushed keys
   7: binary push_keys   // empty: the list that was pulled under that signature
   8: binary gradient
-  9: i32 rows
+  9: i32 rows           // 0: takes part in the step with nothing learnt
   10: double weight     // summed weights of the rows
   11: double loss       // summed over the rows, before the step
   12: binary state      // of the worker after this push
@@ -79,6 +79,7 @@ struct ExchangeReply {
   9: i32 last_worker    // who came last into the step, -1: nobody had to be waited for
   10: string waiting    // for whom
   11: bool stop         // the chief has ended the training: this and later pushes do not count
+  12: bool alone        // no other worker will push any more
 }
 
 struct DenseRequest {

@@ -16,6 +16,7 @@ using profiler::Cat;
 constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
 constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
+constexpr int64_t kAccompanyNs = int64_t{20} * 1000000;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
 // That the chief gives to a step under way: less than servers give to a worker that is lost.
 constexpr int64_t kStopGraceNs = int64_t{2500} * 1000000;
@@ -268,8 +269,10 @@ Status RemoteStore::Receive(std::span<float> weights) {
                    .weight = reply.weight};
     }
     stopped_ |= reply.stop;
-    // A dense job pulls no keys: its blocks are fetched after each step, and are those of it.
-    if (!pull && options_.config.dense) steps_[shard] = reply.step;
+    alone_ = reply.alone && (shard == 0 || alone_);
+    // A dense job pulls no keys: its blocks are fetched after each step, and are those of it. Nor
+    // does who only accompanies the others.
+    if (!pull && (options_.config.dense || accompanies_)) steps_[shard] = reply.step;
     if (!pull) continue;
     (stashing ? stash_steps_ : steps_)[shard] = reply.step;
     Status decoded;
@@ -355,6 +358,22 @@ Status RemoteStore::Flush() {
   return Receive({});
 }
 
+Result<bool> RemoteStore::Accompany(const std::string& state) {
+  if (!std::exchange(accompanies_, true)) {
+    RETURN_IF_ERROR(together() ? Flush() : Finish());
+    if (stopped_) return false;
+  }
+  if (together() && !alone_) {
+    info_ = {};
+    state_ = state;
+    RETURN_IF_ERROR(Push({}, {}));
+  } else {
+    clock_.Pause(kAccompanyNs);
+  }
+  RETURN_IF_ERROR(Flush());
+  return !alone_ && !stopped_;
+}
+
 Status RemoteStore::Stop() {
   const Status flushed = gave_up_ ? Status() : Flush();
   if (!gave_up_) RETURN_IF_ERROR(flushed);
@@ -377,7 +396,7 @@ Status RemoteStore::WaitDrained() {
       }
       if (!waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
         options_.client.on_note("waiting for " + waiting +
-                                " to finish; no tests and checkpoints meanwhile");
+                                " to finish");
         note_ns = clock_.NowNs() + kNoteEveryNs;
       }
     } while (!waiting.empty());
@@ -391,7 +410,7 @@ Status RemoteStore::Leave() {
 
 // Shards can only differ where a worker stood still between its pushes to them.
 Status RemoteStore::CheckSameStep() const {
-  if (pipelined() || options_.config.replicas_to_aggregate > 0) return {};
+  if (!together()) return {};
   for (size_t shard = 1; shard < clients_.size(); ++shard) {
     if (shard_steps_[shard] == shard_steps_[0]) continue;
     return io::Failed("no checkpoint was written: " + clients_[0].Describe() + " is at step " +

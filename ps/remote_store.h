@@ -74,6 +74,11 @@ class RemoteStore final : public sparse::WeightStore {
 
   // Sends what is left, hears the answers, and brings progress() up to date.
   io::Status Flush();
+  // The chief's, when it has nothing to push any more: waits for the next step of the others, so
+  // that tests, checkpoints and a stop still come between two steps (in sync mode; elsewhere, and
+  // with backup workers, for some time). `state` is the worker's, as it stays. False when no other
+  // worker pushes any more.
+  io::Result<bool> Accompany(const std::string& state);
   // The chief's: ends the training of all workers; nothing that is pushed later counts, nor does a
   // step that is not complete.
   io::Status Stop();
@@ -128,6 +133,8 @@ class RemoteStore final : public sparse::WeightStore {
   };
 
   bool pipelined() const { return options_.config.mode != Mode::kSync; }
+  // Every step has a push of every worker.
+  bool together() const { return !pipelined() && options_.config.replicas_to_aggregate == 0; }
   io::Status JoinAll();
   void MeasureClock();
   io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
@@ -154,6 +161,8 @@ class RemoteStore final : public sparse::WeightStore {
   uint64_t sequence_ = 0;
   JobProgress progress_;
   bool stopped_ = false;
+  bool alone_ = false;                      // no other worker pushes any more
+  bool accompanies_ = false;                // the others, without pushes of its own
   std::atomic<int64_t> stop_asked_ns_ = 0;  // 0: not yet
   bool gave_up_ = false;                    // on the step under way
   std::vector<uint64_t> shard_steps_;       // as the last answers had them

@@ -203,6 +203,7 @@ Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
 void Shard::Count(WorkerRecord& worker, const Push& push) {
   worker.applied = push.sequence;
   worker.applied_state = push.state;
+  if (push.rows == 0) return;
   ++worker.pushes;
   worker.examples += push.rows;
   progress_.examples += push.rows;
@@ -231,8 +232,19 @@ void Shard::TryStep(int64_t now_ns) {
   if (dense_) dense_->ApplyComplete(Needed());
 }
 
-// In the order of workers, whoever came first.
+// In the order of workers, whoever came first. Without a row there is no step to be made.
 void Shard::ApplyPending(int64_t now_ns) {
+  uint64_t rows = 0;
+  for (const WorkerRecord& w : workers_) rows += w.pending ? w.pending->rows : 0;
+  if (rows > 0) MakeStep(now_ns);
+  for (WorkerRecord& w : workers_) {
+    if (!w.pending || !failed_.ok()) continue;
+    Count(w, *w.pending);
+    w.pending.reset();
+  }
+}
+
+void Shard::MakeStep(int64_t now_ns) {
   CountWaiting(now_ns);
   const auto is_pending = [](const WorkerRecord& w) { return w.pending.has_value(); };
   const auto first = std::find_if(workers_.begin(), workers_.end(), is_pending);
@@ -252,12 +264,7 @@ void Shard::ApplyPending(int64_t now_ns) {
     }
     applied = Apply(sum_.keys(), sum_.gradient(), weight);
   }
-  if (!applied.ok()) return Fail("a step could not be applied: " + applied.message());
-  for (WorkerRecord& w : workers_) {
-    if (!w.pending) continue;
-    Count(w, *w.pending);
-    w.pending.reset();
-  }
+  if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
 }
 
 // Books the time between the last arrival and the one before it to the last worker.
@@ -405,11 +412,19 @@ void Shard::Tick(int64_t now_ns) {
   }
 }
 
+bool Shard::MayPush(const WorkerRecord& worker) const {
+  const bool may_be_back =
+      worker.phase == WorkerPhase::kLost && !worker.given_up && !worker.finished;
+  return worker.phase == WorkerPhase::kAbsent || Active(worker) || (may_be_back && !stopped_);
+}
+
+bool Shard::IsAlone(size_t worker) const {
+  return std::none_of(workers_.begin(), workers_.end(),
+                      [&](const WorkerRecord& w) { return &w != &workers_[worker] && MayPush(w); });
+}
+
 std::string Shard::DrainWaitsFor() const {
-  return List([&](const WorkerRecord& w) {
-    const bool may_be_back = w.phase == WorkerPhase::kLost && !w.given_up && !w.finished;
-    return w.phase == WorkerPhase::kAbsent || Active(w) || (may_be_back && !stopped_);
-  });
+  return List([&](const WorkerRecord& w) { return MayPush(w); });
 }
 
 bool Shard::done() const {

@@ -89,6 +89,8 @@ class Shard {
   void Disconnected(size_t worker, uint64_t generation, int64_t now_ns);
   // Notices workers that have been lost for too long to be waited for.
   void Tick(int64_t now_ns);
+  // No other worker will push any more.
+  bool IsAlone(size_t worker) const;
   // Empty when no worker will push any more, else who still may.
   std::string DrainWaitsFor() const;
   // All that ever joined have left (or are lost), and there was at least one.
@@ -118,10 +120,12 @@ class Shard {
 
   io::Status MakeModel(const std::string& config);
   bool Active(const WorkerRecord& worker) const;
+  bool MayPush(const WorkerRecord& worker) const;
   size_t Needed() const;
   uint64_t SlowestActive() const;
   void TryStep(int64_t now_ns);
   void ApplyPending(int64_t now_ns);
+  void MakeStep(int64_t now_ns);
   io::Status Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight);
   void Count(WorkerRecord& worker, const Push& push);
   void CountWaiting(int64_t now_ns);

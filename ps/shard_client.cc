@@ -19,7 +19,7 @@ constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
 // What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
 // fields in Thrift's binary protocol.
 constexpr uint64_t kRequestBytes = 150;
-constexpr uint64_t kReplyBytes = 117;
+constexpr uint64_t kReplyBytes = 121;
 
 }  // namespace
 

@@ -120,6 +120,7 @@ class ThriftChannel final : public Channel {
     reply.last_worker = out.last_worker;
     reply.waiting = std::move(out.waiting);
     reply.stop = out.stop;
+    reply.alone = out.alone;
     return {};
   }
 

@@ -295,6 +295,29 @@ TEST(Shard, AProcessThatJoinsAgainIsNotItsOwnDouble) {
   EXPECT_FALSE(join("host, pid 8", 9).ok());
 }
 
+TEST(Shard, WhoTakesPartWithoutARowChangesNothing) {
+  auto shard = Started(Config(Mode::kSync, 2)), same = Started(Config(Mode::kSync, 1));
+  Push nothing = MakePush(1, 0, {}, 0);
+  nothing.rows = 0;
+  nothing.weight = 0;
+  ASSERT_TRUE(shard->Take(0, nothing, 0).ok());
+  EXPECT_FALSE(shard->MayAnswer(0, 1)) << "it waits for the step";
+  EXPECT_FALSE(shard->IsAlone(0));
+  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
+  ASSERT_TRUE(same->Take(0, MakePush(1, 0, {3, 5}, 2), 0).ok());
+  EXPECT_TRUE(shard->MayAnswer(0, 1));
+  EXPECT_EQ(Weight(*shard, 3), Weight(*same, 3));
+  EXPECT_EQ(shard->progress().examples, 1u);
+  EXPECT_EQ(shard->worker(0).pushes, 0u);
+  nothing.sequence = 2;
+  nothing.step = 1;
+  ASSERT_TRUE(shard->Take(0, nothing, 0).ok());
+  shard->Finish(1, 0);
+  EXPECT_TRUE(shard->MayAnswer(0, 2));
+  EXPECT_TRUE(shard->IsAlone(0));
+  EXPECT_EQ(shard->progress().step, 1u) << "nobody learnt anything";
+}
+
 TEST(Shard, TheEndWaitsForALostWorkerThatMayComeBack) {
   auto shard = Started(Config(Mode::kAsync, 2));
   shard->Finish(0, 0);

@@ -115,6 +115,26 @@ TEST_F(TrainingTest, WorkersMayHaveNothingToLearn) {
   }
 }
 
+TEST_F(TrainingTest, ChiefThatHasLearntItsPartGoesOnTestingAndSaving) {
+  test::WriteFile(folder_ / "empty", "");
+  std::string model;
+  for (const std::string run : {"run", "again"}) {
+    std::vector<std::string> command = Command("sync", run);
+    command[2] = "--train=" + folder_ / "empty" + "," + *data_ / "train-00000-of-00004.tfrecord";
+    Launched job = Launch({"--num_ps=2", "--num_workers=2", "--restart=1"}, command);
+    ASSERT_TRUE(IsUnderWay(job, run)) << job.output();
+    if (run == "again") Kill(job, "ps 1");
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    EXPECT_EQ(Tests(run), 3);
+    for (const char* shard : {"shard-0", "shard-1"}) {
+      EXPECT_TRUE(std::filesystem::exists(
+          folder_ / (run + "/checkpoints/" + shard + "/checkpoint-000000001800")));
+    }
+    if (model.empty()) model = Model(run);
+    EXPECT_TRUE(Model(run) == model) << job.output();
+  }
+}
+
 TEST_F(TrainingTest, ZstdOnTheWireLosesNothingAndBf16Little) {
   const std::string expected = Undisturbed();
   const double logloss = LastLogloss("undisturbed");

@@ -67,6 +67,11 @@ Status ClusterHome::Checkpoint(const TrainingState& state) {
   return store().Checkpoint(state.steps, fields.Encode());
 }
 
+Result<bool> ClusterHome::Accompany(const WorkerPlace& place) {
+  if (!chief()) return false;
+  return store().Accompany(place.Encode());
+}
+
 Status ClusterHome::FinishTraining() {
   RETURN_IF_ERROR(store().Finish());
   if (!chief()) return {};

@@ -65,6 +65,7 @@ class ClusterHome final : public ModelHome {
   io::Status Settle() override { return store().Flush(); }
   bool stopped() const override { return store().stopped(); }
   io::Status StopJob() override { return store().Stop(); }
+  io::Result<bool> Accompany(const WorkerPlace& place) override;
   io::Status Checkpoint(const TrainingState& state) override;
   io::Status FinishTraining() override;
   io::Status Leave() override { return store().Leave(); }

@@ -56,6 +56,9 @@ class ModelHome {
   virtual io::Status StopJob() { return {}; }
   // Settled. All that is needed to go on from here.
   virtual io::Status Checkpoint(const TrainingState& state) = 0;
+  // When this process has learnt its part, which ends at `place`: the chief waits for a step of the
+  // others, or for some time. False when they learn no more.
+  virtual io::Result<bool> Accompany(const WorkerPlace& /*place*/) { return false; }
   // This process learns no more; the chief waits for the others.
   virtual io::Status FinishTraining() { return {}; }
   // The last call.

@@ -162,13 +162,26 @@ bool SparseTrainer::Finished() const {
   return own_max_examples_ > 0 && place_.examples >= own_max_examples_;
 }
 
+// A step of this process or, once it has learnt its part, of the others. False when there is none.
+Result<bool> SparseTrainer::NextStep() {
+  has_learnt_ = has_learnt_ || Finished();
+  if (!has_learnt_) {
+    ASSIGN_OR_RETURN(const bool more, options_.hogwild > 1 ? AdvanceHogwild() : Advance());
+    if (more) return true;
+    has_learnt_ = true;
+  }
+  ASSIGN_OR_RETURN(const bool more, home_->Accompany(place_));
+  if (more) SyncWithJob();
+  return more;
+}
+
 Result<TrainSummary> SparseTrainer::Run() {
   start_s_ = row_start_s_ = observer_.now_s();
   const double earlier_seconds = state_.seconds;
   const uint64_t earlier_examples = state_.examples;
   bool early = early_stop_->due();  // the test before the checkpoint has said so
-  while (!Finished() && !early) {
-    const Result<bool> more = options_.hogwild > 1 ? AdvanceHogwild() : Advance();
+  while (!home_->stopped() && !early) {
+    const Result<bool> more = NextStep();
     state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
     if (more.status().code() == io::Code::kCancelled && Stopping()) {
       RETURN_IF_ERROR(Stop());

@@ -101,6 +101,7 @@ class SparseTrainer {
   io::Status Salvage(const io::Status& error);
   io::Status NoExamples() const;
   bool Finished() const;
+  io::Result<bool> NextStep();
   void ShowProgress();
 
   TrainOptions options_;
@@ -120,6 +121,7 @@ class SparseTrainer {
   uint64_t own_max_examples_ = 0;
   std::optional<uint64_t> resumed_step_;
   TrainSummary summary_;
+  bool has_learnt_ = false;  // its part of the data
   double start_s_ = 0;
   double row_start_s_ = 0;     // when training went on after the last test
   uint64_t row_examples_ = 0;  // learnt since then

@@ -35,18 +35,7 @@ TEST_F(ConvnetJobTest, InterruptedJobIsResumedToTheSameModel) {
 }
 
 TEST_F(ConvnetJobTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) {
-  const std::string expected = Undisturbed();
-  Launched job = Launch(flags_, Command("sync", "run", "--checkpoint_every=0"));
-  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
-  Kill(job, "worker 2", SIGSTOP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the others come to their barrier
-  job.Signal(SIGINT);
-  EXPECT_TRUE(IsSaved(job, "run")) << job.output();
-  Kill(job, "worker 2", SIGCONT);
-  EXPECT_NE(job.Wait(), 0) << job.output();
-  Launched rest = Launch(flags_, Command("sync", "run", "--resume"));
-  EXPECT_EQ(rest.Wait(), 0) << rest.output();
-  EXPECT_TRUE(Model("run") == expected) << rest.output();
+  ExpectSameModelAfterStandstill();
 }
 
 TEST_F(ConvnetJobTest, AsyncJobTakesALostWorkerBackAndGoesOnFromItsCheckpoint) {

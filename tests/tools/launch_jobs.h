@@ -90,26 +90,6 @@ class LaunchTest : public testing::Test {
     return static_cast<int>(std::count(rows.begin(), rows.end(), '\n')) - 1;
   }
 
-  // Waits until both shards have a checkpoint, or the chief says that it cannot be: the worker that
-  // stands still was heard by one of them only.
-  bool IsSaved(const Launched& job, const std::string& run) const {
-    const auto is_saved = [&](const char* shard) {
-      const std::string folder = folder_ / (run + "/checkpoints/" + shard);
-      std::error_code error;
-      for (const auto& file : std::filesystem::directory_iterator(folder, error)) {
-        if (file.path().extension() != ".tmp") return true;
-      }
-      return false;
-    };
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (!(is_saved("shard-0") && is_saved("shard-1"))) {
-      if (job.Count("no checkpoint was written") > 0) return true;
-      if (std::chrono::steady_clock::now() > deadline) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return true;
-  }
-
   std::string Model(const std::string& run) const {
     return test::ReadFile(folder_ / (run + "/model/model.bin"));
   }

@@ -395,8 +395,7 @@ Status RemoteStore::WaitDrained() {
         return io::Cancelled("interrupted");
       }
       if (!waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
-        options_.client.on_note("waiting for " + waiting +
-                                " to finish");
+        options_.client.on_note("waiting for " + waiting + " to finish");
         note_ns = clock_.NowNs() + kNoteEveryNs;
       }
     } while (!waiting.empty());

@@ -140,9 +140,10 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
     reply.waiting = kAtCheckpoint;
     return;
   }
-  const auto generation =
-      state_.shard.Join(static_cast<size_t>(request.worker), request.name, request.config,
-                        request.rejoin, static_cast<uint64_t>(request.attempt));
+  const auto generation = state_.shard.Join(
+      static_cast<size_t>(request.worker), request.name, request.config, request.rejoin,
+      JoinAttempt{.process = static_cast<uint64_t>(request.process),
+                  .number = static_cast<uint64_t>(request.attempt)});
   if (!generation.ok()) {
     lock.unlock();
     ThrowIf(generation.status());
@@ -276,6 +277,7 @@ void Connection::drained(std::string& waiting, int32_t worker, int64_t generatio
     return state_.shard.DrainWaitsFor().empty() || state_.stopping || !state_.shard.failed().ok();
   });
   waiting = state_.shard.DrainWaitsFor();
+  if (waiting.empty() && worker_ == 0) state_.shard.EndJoins();
   const Status failed = state_.shard.failed();
   lock.unlock();
   ThrowIf(failed);

@@ -29,6 +29,7 @@ Status DenseTable::Init(size_t block, std::span<const float> weights) {
   b.pending.resize(workers_);
   b.received.resize(workers_);
   b.applied.resize(workers_);
+  b.late_at.assign(workers_, ~uint64_t{0});
   return {};
 }
 
@@ -56,7 +57,11 @@ Status DenseTable::Push(size_t block, const Gradient& gradient, bool at_once) {
   const bool too_late = !at_once && gradient.step < b.steps;
   if (at_once || too_late) {
     b.applied[gradient.worker] = gradient.sequence;
-    if (at_once) Apply(b, gradient.mean);
+    if (at_once) {
+      Apply(b, gradient.mean);
+    } else {
+      b.late_at[gradient.worker] = b.steps;
+    }
     return {};
   }
   Pending& pending = b.pending[gradient.worker];
@@ -66,16 +71,17 @@ Status DenseTable::Push(size_t block, const Gradient& gradient, bool at_once) {
   return {};
 }
 
-bool DenseTable::ApplyIfComplete(size_t block, size_t needed) {
+bool DenseTable::ApplyIfComplete(size_t block, const StepQuorum& quorum) {
   Block& b = blocks_[block];
   if (!b.ready) return false;
   uint64_t rows = 0;
-  size_t count = 0;
-  for (const Pending& pending : b.pending) {
-    rows += pending.rows;
-    count += pending.rows > 0 ? 1 : 0;
+  size_t count = 0, late = 0;
+  for (size_t w = 0; w < b.pending.size(); ++w) {
+    rows += b.pending[w].rows;
+    count += b.pending[w].rows > 0 ? 1 : 0;
+    late += b.pending[w].rows == 0 && b.late_at[w] == b.steps ? 1 : 0;
   }
-  if (count == 0 || count < needed) return false;
+  if (count == 0 || !quorum.IsEnough(count, late)) return false;
   mean_.assign(b.weights.size(), 0.0f);
   for (size_t w = 0; w < b.pending.size(); ++w) {
     Pending& pending = b.pending[w];
@@ -108,8 +114,8 @@ DenseTable::View DenseTable::For(size_t block, size_t worker, uint64_t sequence)
   return {b.weights, b.steps};
 }
 
-void DenseTable::ApplyComplete(size_t needed) {
-  for (size_t block = 0; block < blocks_.size(); ++block) ApplyIfComplete(block, needed);
+void DenseTable::ApplyComplete(const StepQuorum& quorum) {
+  for (size_t block = 0; block < blocks_.size(); ++block) ApplyIfComplete(block, quorum);
 }
 
 Status DenseTable::Load(size_t block, std::span<const float> weights, std::span<const float> state,

@@ -10,6 +10,7 @@
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
+#include "ps/worker_record.h"
 #include "sparse/dense_options.h"
 
 namespace millrace::ps {
@@ -36,11 +37,11 @@ class DenseTable {
   // Takes a gradient in, if its sequence is new. `at_once`: applies it. Otherwise it waits for
   // ApplyIfComplete, or is dropped where its step was made without it.
   io::Status Push(size_t block, const Gradient& gradient, bool at_once);
-  // The update of a step, by the mean over all rows, workers in their order, once `needed`
-  // gradients are in. True if it was made.
-  bool ApplyIfComplete(size_t block, size_t needed);
+  // The update of a step, by the mean over all rows, workers in their order, once enough gradients
+  // are in. True if it was made.
+  bool ApplyIfComplete(size_t block, const StepQuorum& quorum);
   // Tries all blocks: when fewer workers are needed than before.
-  void ApplyComplete(size_t needed);
+  void ApplyComplete(const StepQuorum& quorum);
 
   // Whether every block has made so many steps.
   bool AllAt(uint64_t steps) const;
@@ -82,6 +83,7 @@ class DenseTable {
     std::vector<Pending> pending;    // by worker
     std::vector<uint64_t> received;  // sequence of the last gradient, by worker
     std::vector<uint64_t> applied;   // and of the last one that is in the weights
+    std::vector<uint64_t> late_at;   // the block's steps when one came too late, by worker
   };
 
   void Apply(Block& block, std::span<const float> gradient);

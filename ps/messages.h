@@ -20,6 +20,7 @@ struct JoinRequest {
   std::string name;
   std::string config;
   uint64_t attempt = 0;  // of this process, from 1 on
+  uint64_t process = 0;  // drawn by it
   bool rejoin = false;
 };
 struct JoinReply {

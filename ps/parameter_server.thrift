@@ -26,6 +26,7 @@ struct JoinRequest {
   5: string config      // lines "name value": must be the same for all workers
   6: bool rejoin        // this worker was part of the job before
   7: i64 attempt        // of this process, ascending: a connection that is heard late takes nobody's place
+  8: i64 process        // drawn by it
 }
 struct JoinReply {
   1: i64 generation     // of this worker's connection; in every later call

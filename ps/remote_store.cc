@@ -1,6 +1,7 @@
 #include "ps/remote_store.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "profiler/trace.h"
@@ -41,6 +42,7 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
       options_(std::move(options)),
       sharding_(options_.config.num_features, transport.shards()) {
   options_.client.join.config = options_.config.Fields().Encode();
+  options_.client.join.process = std::random_device()() | uint64_t{1} << 32;
   options_.client.gives_up = [this] { return GivesUp(); };
   for (size_t shard = 0; shard < transport.shards(); ++shard) {
     clients_.emplace_back(transport_, clock_, shard, options_.client);

@@ -105,6 +105,8 @@ class RemoteStore final : public sparse::WeightStore {
   // The caller was asked to stop some seconds ago: the step under way has had its time. The chief
   // is the first to give up, and ends the job for all. Thread-safe.
   bool GivesUp();
+  // It has: the batch that was being learnt from is lost to this process.
+  bool gave_up() const { return gave_up_; }
 
   // Of the whole job, as the last answer had it.
   const JobProgress& progress() const { return progress_; }

@@ -69,16 +69,19 @@ Status Shard::MakeModel(const std::string& config) {
 }
 
 Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
-                             bool again, uint64_t attempt) {
+                             bool again, const JoinAttempt& attempt) {
   if (!failed_.ok()) return failed_;
   if (worker >= workers_.size()) {
     return io::Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
                        std::to_string(workers_.size()) + " workers");
   }
   WorkerRecord& record = workers_[worker];
-  const bool same_process = !name.empty() && record.name == name;
-  if (same_process && attempt < record.attempt) {
+  const bool same_process = attempt.process != 0 && attempt.process == record.attempt.process;
+  if (same_process && attempt.number < record.attempt.number) {
     return io::Invalid(Describe(worker) + " has another connection by now");
+  }
+  if (drained_ && worker != 0 && !record.finished) {
+    return io::Invalid(Describe(worker) + " comes back too late: the job has ended without it");
   }
   if (record.phase == WorkerPhase::kJoined && !again && !same_process) {
     return io::Invalid(Describe(worker) + " is in this job already; found another one (" + name +
@@ -140,19 +143,20 @@ void Shard::KeepList(size_t worker, SharedKeys list) {
   if (record.kept.emplace(list->signature, std::move(list)).second) record.kept_keys += keys;
 }
 
-// In plain sync a lost worker is still waited for; elsewhere the job goes on without it.
+// In plain sync a lost worker is still waited for, until the chief ends the job; elsewhere the job
+// goes on without it.
 bool Shard::Active(const WorkerRecord& worker) const {
   if (worker.finished) return false;
   if (worker.phase == WorkerPhase::kJoined) return true;
   const bool everyone = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
-  return worker.phase == WorkerPhase::kLost && everyone;
+  return worker.phase == WorkerPhase::kLost && everyone && !stopped_;
 }
 
-size_t Shard::Needed() const {
+StepQuorum Shard::Quorum() const {
   const auto active = static_cast<size_t>(
       std::count_if(workers_.begin(), workers_.end(), [&](const auto& w) { return Active(w); }));
   const uint64_t wanted = config_->replicas_to_aggregate;
-  return wanted == 0 ? active : std::min<size_t>(active, wanted);
+  return {.active = active, .needed = wanted == 0 ? active : std::min<size_t>(active, wanted)};
 }
 
 uint64_t Shard::SlowestActive() const {
@@ -193,7 +197,9 @@ Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
     ++record.dropped;
     record.applied = push.sequence;
     record.applied_state = std::move(push.state);
-    return {};
+    record.late_at = progress_.step;
+    TryStep(now_ns);
+    return failed_;
   }
   record.pending = std::move(push);
   TryStep(now_ns);
@@ -226,10 +232,14 @@ Status Shard::Apply(std::span<const uint64_t> keys, std::span<float> gradient, d
 }
 
 void Shard::TryStep(int64_t now_ns) {
-  const auto pending = static_cast<size_t>(std::count_if(
-      workers_.begin(), workers_.end(), [](const auto& w) { return w.pending.has_value(); }));
-  if (pending > 0 && pending >= Needed()) ApplyPending(now_ns);
-  if (dense_) dense_->ApplyComplete(Needed());
+  size_t pending = 0, late = 0;
+  for (const WorkerRecord& w : workers_) {
+    pending += w.pending ? 1 : 0;
+    late += !w.pending && Active(w) && w.late_at == progress_.step ? 1 : 0;
+  }
+  const StepQuorum quorum = Quorum();
+  if (pending > 0 && quorum.IsEnough(pending, late)) ApplyPending(now_ns);
+  if (dense_) dense_->ApplyComplete(Quorum());
 }
 
 // In the order of workers, whoever came first. Without a row there is no step to be made.
@@ -298,7 +308,7 @@ void Shard::CountWaiting(int64_t now_ns) {
 
 bool Shard::MayAnswer(size_t worker, uint64_t sequence) const {
   const WorkerRecord& record = workers_[worker];
-  if (sequence < record.received) return true;
+  if (stopped_ || sequence < record.received) return true;
   if (config_->mode == Mode::kSync) return !record.pending;
   if (config_->mode == Mode::kAsync) return true;
   const uint64_t slowest = SlowestActive();
@@ -355,7 +365,7 @@ Status Shard::PushDense(size_t block, const DenseTable::Gradient& gradient) {
   if (stopped_) return {};
   const bool at_once = config_->mode != Mode::kSync;
   RETURN_IF_ERROR(dense_->Push(block, gradient, at_once));
-  if (!at_once) dense_->ApplyIfComplete(block, Needed());
+  if (!at_once) dense_->ApplyIfComplete(block, Quorum());
   return {};
 }
 

@@ -47,7 +47,7 @@ class Shard {
   // `again`: the worker knows that it was here before, and takes its place over from its former
   // connection. So does the same process by a later `attempt`.
   io::Result<uint64_t> Join(size_t worker, const std::string& name, const std::string& config,
-                            bool again, uint64_t attempt = 0);
+                            bool again, const JoinAttempt& attempt = {});
   // The chief (worker 0) has the model as it should be.
   io::Status Open(size_t worker);
   // Empty when training may begin (all have joined, the chief has opened), else for whom it waits.
@@ -91,6 +91,8 @@ class Shard {
   void Tick(int64_t now_ns);
   // No other worker will push any more.
   bool IsAlone(size_t worker) const;
+  // The chief has heard that no worker will push any more: who was given up stays away.
+  void EndJoins() { drained_ = true; }
   // Empty when no worker will push any more, else who still may.
   std::string DrainWaitsFor() const;
   // All that ever joined have left (or are lost), and there was at least one.
@@ -121,7 +123,7 @@ class Shard {
   io::Status MakeModel(const std::string& config);
   bool Active(const WorkerRecord& worker) const;
   bool MayPush(const WorkerRecord& worker) const;
-  size_t Needed() const;
+  StepQuorum Quorum() const;
   uint64_t SlowestActive() const;
   void TryStep(int64_t now_ns);
   void ApplyPending(int64_t now_ns);
@@ -143,6 +145,7 @@ class Shard {
   std::vector<WorkerRecord> workers_;
   bool open_ = false;
   bool stopped_ = false;
+  bool drained_ = false;
   JobProgress progress_;
   std::string chief_state_;  // of the checkpoint that was restored
   io::Status failed_;

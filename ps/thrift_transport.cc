@@ -52,6 +52,7 @@ class ThriftChannel final : public Channel {
     in.config = request.config;
     in.rejoin = request.rejoin;
     in.attempt = static_cast<int64_t>(request.attempt);
+    in.process = static_cast<int64_t>(request.process);
     rpc::JoinReply out;
     RETURN_IF_ERROR(Call([&] { client_.join(out, in); }));
     reply.waiting = std::move(out.waiting);

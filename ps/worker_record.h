@@ -33,6 +33,24 @@ struct Push {
   std::string state;  // of the worker after this push; the worker's own business
 };
 
+// A process's tries to join.
+struct JoinAttempt {
+  uint64_t process = 0;  // drawn by it; 0: unknown
+  uint64_t number = 0;   // ascending
+};
+
+// What a synchronous step needs.
+struct StepQuorum {
+  size_t active = 0;  // workers that will push, or have
+  size_t needed = 0;  // gradients, of that many
+
+  // With `late` others, whose last gradient was too late for the step before: they may be waiting
+  // elsewhere for those whose gradients are here.
+  bool IsEnough(size_t gradients, size_t late) const {
+    return gradients >= needed || gradients + late >= active;
+  }
+};
+
 enum class WorkerPhase { kAbsent, kJoined, kLost, kFinished, kLeft };
 inline const char* WorkerPhaseName(WorkerPhase phase) {
   constexpr const char* kNames[] = {"absent", "training", "lost", "finished", "left"};
@@ -43,7 +61,7 @@ struct WorkerRecord {
   std::string name;  // "host, pid 123"
   WorkerPhase phase = WorkerPhase::kAbsent;
   uint64_t generation = 0;  // of its connection: calls of an older one are refused
-  uint64_t attempt = 0;     // of the process to join, that made the connection
+  JoinAttempt attempt;      // that made the connection
   int64_t lost_ns = 0;      // when
   bool given_up = false;    // lost for too long to be waited for
   bool finished = false;    // it pushes no more, whatever becomes of its connection
@@ -54,6 +72,7 @@ struct WorkerRecord {
   std::string applied_state;
   std::optional<Push> pending;  // arrived and not applied yet
   int64_t arrived_ns = 0;
+  uint64_t late_at = ~uint64_t{0};  // the step at which its last push came too late for one before
 
   // The last pulls, so that a call that is repeated gets the same answer, however far the shard has
   // gone on since.

@@ -386,7 +386,9 @@ Result<NetSummary> NetTrainer::Run() {
   }
   if (job_) {
     summary_.stopped |= !chief() && job_->stopped();
-    RETURN_IF_ERROR(job_->Finish());
+    const Status finished = job_->Finish();
+    const bool waited = finished.code() == io::Code::kCancelled && AskedToStop();
+    RETURN_IF_ERROR(waited && !summary_.stopped ? Interrupt(state_) : finished);
     SyncWithJob();
   }
   if (tests && !summary_.stopped && schedule_.DueAtEnd(state_.examples)) RETURN_IF_ERROR(Test());

@@ -282,17 +282,18 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
 TEST(Shard, AProcessThatJoinsAgainIsNotItsOwnDouble) {
   const std::string config = Config(Mode::kSync, 1).Fields().Encode();
   Shard shard({});
-  const auto join = [&](const char* name, uint64_t attempt) {
-    return shard.Join(0, name, config, /*again=*/false, attempt);
+  const auto join = [&](uint64_t process, uint64_t number, bool again = false) {
+    return shard.Join(0, "host, pid 1", config, again, {.process = process, .number = number});
   };
-  const auto first = join("host, pid 7", 1);
+  const auto first = join(7, 1);
   ASSERT_TRUE(first.ok());
-  const auto third = join("host, pid 7", 3);
+  const auto third = join(7, 3);
   ASSERT_TRUE(third.ok()) << third.status().message();
-  EXPECT_FALSE(join("host, pid 7", 2).ok()) << "heard late, it takes nobody's place";
+  EXPECT_FALSE(join(7, 2).ok()) << "heard late, it takes nobody's place";
   EXPECT_TRUE(shard.CheckCaller(0, *third).ok());
   EXPECT_FALSE(shard.CheckCaller(0, *first).ok());
-  EXPECT_FALSE(join("host, pid 8", 9).ok());
+  EXPECT_FALSE(join(8, 9).ok());
+  EXPECT_TRUE(join(8, 1, /*again=*/true).ok()) << "started again, in a container";
 }
 
 TEST(Shard, WhoTakesPartWithoutARowChangesNothing) {
@@ -330,12 +331,60 @@ TEST(Shard, TheEndWaitsForALostWorkerThatMayComeBack) {
   EXPECT_TRUE(shard->failed().ok());
 }
 
-TEST(Shard, AStoppedJobDoesNotFailForALostWorker) {
+TEST(Shard, AStoppedJobDoesNotWaitOrFailForALostWorker) {
   auto shard = Started(Config(Mode::kSync, 2));
   shard->Disconnected(1, 1, kSecond);
   ASSERT_TRUE(shard->Stop(0).ok());
+  shard->Finish(0, 0);
+  EXPECT_EQ(shard->DrainWaitsFor(), "");
   shard->Tick(60 * kSecond);
   EXPECT_TRUE(shard->failed().ok());
+}
+
+TEST(Shard, AfterAStopEverybodyIsAnswered) {
+  JobConfig config = Config(Mode::kSsp, 2);
+  config.staleness = 1;
+  auto shard = Started(config);
+  for (uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(shard->Take(0, MakePush(i, i - 1, {1}, 1), 0).ok());
+  EXPECT_FALSE(shard->MayAnswer(0, 2));
+  ASSERT_TRUE(shard->Stop(0).ok());
+  EXPECT_TRUE(shard->MayAnswer(0, 2));
+}
+
+TEST(Shard, WhoComesBackAfterTheEndIsRefused) {
+  auto shard = Started(Config(Mode::kAsync, 2));
+  shard->Finish(0, 0);
+  shard->Disconnected(1, 1, kSecond);
+  shard->Tick(6 * kSecond);
+  ASSERT_EQ(shard->DrainWaitsFor(), "");
+  shard->EndJoins();
+  const auto late = shard->Join(1, "host", Config(Mode::kAsync, 2).Fields().Encode(), true);
+  EXPECT_NE(late.status().message().find("too late"), std::string::npos) << late.status().message();
+}
+
+// One who came too late may be waiting on another server for those whose gradients wait here.
+TEST(Shard, BackupWorkersDoNotWaitForOneWhoWasTooLate) {
+  JobConfig config = Config(Mode::kSync, 3);
+  config.replicas_to_aggregate = 2;
+  config.dense.emplace();
+  auto shard = Started(config);
+  const std::vector<float> weights = {1}, g = {1};
+  ASSERT_TRUE(shard->InitDense(0, 0, weights).ok());
+  for (const size_t worker : {0, 1}) {
+    ASSERT_TRUE(shard->Take(worker, MakePush(1, 0, {3}, 1), 0).ok());
+    ASSERT_TRUE(shard->PushDense(0, {.worker = worker, .sequence = 1, .rows = 1, .mean = g}).ok());
+  }
+  shard->Finish(0, 0);
+  ASSERT_TRUE(shard->Take(1, MakePush(2, 1, {3}, 1), 0).ok());
+  ASSERT_TRUE(
+      shard->PushDense(0, {.worker = 1, .sequence = 2, .step = 1, .rows = 1, .mean = g}).ok());
+  EXPECT_FALSE(shard->MayAnswer(1, 2));
+  EXPECT_FALSE(shard->DenseReady(1, 0, 2));
+  ASSERT_TRUE(shard->PushDense(0, {.worker = 2, .sequence = 1, .rows = 1, .mean = g}).ok());
+  ASSERT_TRUE(shard->Take(2, MakePush(1, 0, {3}, 1), 0).ok());
+  EXPECT_TRUE(shard->MayAnswer(1, 2));
+  EXPECT_TRUE(shard->DenseReady(1, 0, 2));
+  EXPECT_EQ(shard->progress().step, 2u);
 }
 
 // One that waits for its step while the job goes on without it is not in the checkpoint.

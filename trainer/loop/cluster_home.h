@@ -63,6 +63,7 @@ class ClusterHome final : public ModelHome {
   std::optional<ps::JobProgress> progress() const override { return store().progress(); }
   void WillLearn(const WorkerPlace& after) override { store().SetState(after.Encode()); }
   io::Status Settle() override { return store().Flush(); }
+  bool gave_up() const override { return store().gave_up(); }
   bool stopped() const override { return store().stopped(); }
   io::Status StopJob() override { return store().Stop(); }
   io::Result<bool> Accompany(const WorkerPlace& place) override;

@@ -51,6 +51,8 @@ class ModelHome {
   virtual void WillLearn(const WorkerPlace& /*after*/) {}
   // Waits for what is under way, so that progress and weights are those after the last step.
   virtual io::Status Settle() { return {}; }
+  // This process has given up on a step because others stand still: it can only stop, or leave.
+  virtual bool gave_up() const { return false; }
   // The chief has ended the job.
   virtual bool stopped() const { return false; }
   virtual io::Status StopJob() { return {}; }

@@ -404,9 +404,9 @@ Status SparseTrainer::Stop() {
 Status SparseTrainer::WaitForChief() {
   const double until_s = observer_.now_s() + kChiefSeconds;
   bool learnt = false;
-  while (!Finished() && !learnt && observer_.now_s() < until_s) {
+  while (!Finished() && !learnt && !home_->gave_up() && observer_.now_s() < until_s) {
     const Result<bool> more = Advance();
-    if (more.status().code() == io::Code::kCancelled) {  // the input keeps it waiting
+    if (more.status().code() == io::Code::kCancelled && !home_->gave_up()) {  // no input comes
       RETURN_IF_ERROR(home_->Settle());
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;

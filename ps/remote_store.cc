@@ -1,7 +1,9 @@
 #include "ps/remote_store.h"
 
+#include <errno.h>
+#include <sys/random.h>
+
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "profiler/trace.h"
@@ -34,6 +36,15 @@ std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
   return common;
 }
 
+// A number that tells this process from one started later in its place. It is not drawn from the
+// run's seed, which both would share.
+Status DrawIdentity(uint64_t* process) {
+  if (::getrandom(process, sizeof *process, 0) != sizeof *process)
+    return io::IoError("no random bytes for the worker's identity", errno);
+  *process |= 1;  // 0 stands for no identity
+  return {};
+}
+
 }  // namespace
 
 RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options)
@@ -42,7 +53,6 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
       options_(std::move(options)),
       sharding_(options_.config.num_features, transport.shards()) {
   options_.client.join.config = options_.config.Fields().Encode();
-  options_.client.join.process = std::random_device()() | uint64_t{1} << 32;
   options_.client.gives_up = [this] { return GivesUp(); };
   for (size_t shard = 0; shard < transport.shards(); ++shard) {
     clients_.emplace_back(transport_, clock_, shard, options_.client);
@@ -59,6 +69,7 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
 Result<std::unique_ptr<RemoteStore>> RemoteStore::Connect(Transport& transport, Clock& clock,
                                                           RemoteOptions options) {
   RETURN_IF_ERROR(options.config.Validate());
+  RETURN_IF_ERROR(DrawIdentity(&options.client.join.process));
   auto store = std::make_unique<RemoteStore>(Private{}, transport, clock, std::move(options));
   RETURN_IF_ERROR(store->JoinAll());
   return store;

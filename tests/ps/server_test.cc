@@ -107,7 +107,7 @@ class ServerTest : public testing::Test {
     EXPECT_EQ(after[0], before[0] - 1);
   }
 
-  static long ResidentKb() {
+  static long PeakKb() {
     std::ifstream file("/proc/self/status");
     for (std::string word; file >> word;) {
       long kb = 0;
@@ -192,7 +192,7 @@ TEST_F(ServerTest, MessagesMayBeLargerThanSixteenMegabytes) {
 TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
-  const long before_kb = ResidentKb();
+  const long before_kb = PeakKb();
   for (int i = 0; i < 20; ++i) {
     // A strict binary call to a method whose name has 1.8 GB.
     const unsigned char call[] = {0x80, 0x01, 0x00, 0x01, 0x6b, 0x49, 0xd2, 0x00, 'j', 'o', 'i'};
@@ -201,7 +201,8 @@ TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
     EXPECT_TRUE(Closes(fd, milliseconds(5000)));
     ::close(fd);
   }
-  EXPECT_LT(ResidentKb() - before_kb, 64 << 10);
+  // One claim taken at its word would be 1.8 GB; 20 threads cost a sanitizer up to 70 MB.
+  EXPECT_LT(PeakKb() - before_kb, 256 << 10);
   ExpectServes(*store);
 }
 

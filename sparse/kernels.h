@@ -34,7 +34,9 @@ struct Kernels {
 };
 
 const Kernels& PlainKernels();
-const Kernels& NativeKernels(io::CpuLevel level = io::DetectCpuLevel());
+// The level that is the fastest here, which is not always the highest that the processor has.
+io::CpuLevel FastestNativeLevel();
+const Kernels& NativeKernels(io::CpuLevel level = FastestNativeLevel());
 // Null when built without MKL, or when it is not installed here.
 const Kernels* MklKernels();
 

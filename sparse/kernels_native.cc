@@ -1,11 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
 #include "sparse/kernels.h"
 #include "sparse/logistic.h"
-#include "sparse/row_sums.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -72,44 +70,94 @@ AVX2 inline __m256 EightLosses(__m256 margin, __m256 label, __m256 weight, float
   return _mm256_mul_ps(weight, _mm256_add_ps(hinge, Log1p(e)));
 }
 
+// Sums of losses in double, four and four.
+struct LossSums {
+  __m256d low, high;
+};
+
+AVX2 inline LossSums Add(LossSums sums, __m256 losses) {
+  return {_mm256_add_pd(sums.low, _mm256_cvtps_pd(_mm256_castps256_ps128(losses))),
+          _mm256_add_pd(sums.high, _mm256_cvtps_pd(_mm256_extractf128_ps(losses, 1)))};
+}
+
+// The last examples, fewer than eight. The lanes behind them have weight 0.
+AVX2 inline __m256 LastLosses(std::span<const float> margins, const float* labels,
+                              const float* example_weights, float* slopes) {
+  alignas(32) std::array<float, 8> m{}, y{}, w{}, e;
+  std::copy_n(margins.data(), margins.size(), m.data());
+  std::copy_n(labels, margins.size(), y.data());
+  if (example_weights) {
+    std::copy_n(example_weights, margins.size(), w.data());
+  } else {
+    std::fill_n(w.data(), margins.size(), 1.0f);
+  }
+  const __m256 losses = EightLosses(_mm256_load_ps(m.data()), _mm256_load_ps(y.data()),
+                                    _mm256_load_ps(w.data()), e.data());
+  std::copy_n(e.data(), margins.size(), slopes);
+  return losses;
+}
+
 AVX2 double LossAndSlopesAvx2(std::span<const float> margins, std::span<const float> labels,
                               std::span<const float> example_weights, std::span<float> slopes) {
-  __m256d sum_low = _mm256_setzero_pd(), sum_high = _mm256_setzero_pd();
-  for (size_t r = 0; r < margins.size(); r += 8) {
-    const size_t count = std::min<size_t>(8, margins.size() - r);
-    alignas(32) std::array<float, 8> m{}, y{}, w{}, e;
-    std::copy_n(margins.data() + r, count, m.data());
-    std::copy_n(labels.data() + r, count, y.data());
-    if (example_weights.empty()) {
-      std::fill_n(w.data(), count, 1.0f);
-    } else {
-      std::copy_n(example_weights.data() + r, count, w.data());
-    }
-    const __m256 loss = EightLosses(_mm256_load_ps(m.data()), _mm256_load_ps(y.data()),
-                                    _mm256_load_ps(w.data()), e.data());
-    std::copy_n(e.data(), count, slopes.data() + r);
-    sum_low = _mm256_add_pd(sum_low, _mm256_cvtps_pd(_mm256_castps256_ps128(loss)));
-    sum_high = _mm256_add_pd(sum_high, _mm256_cvtps_pd(_mm256_extractf128_ps(loss, 1)));
+  LossSums sums{_mm256_setzero_pd(), _mm256_setzero_pd()};
+  const float* weights = example_weights.empty() ? nullptr : example_weights.data();
+  size_t r = 0;
+  for (; r + 8 <= margins.size(); r += 8) {
+    const __m256 weight = weights ? _mm256_loadu_ps(weights + r) : _mm256_set1_ps(1.0f);
+    sums = Add(sums, EightLosses(_mm256_loadu_ps(&margins[r]), _mm256_loadu_ps(&labels[r]), weight,
+                                 &slopes[r]));
+  }
+  if (r < margins.size()) {
+    sums = Add(sums, LastLosses(margins.subspan(r), &labels[r], weights ? weights + r : nullptr,
+                                &slopes[r]));
   }
   alignas(32) std::array<double, 4> parts;
-  _mm256_store_pd(parts.data(), _mm256_add_pd(sum_low, sum_high));
+  _mm256_store_pd(parts.data(), _mm256_add_pd(sums.low, sums.high));
   return parts[0] + parts[1] + parts[2] + parts[3];
 }
 
-// The weights of a batch lie in the first- or second-level cache, where plain loads do better than
-// gathers: four sums side by side hide the additions' latency.
-void MarginsNative(const CsrBatch& batch, std::span<const float> weights,
-                   std::span<float> margins) {
-  internal::SumRows(
-      batch, margins.data(),
-      [w = weights.data(), cols = batch.cols.data()](uint32_t i) { return w[cols[i]]; },
-      [](size_t) {});
+// The sum of some weights, in four sums side by side, which hide the additions' latency. Columns
+// are loaded two at a time: the loads are what such a loop waits for.
+template <bool kOnes>
+float SumRow(const uint32_t* cols, const float* values, size_t count, const float* weights) {
+  const auto term = [=](size_t i, uint64_t col) {
+    return kOnes ? weights[col] : values[i] * weights[col];
+  };
+  float a = 0, b = 0, c = 0, d = 0;
+  size_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    std::array<uint64_t, 2> pairs;
+    std::memcpy(pairs.data(), cols + i, sizeof pairs);
+    a += term(i, static_cast<uint32_t>(pairs[0]));
+    b += term(i + 1, pairs[0] >> 32);
+    c += term(i + 2, static_cast<uint32_t>(pairs[1]));
+    d += term(i + 3, pairs[1] >> 32);
+  }
+  for (; i < count; ++i) a += term(i, cols[i]);
+  return (a + b) + (c + d);
+}
+
+template <bool kOnes>
+void SumRows(const CsrBatch& batch, const float* weights, float* margins) {
+  const uint32_t* row_begin = batch.row_begin.data();
+  const uint32_t* cols = batch.cols.data();
+  const float* values = batch.values.data();
+  for (size_t r = 0, rows = batch.rows(); r < rows; ++r) {
+    const uint32_t begin = row_begin[r];
+    margins[r] = SumRow<kOnes>(cols + begin, kOnes ? nullptr : values + begin,
+                               row_begin[r + 1] - begin, weights);
+  }
+}
+
+void MarginsLoads(const CsrBatch& batch, std::span<const float> weights, std::span<float> margins) {
+  if (batch.values.empty()) return SumRows<true>(batch, weights.data(), margins.data());
+  SumRows<false>(batch, weights.data(), margins.data());
 }
 
 // Sixteen weights a gather.
-__attribute__((target("avx512f,avx512vl"))) void MarginsAvx512(const CsrBatch& batch,
-                                                               std::span<const float> weights,
-                                                               std::span<float> margins) {
+__attribute__((target("avx512f,avx512vl"))) void MarginsGathers(const CsrBatch& batch,
+                                                                std::span<const float> weights,
+                                                                std::span<float> margins) {
   const uint32_t* cols = batch.cols.data();
   const float* values = batch.values.data();
   for (size_t r = 0; r < batch.rows(); ++r) {
@@ -151,10 +199,15 @@ void GradientNative(const CsrBatch& batch, std::span<const float> slopes,
 
 }  // namespace
 
+CpuLevel FastestNativeLevel() {
+  return io::HasFastGathers() ? io::DetectCpuLevel()
+                              : std::min(io::DetectCpuLevel(), CpuLevel::kAvx2);
+}
+
 const Kernels& NativeKernels(CpuLevel level) {
 #if defined(__x86_64__)
-  static constexpr Kernels avx2{"avx2", MarginsNative, GradientNative, LossAndSlopesAvx2};
-  static constexpr Kernels avx512{"avx512", MarginsAvx512, GradientNative, LossAndSlopesAvx2};
+  static constexpr Kernels avx2{"avx2", MarginsLoads, GradientNative, LossAndSlopesAvx2};
+  static constexpr Kernels avx512{"avx512", MarginsGathers, GradientNative, LossAndSlopesAvx2};
   if (level >= CpuLevel::kAvx512) return avx512;
   if (level >= CpuLevel::kAvx2) return avx2;
 #endif

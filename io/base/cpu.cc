@@ -34,6 +34,15 @@ CpuLevel DetectCpuLevel() {
   return level;
 }
 
+bool HasFastGathers() {
+#if defined(__x86_64__)
+  static const bool fast = (__builtin_cpu_init(), !__builtin_cpu_is("amd"));
+  return fast;
+#else
+  return false;
+#endif
+}
+
 const char* CpuLevelName(CpuLevel level) {
   switch (level) {
     case CpuLevel::kPlain:

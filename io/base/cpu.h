@@ -13,6 +13,10 @@ enum class CpuLevel {
 // The best level that kernels may use here.
 CpuLevel DetectCpuLevel();
 
+// Whether a gather beats as many plain loads. It does on Intel's processors; those of AMD take one
+// apart into more operations than the loads would be.
+bool HasFastGathers();
+
 const char* CpuLevelName(CpuLevel level);
 
 }  // namespace millrace::io

@@ -39,7 +39,11 @@ STRANGERS = {
     "ps/worker": ["ps/server"],
     "ps/server": ["ps/worker"],
     "ps/wire": ["ps/server", "ps/worker"],
-    "io/batch": ["io/stream", "io/queue"],
+    "io/record": ["io/batch", "io/example", "io/rows", "io/stream", "io/queue"],
+    "io/batch": ["io/example", "io/text", "io/rows", "io/stream", "io/queue"],
+    "io/example": ["io/rows", "io/stream", "io/queue"],
+    "io/text": ["io/rows", "io/stream", "io/queue"],
+    "io/rows": ["io/stream", "io/queue"],
     "io/stream": ["io/queue"],
 }
 

@@ -16,9 +16,9 @@
 #include <memory>
 #include <string_view>
 
-#include "io/queue/row_decoder.h"
-#include "io/queue/row_sink.h"
+#include "io/batch/row_sink.h"
 #include "io/record/block_reader.h"
+#include "io/rows/row_decoder.h"
 
 namespace millrace::io {
 

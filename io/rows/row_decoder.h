@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/batch/row_sink.h"
 #include "io/example/example_encoder.h"
-#include "io/queue/row_sink.h"
 #include "io/record/block_reader.h"
 
 namespace millrace::io {

@@ -1,4 +1,4 @@
-#include "io/queue/input_files.h"
+#include "io/stream/input_files.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "io/queue/row_decoder.h"
+#include "io/rows/row_decoder.h"
 
 #include <array>
 #include <bit>

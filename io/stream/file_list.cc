@@ -1,4 +1,4 @@
-#include "io/queue/file_list.h"
+#include "io/stream/file_list.h"
 
 #include <glob.h>
 

@@ -1,4 +1,4 @@
-#include "io/queue/shuffle_buffer.h"
+#include "io/stream/shuffle_buffer.h"
 
 #include <gtest/gtest.h>
 

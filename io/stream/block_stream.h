@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "io/queue/block_pool.h"
-#include "io/queue/row_cache.h"
 #include "io/record/block_reader.h"
+#include "io/stream/block_pool.h"
+#include "io/stream/row_cache.h"
 
 namespace millrace::io {
 

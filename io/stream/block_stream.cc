@@ -1,11 +1,11 @@
-#include "io/queue/block_stream.h"
+#include "io/stream/block_stream.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "io/base/random.h"
-#include "io/queue/streams.h"
+#include "io/stream/random_streams.h"
 
 namespace millrace::io {
 

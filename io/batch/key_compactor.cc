@@ -1,4 +1,4 @@
-#include "io/queue/key_compactor.h"
+#include "io/batch/key_compactor.h"
 
 #include <algorithm>
 #include <array>

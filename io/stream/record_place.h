@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "io/queue/block_pool.h"
+#include "io/stream/block_pool.h"
 
 namespace millrace::io {
 

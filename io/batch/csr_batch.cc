@@ -1,4 +1,4 @@
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 
 namespace millrace::io {
 

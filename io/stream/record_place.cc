@@ -1,4 +1,4 @@
-#include "io/queue/record_place.h"
+#include "io/stream/record_place.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "io/queue/named_features.h"
+#include "io/rows/named_features.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "io/queue/row_cache.h"
+#include "io/stream/row_cache.h"
 
 #include <utility>
 

@@ -1,8 +1,8 @@
-#include "io/queue/block_pool.h"
+#include "io/stream/block_pool.h"
 
 #include <algorithm>
 
-#include "io/queue/cached_row.h"
+#include "io/rows/cached_row.h"
 
 namespace millrace::io {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "io/queue/block_pool.h"
+#include "io/stream/block_pool.h"
 
 namespace millrace::io {
 

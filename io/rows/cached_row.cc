@@ -1,4 +1,4 @@
-#include "io/queue/cached_row.h"
+#include "io/rows/cached_row.h"
 
 #include <cstring>
 #include <utility>

@@ -6,7 +6,7 @@
 #include <span>
 
 #include "io/base/pod_vector.h"
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 
 namespace millrace::io {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/packed_slots.h"
 #include "sparse/row_sums.h"
 #include "sparse/update_rules.h"

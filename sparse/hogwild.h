@@ -7,7 +7,7 @@
 #include <atomic>
 #include <span>
 
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {

@@ -14,7 +14,7 @@
 
 #include "io/base/cpu.h"
 #include "io/base/status.h"
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 
 namespace millrace::sparse {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/update_options.h"
 #include "sparse/weight_store.h"
 

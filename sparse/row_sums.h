@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/float4.h"
 
 namespace millrace::sparse::internal {

@@ -20,7 +20,7 @@
 #include <span>
 
 #include "io/base/pod_vector.h"
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/direct_step.h"
 #include "sparse/packed_slots.h"
 

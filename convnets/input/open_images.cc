@@ -7,9 +7,9 @@
 #include "convnets/input/pixels.h"
 #include "convnets/input/resize.h"
 #include "io/example/feature_view.h"
-#include "io/queue/file_list.h"
 #include "io/record/idx_file.h"
 #include "io/record/record_reader.h"
+#include "io/stream/file_list.h"
 #include "profiler/trace.h"
 
 namespace millrace::convnets {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "convnets/train/net_job.h"
-#include "ps/job_link.h"
-#include "ps/remote_dense_store.h"
+#include "ps/worker/job_link.h"
+#include "ps/worker/remote_dense_store.h"
 
 namespace millrace::convnets {
 

@@ -8,10 +8,10 @@
 
 #include "io/base/cpu.h"
 #include "io/base/status.h"
+#include "io/batch/row_sink.h"
 #include "io/example/example_encoder.h"
 #include "io/example/feature_view.h"
 #include "io/example/varint_list.h"
-#include "io/queue/row_sink.h"
 
 namespace millrace::io {
 

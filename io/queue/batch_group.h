@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "io/queue/block_pool.h"
+#include "io/batch/row_sink.h"
 #include "io/queue/input_options.h"
-#include "io/queue/row_sink.h"
+#include "io/stream/block_pool.h"
 
 namespace millrace::io {
 

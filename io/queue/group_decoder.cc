@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "io/queue/cached_row.h"
+#include "io/rows/cached_row.h"
 #include "profiler/trace.h"
 
 namespace millrace::io {

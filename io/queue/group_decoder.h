@@ -3,12 +3,12 @@
 
 #include <memory>
 
+#include "io/batch/key_compactor.h"
+#include "io/batch/row_sink.h"
 #include "io/queue/batch_group.h"
 #include "io/queue/input_options.h"
-#include "io/queue/key_compactor.h"
-#include "io/queue/row_decoder.h"
-#include "io/queue/row_sink.h"
 #include "io/record/block_reader.h"
+#include "io/rows/row_decoder.h"
 
 namespace millrace::io {
 

@@ -1,6 +1,6 @@
 #include "io/queue/input_options.h"
 
-#include "io/queue/input_files.h"
+#include "io/stream/input_files.h"
 
 namespace millrace::io {
 namespace {

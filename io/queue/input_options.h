@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "io/queue/block_stream.h"
-#include "io/queue/row_decoder.h"
+#include "io/rows/row_decoder.h"
+#include "io/stream/block_stream.h"
 
 namespace millrace::io {
 

@@ -7,10 +7,10 @@
 
 #include "io/base/random.h"
 #include "io/queue/group_decoder.h"
-#include "io/queue/input_files.h"
-#include "io/queue/named_features.h"
-#include "io/queue/record_place.h"
-#include "io/queue/streams.h"
+#include "io/rows/named_features.h"
+#include "io/stream/input_files.h"
+#include "io/stream/random_streams.h"
+#include "io/stream/record_place.h"
 #include "profiler/trace.h"
 
 namespace millrace::io {

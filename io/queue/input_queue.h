@@ -25,12 +25,12 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/batch/csr_batch.h"
 #include "io/queue/batch_group.h"
-#include "io/queue/block_pool.h"
-#include "io/queue/block_stream.h"
-#include "io/queue/csr_batch.h"
 #include "io/queue/input_options.h"
-#include "io/queue/shuffle_buffer.h"
+#include "io/stream/block_pool.h"
+#include "io/stream/block_stream.h"
+#include "io/stream/shuffle_buffer.h"
 
 namespace millrace::io {
 

@@ -1,7 +1,7 @@
 // Key compaction of a batch (rows x 39 keys): the designs side by side.
 #include <benchmark/benchmark.h>
 
-#include "io/queue/key_compactor.h"
+#include "io/batch/key_compactor.h"
 #include "tests/bench/bench_data.h"
 #include "tests/bench/compactor_designs.h"
 

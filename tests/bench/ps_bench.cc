@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "ps/float_codec.h"
-#include "ps/gradient_sum.h"
-#include "ps/key_codec.h"
-#include "ps/remote_store.h"
-#include "ps/server.h"
-#include "ps/thrift_transport.h"
+#include "ps/server/gradient_sum.h"
+#include "ps/server/server.h"
+#include "ps/wire/float_codec.h"
+#include "ps/wire/key_codec.h"
+#include "ps/worker/remote_store.h"
+#include "ps/worker/thrift_transport.h"
 #include "sparse/local_store.h"
 
 namespace millrace::ps {

@@ -4,8 +4,8 @@
 
 #include <memory>
 
-#include "io/queue/csr_batch.h"
-#include "io/queue/key_compactor.h"
+#include "io/batch/csr_batch.h"
+#include "io/batch/key_compactor.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
 #include "tests/bench/bench_data.h"

@@ -10,11 +10,11 @@
 #include <string_view>
 
 #include "io/base/status.h"
-#include "ps/connection.h"
-#include "ps/entry_codec.h"
-#include "ps/float_codec.h"
 #include "ps/job_config.h"
-#include "ps/key_codec.h"
+#include "ps/server/connection.h"
+#include "ps/wire/entry_codec.h"
+#include "ps/wire/float_codec.h"
+#include "ps/wire/key_codec.h"
 
 namespace millrace::ps {
 namespace {

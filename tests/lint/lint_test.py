@@ -72,7 +72,13 @@ class LintTest(unittest.TestCase):
         self.expect_layers("io/bad.cc", '#include "status.h"', "from the root")
 
     def test_indented_include(self):
-        self.expect_layers("sparse/bad.cc", '#  include "ps/server.h"', "sparse must not know ps")
+        self.expect_layers("sparse/bad.cc", '#  include "ps/server/server.h"', "sparse must not know ps")
+
+    def test_folders_of_a_layer_that_are_strangers(self):
+        self.expect_layers("ps/worker/bad.cc", '#include "ps/server/shard.h"', "ps/worker must not know ps/server")
+
+    def test_convnets_do_not_know_the_sparse_loop(self):
+        self.expect_layers("convnets/bad.cc", '#include "trainer/loop/test_set.h"', "must not know trainer/loop")
 
     def test_gflags_outside_tools(self):
         self.expect_layers("io/bad.cc", "#include <gflags/gflags.h>", "only in tools")

@@ -7,12 +7,12 @@
 #include <set>
 
 #include "io/base/random.h"
-#include "ps/entry_codec.h"
-#include "ps/float_codec.h"
-#include "ps/key_codec.h"
-#include "ps/key_split.h"
 #include "ps/sharding.h"
-#include "ps/thrift_transport.h"
+#include "ps/wire/entry_codec.h"
+#include "ps/wire/float_codec.h"
+#include "ps/wire/key_codec.h"
+#include "ps/worker/key_split.h"
+#include "ps/worker/thrift_transport.h"
 
 namespace millrace::ps {
 namespace {

@@ -1,4 +1,4 @@
-#include "ps/gradient_sum.h"
+#include "ps/server/gradient_sum.h"
 
 #include <gtest/gtest.h>
 

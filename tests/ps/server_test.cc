@@ -1,5 +1,5 @@
 // Real servers, real sockets: what the wire and those on it can do to a server.
-#include "ps/server.h"
+#include "ps/server/server.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -18,10 +18,10 @@
 #include <thread>
 
 #include "io/base/random.h"
-#include "ps/key_codec.h"
-#include "ps/remote_dense_store.h"
-#include "ps/remote_store.h"
-#include "ps/thrift_transport.h"
+#include "ps/wire/key_codec.h"
+#include "ps/worker/remote_dense_store.h"
+#include "ps/worker/remote_store.h"
+#include "ps/worker/thrift_transport.h"
 #include "tests/test_files.h"
 
 namespace millrace::ps {

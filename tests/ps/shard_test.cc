@@ -1,4 +1,4 @@
-#include "ps/shard.h"
+#include "ps/server/shard.h"
 
 #include <gtest/gtest.h>
 

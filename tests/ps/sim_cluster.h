@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "ps/channel.h"
-#include "ps/clock.h"
-#include "ps/exchange_job.h"
-#include "ps/shard.h"
+#include "ps/server/exchange_job.h"
+#include "ps/server/shard.h"
+#include "ps/worker/channel.h"
+#include "ps/worker/clock.h"
 
 namespace millrace::ps::test {
 

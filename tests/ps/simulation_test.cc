@@ -5,7 +5,7 @@
 #include <map>
 
 #include "io/base/random.h"
-#include "ps/remote_store.h"
+#include "ps/worker/remote_store.h"
 #include "tests/ps/sim_cluster.h"
 
 namespace millrace::ps {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "io/queue/csr_batch.h"
-#include "io/queue/key_compactor.h"
+#include "io/batch/csr_batch.h"
+#include "io/batch/key_compactor.h"
 
 namespace millrace::sparse {
 

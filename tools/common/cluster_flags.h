@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "ps/thrift_transport.h"
-#include "ps/tls_files.h"
+#include "ps/wire/tls_files.h"
+#include "ps/worker/thrift_transport.h"
 #include "tools/common/flags.h"
 
 namespace millrace::tools {

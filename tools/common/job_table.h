@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "ps/messages.h"
-#include "ps/shard_client.h"
+#include "ps/wire/messages.h"
+#include "ps/worker/shard_client.h"
 
 namespace millrace::tools {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "io/queue/file_list.h"
+#include "io/stream/file_list.h"
 #include "tools/common/training_flags.h"
 
 using millrace::io::InputOptions;

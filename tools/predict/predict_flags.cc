@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "io/queue/file_list.h"
+#include "io/stream/file_list.h"
 
 DEFINE_string(model, "", "the model: binary or text, a checkpoint, or a run folder (its model)");
 DEFINE_string(format, "auto",

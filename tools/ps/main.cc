@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "profiler/session.h"
-#include "ps/server.h"
+#include "ps/server/server.h"
 #include "tools/common/cluster_flags.h"
 #include "tools/common/flags.h"
 #include "tools/common/help.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "io/queue/file_list.h"
+#include "io/stream/file_list.h"
 
 namespace millrace::tools {
 

@@ -7,7 +7,7 @@
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/kernels.h"
 #include "sparse/weight_store.h"
 #include "trainer/run/binary_metrics.h"

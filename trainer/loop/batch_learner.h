@@ -6,7 +6,7 @@
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
 #include "sparse/weight_store.h"

@@ -9,7 +9,7 @@
 
 #include "io/base/status.h"
 #include "ps/job_config.h"
-#include "ps/job_link.h"
+#include "ps/worker/job_link.h"
 #include "sparse/kernels.h"
 #include "trainer/loop/model_home.h"
 

@@ -9,9 +9,9 @@
 
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
-#include "ps/messages.h"
-#include "ps/shard.h"
-#include "ps/shard_client.h"
+#include "ps/job_progress.h"
+#include "ps/wire/messages.h"
+#include "ps/worker/shard_client.h"
 #include "trainer/loop/batch_learner.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/model/model_source.h"

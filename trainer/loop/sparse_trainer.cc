@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "io/queue/input_files.h"
+#include "io/stream/input_files.h"
 #include "profiler/trace.h"
 #include "trainer/loop/checkpoint.h"
 #include "trainer/loop/cluster_home.h"

@@ -8,7 +8,7 @@
 #include "io/base/huge_array.h"
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
-#include "io/queue/csr_batch.h"
+#include "io/batch/csr_batch.h"
 #include "sparse/open_table.h"
 #include "sparse/update_rules.h"
 #include "trainer/model/model_info.h"

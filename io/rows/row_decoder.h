@@ -1,0 +1,49 @@
+// Decodes the records of any input format into rows.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/batch/row_sink.h"
+#include "io/example/example_encoder.h"
+#include "io/record/block_reader.h"
+
+namespace millrace::io {
+
+enum class InputFormat { kTfRecord, kLibsvm, kVw, kCriteo };
+const char* InputFormatName(InputFormat format);
+// Accepts "tfrecord", "libsvm", "vw", "criteo".
+Result<InputFormat> InputFormatFromName(std::string_view name);
+// By the names' endings, compression endings aside: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo);
+// TFRecord for all others. An error where the files differ.
+Result<InputFormat> InputFormatOf(const std::vector<std::string>& files);
+Framing FramingOf(InputFormat format);
+
+struct RowOptions {
+  FeatureNames names = {};    // TFRecord
+  bool check_names = true;    // see CheckNamedFeatures; false where other files had them
+  uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key
+  int index_base = 0;         // libsvm
+  int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
+};
+
+// Whether the sink's keys need 64 bits.
+inline bool NeedsWideKeys(uint64_t num_features) {
+  return num_features == 0 || num_features > (uint64_t{1} << 32);
+}
+
+// Not thread-safe; one a thread.
+class RowDecoder {
+ public:
+  virtual ~RowDecoder() = default;
+  // Appends a row, or says what is wrong and leaves the rows as they were. kVarintReadSlack bytes
+  // behind the record may be read.
+  virtual Status Append(std::string_view record, RowSink& rows) = 0;
+};
+
+std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options);
+
+}  // namespace millrace::io

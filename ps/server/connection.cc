@@ -1,0 +1,480 @@
+#include "ps/server/connection.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <utility>
+
+#include "profiler/trace.h"
+
+namespace millrace::ps {
+namespace {
+
+using io::Status;
+using profiler::Cat;
+
+constexpr int64_t kEntriesPerPiece = 64 << 10;
+constexpr char kAtCheckpoint[] = "the server, which writes or reads a checkpoint";
+
+int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// Takes the same time wherever the difference is.
+bool SameToken(const std::string& a, const std::string& b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+ExchangeRequest FromRpc(const rpc::ExchangeRequest& in) {
+  return {.sequence = static_cast<uint64_t>(in.sequence),
+          .step = static_cast<uint64_t>(in.step),
+          .pushes = in.pushes,
+          .push_list = static_cast<uint64_t>(in.push_list),
+          .push_keys = in.push_keys,
+          .gradient = in.gradient,
+          .rows = static_cast<uint32_t>(in.rows),
+          .weight = in.weight,
+          .loss = in.loss,
+          .state = in.state,
+          .pulls = in.pulls,
+          .pull_list = static_cast<uint64_t>(in.pull_list),
+          .pull_keys = in.pull_keys,
+          .keep_list = in.keep_list};
+}
+
+rpc::JobFailed Failure(const Status& status) {
+  rpc::JobFailed failed;
+  failed.message = status.message();
+  return failed;
+}
+
+}  // namespace
+
+Connection::Connection(ServerState& state, std::shared_ptr<Protocol> protocol,
+                       std::shared_ptr<MessageTransport> input,
+                       std::shared_ptr<MessageTransport> output)
+    : state_(state),
+      protocol_(std::move(protocol)),
+      input_(std::move(input)),
+      output_(std::move(output)) {
+  protocol_->setStringSizeLimit(state.stranger_limits.max_string);
+  input_->SetLimits(state.stranger_limits);
+}
+
+Connection::~Connection() {
+  CountLastCall(nullptr);
+  if (!joined_) return;
+  std::lock_guard lock(state_.mu);
+  if (!state_.stopping) state_.shard.Disconnected(worker_, generation_, NowNs());
+  state_.changed.notify_all();
+}
+
+// The bytes since the last call are its answer and the present request: the answer goes to its
+// kind, the request to `kind`.
+void Connection::CountLastCall(const char* kind) {
+  const CountingTransport::Bytes before =
+      std::exchange(counted_, {.in = input_->bytes().in, .out = output_->bytes().out});
+  std::lock_guard lock(state_.mu);
+  if (last_kind_) state_.calls[last_kind_].bytes_out += counted_.out - before.out;
+  last_kind_ = kind;
+  if (!kind) return;
+  CallCount& count = state_.calls[kind];
+  ++count.messages;
+  count.bytes_in += counted_.in - before.in;
+}
+
+void Connection::Refuse(const std::string& message) {
+  output_->CloseAfterReply();
+  {
+    std::lock_guard lock(state_.mu);
+    ++state_.refused;
+  }
+  rpc::Refused refused;
+  refused.message = message;
+  throw refused;
+}
+
+void Connection::ThrowIf(const Status& status) {
+  if (status.ok()) return;
+  if (status.code() == io::Code::kInvalid || status.code() == io::Code::kCorrupt) {
+    Refuse(status.message());
+  }
+  throw Failure(status);
+}
+
+Connection::Lock Connection::Enter(const char* kind, int32_t worker, int64_t generation) {
+  if (!joined_) Refuse("expected join first");
+  CountLastCall(kind);
+  Status status;
+  Lock lock(state_.mu);
+  if (worker < 0 || static_cast<size_t>(worker) != worker_ ||
+      static_cast<uint64_t>(generation) != generation_) {
+    status = io::Invalid("this connection belongs to another worker");
+  } else {
+    status = state_.shard.CheckCaller(worker_, generation_);
+  }
+  if (status.ok()) status = state_.shard.failed();
+  if (status.ok()) return lock;
+  lock.unlock();
+  ThrowIf(status);
+  return lock;
+}
+
+void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
+  CountLastCall("join");
+  if (request.version != rpc::g_parameter_server_constants.kProtocolVersion) {
+    Refuse("protocol: expected version " +
+           std::to_string(rpc::g_parameter_server_constants.kProtocolVersion) + ", found " +
+           std::to_string(request.version));
+  }
+  if (!SameToken(request.token, state_.token)) Refuse("the token is not this job's");
+  if (request.worker < 0) Refuse("worker: expected a number from 0 on");
+  if (joined_) Refuse("this connection has joined already");
+  Lock lock(state_.mu);
+  if (!state_.WaitFree(lock)) {
+    reply.waiting = kAtCheckpoint;
+    return;
+  }
+  const auto generation = state_.shard.Join(
+      static_cast<size_t>(request.worker), request.name, request.config, request.rejoin,
+      JoinAttempt{.process = static_cast<uint64_t>(request.process),
+                  .number = static_cast<uint64_t>(request.attempt)});
+  if (!generation.ok()) {
+    lock.unlock();
+    ThrowIf(generation.status());
+  }
+  joined_ = true;
+  worker_ = static_cast<size_t>(request.worker);
+  generation_ = *generation;
+  job_ = std::make_unique<ExchangeJob>(worker_);
+  profiler::NameThread("for worker " + std::to_string(worker_));
+  const ConnectionLimits limits;
+  protocol_->setStringSizeLimit(limits.max_string);
+  input_->SetLimits(limits);
+  reply.generation = static_cast<int64_t>(generation_);
+  reply.clock_ns = NowNs();
+  reply.instance = state_.instance;
+  for (const uint64_t id : state_.shard.SavedCheckpoints())
+    reply.checkpoints.push_back(static_cast<int64_t>(id));
+  state_.changed.notify_all();
+}
+
+void Connection::start(rpc::StartReply& reply, const rpc::StartRequest& request) {
+  Lock lock = Enter("start", request.worker, request.generation);
+  if (!state_.WaitFree(lock)) {
+    reply.waiting = kAtCheckpoint;
+    return;
+  }
+  if (request.open) {
+    const Status opened = state_.shard.Open(worker_);
+    if (!opened.ok()) {
+      lock.unlock();
+      ThrowIf(opened);
+    }
+    state_.changed.notify_all();
+  }
+  state_.changed.wait_for(lock, state_.wait_time, [&] {
+    return state_.shard.StartWaitsFor().empty() || state_.stopping || !state_.shard.failed().ok();
+  });
+  reply.waiting = state_.shard.StartWaitsFor();
+  const WorkerRecord& record = state_.shard.worker(worker_);
+  reply.sequence = static_cast<int64_t>(record.received);
+  reply.state = record.received_state;
+  reply.step = static_cast<int64_t>(state_.shard.progress().step);
+  reply.examples = static_cast<int64_t>(state_.shard.progress().examples);
+  reply.clock_ns = NowNs();
+}
+
+void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& in) {
+  profiler::TraceScope span("serve_exchange", Cat::kServer,
+                            {.bytes = static_cast<int64_t>(
+                                 in.gradient.size() + in.push_keys.size() + in.pull_keys.size())});
+  span.FlowIn(FlowId(worker_, state_.shard.options().shard, static_cast<uint64_t>(in.sequence)));
+  const int64_t begin_ns = NowNs();
+  const ExchangeRequest request = FromRpc(in);
+  ExchangeReply reply;
+  Lock lock = Enter("exchange", in.worker, in.generation);
+  if (!state_.WaitFree(lock)) {
+    reply.outcome = Outcome::kWaiting;
+    reply.waiting = kAtCheckpoint;
+  } else if (!job_->FindLists(state_.shard, request)) {
+    reply.outcome = Outcome::kUnknownList;
+  } else {
+    Answer(lock, request, reply);
+  }
+  out.outcome = static_cast<int32_t>(reply.outcome);
+  out.weights = std::move(reply.weights);
+  out.step = static_cast<int64_t>(reply.step);
+  out.examples = static_cast<int64_t>(reply.examples);
+  out.loss = reply.loss;
+  out.weight = reply.weight;
+  out.barrier_ns = reply.barrier_ns;
+  out.server_ns = NowNs() - begin_ns - reply.barrier_ns;
+  out.last_worker = reply.last_worker;
+  out.waiting = std::move(reply.waiting);
+  out.stop = reply.stop;
+  out.alone = reply.alone;
+}
+
+void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply) {
+  const uint64_t local_features = state_.shard.local_features();
+  const bool zstd = state_.shard.config().zstd;
+  lock.unlock();
+  ThrowIf(job_->Decode(request, local_features));
+  lock.lock();
+  Status status = state_.shard.CheckCaller(worker_, generation_);
+  if (status.ok() && !state_.WaitFree(lock)) {
+    reply.outcome = Outcome::kWaiting;
+    reply.waiting = kAtCheckpoint;
+    return;
+  }
+  const uint64_t step_before = state_.shard.progress().step;
+  if (status.ok()) status = job_->Take(state_.shard, request, NowNs());
+  if (status.ok() && state_.shard.progress().step != step_before) state_.changed.notify_all();
+  if (status.ok() && !job_->Ready(state_.shard, request)) {
+    profiler::TraceScope span("barrier_wait", Cat::kBarrier);
+    const int64_t wait_ns = NowNs();
+    state_.changed.wait_for(lock, state_.wait_time, [&] {
+      return job_->Ready(state_.shard, request) || state_.stopping || !state_.shard.failed().ok();
+    });
+    reply.barrier_ns = NowNs() - wait_ns;
+    span.Set("worker", state_.shard.last_worker());
+    status = state_.shard.failed();
+  }
+  if (status.ok() && !(job_->Ready(state_.shard, request) && state_.WaitFree(lock))) {
+    reply.outcome = Outcome::kWaiting;
+    reply.waiting = state_.shard.AnswerWaitsFor(worker_);
+    return;
+  }
+  if (status.ok()) status = job_->Answer(state_.shard, request, reply);
+  lock.unlock();
+  if (status.ok()) status = job_->Encode(request, zstd, reply);
+  ThrowIf(status);
+}
+
+void Connection::stop(int32_t worker, int64_t generation) {
+  Lock lock = Enter("stop", worker, generation);
+  const Status status = state_.shard.Stop(worker_);
+  state_.changed.notify_all();
+  lock.unlock();
+  ThrowIf(status);
+}
+
+void Connection::finish(int32_t worker, int64_t generation) {
+  const Lock lock = Enter("finish", worker, generation);
+  state_.shard.Finish(worker_, NowNs());
+  state_.changed.notify_all();
+}
+
+void Connection::drained(std::string& waiting, int32_t worker, int64_t generation) {
+  Lock lock = Enter("drained", worker, generation);
+  state_.changed.wait_for(lock, state_.wait_time, [&] {
+    return state_.shard.DrainWaitsFor().empty() || state_.stopping || !state_.shard.failed().ok();
+  });
+  waiting = state_.shard.DrainWaitsFor();
+  if (waiting.empty() && worker_ == 0) state_.shard.EndJoins();
+  const Status failed = state_.shard.failed();
+  lock.unlock();
+  ThrowIf(failed);
+}
+
+void Connection::leave(int32_t worker, int64_t generation) {
+  const Lock lock = Enter("leave", worker, generation);
+  state_.shard.Leave(worker_, NowNs());
+  joined_ = false;
+  state_.changed.notify_all();
+}
+
+// Runs `work` on the shard in a thread of its own. True when it is done; false when it goes on
+// longer than a call may take: the same call is then made again.
+template <typename Work>
+bool Connection::LongWork(Lock& lock, uint64_t id, Work work) {
+  if (!state_.busy && !(state_.work_done && state_.work_id == id)) {
+    state_.busy = true;
+    state_.work_done = false;
+    state_.work_id = id;
+    state_.worker = std::jthread([this_state = &state_, work] {
+      const Status status = work(this_state->shard);
+      std::lock_guard guard(this_state->mu);
+      this_state->work_status = status;
+      this_state->work_done = true;
+      this_state->busy = false;
+      this_state->changed.notify_all();
+    });
+  }
+  state_.changed.wait_for(lock, state_.wait_time,
+                          [&] { return state_.work_done || state_.stopping; });
+  if (!state_.work_done || state_.work_id != id) return false;
+  state_.work_done = false;
+  const Status status = state_.work_status;
+  lock.unlock();
+  if (status.ok()) return true;
+  throw Failure(status);
+}
+
+void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
+                            int64_t step, const std::string& chief_state) {
+  Lock lock = Enter("checkpoint", worker, generation);
+  const auto id = static_cast<uint64_t>(step);
+  reply.done =
+      LongWork(lock, id, [id, chief_state](Shard& shard) { return shard.Save(id, chief_state); });
+}
+
+void Connection::restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
+                         int64_t step) {
+  Lock lock = Enter("restore", worker, generation);
+  const auto id = static_cast<uint64_t>(step);
+  reply.done = LongWork(lock, id, [id](Shard& shard) { return shard.Restore(id); });
+}
+
+void Connection::chief_state(std::string& state, int32_t worker, int64_t generation) {
+  const Lock lock = Enter("chief_state", worker, generation);
+  state = state_.shard.chief_state();
+}
+
+void Connection::entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,
+                         int64_t first) {
+  const Lock lock = Enter("entries", worker, generation);
+  if (first == 0 || model_.empty()) {  // the latter on a new connection, in the middle
+    model_.clear();
+    state_.shard.store().ForEach([&](uint64_t key, std::span<const float> slot) {
+      if (slot[0] != 0) model_.push_back({.key = key, .weight = slot[0]});
+    });
+  }
+  const auto size = static_cast<int64_t>(model_.size());
+  const int64_t begin = std::clamp<int64_t>(first, 0, size);
+  const int64_t end = std::min(begin + kEntriesPerPiece, size);
+  EncodeEntries(
+      std::span(model_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+      reply.entries);
+  reply.following = end < size ? end : -1;
+  if (end == size) model_ = EntryList();
+}
+
+void Connection::load(int32_t worker, int64_t generation, const std::string& entries) {
+  EntryList list;
+  ThrowIf(DecodeEntries(entries, list));
+  Lock lock = Enter("load", worker, generation);
+  Status status;
+  if (state_.shard.StartWaitsFor().empty()) {
+    status = io::Invalid("the job has begun: no weights can be loaded any more");
+  }
+  sparse::LocalStore& store = state_.shard.store();
+  for (const Entry& entry : list) {
+    if (!status.ok()) break;
+    status = store.LoadWeight(entry.key, entry.weight);
+  }
+  lock.unlock();
+  ThrowIf(status);
+}
+
+// The block that a dense call is about; its numbers are in dense_. No lock where the shard is not
+// free: `reply` then says so.
+Connection::Lock Connection::EnterDense(const char* kind, const rpc::DenseRequest& request,
+                                        rpc::DenseReply& reply) {
+  if (request.block < 0 || request.sequence < 0 || request.rows < 0) {
+    Refuse("a dense block: expected numbers from 0 on");
+  }
+  if (!request.values.empty()) {
+    const size_t width = floats_.RawWidth(request.values);
+    dense_.resize(width == 0 ? 0 : (request.values.size() - 1) / width);
+    ThrowIf(floats_.Decode(request.values, dense_));
+  }
+  Lock lock = Enter(kind, request.worker, request.generation);
+  if (state_.WaitFree(lock)) return lock;
+  reply.waiting = kAtCheckpoint;
+  lock.unlock();
+  return lock;
+}
+
+void Connection::init_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
+  Lock lock = EnterDense("init_dense", request, reply);
+  if (!lock) return;
+  const Status status = state_.shard.InitDense(worker_, static_cast<size_t>(request.block), dense_);
+  state_.changed.notify_all();
+  lock.unlock();
+  ThrowIf(status);
+}
+
+void Connection::push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
+  TRACE_SCOPE("serve_push_dense", Cat::kServer,
+              {.bytes = static_cast<int64_t>(request.values.size())});
+  Lock lock = EnterDense("push_dense", request, reply);
+  if (!lock) return;
+  const Status status = state_.shard.PushDense(static_cast<size_t>(request.block),
+                                               {.worker = worker_,
+                                                .sequence = static_cast<uint64_t>(request.sequence),
+                                                .step = static_cast<uint64_t>(request.step),
+                                                .rows = static_cast<uint32_t>(request.rows),
+                                                .mean = dense_});
+  state_.changed.notify_all();
+  lock.unlock();
+  ThrowIf(status);
+}
+
+void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
+  TRACE_SCOPE("serve_pull_dense", Cat::kServer);
+  Lock lock = EnterDense("pull_dense", request, reply);
+  if (!lock) return;
+  const auto block = static_cast<size_t>(request.block);
+  const auto sequence = static_cast<uint64_t>(request.sequence);
+  const auto ready = [&] {
+    return state_.shard.DenseReady(worker_, block, sequence) && !state_.busy;
+  };
+  {
+    TRACE_SCOPE("barrier_wait", Cat::kBarrier);
+    state_.changed.wait_for(lock, state_.wait_time, [&] {
+      return ready() || state_.stopping || !state_.shard.failed().ok();
+    });
+  }
+  Status status = state_.shard.failed();
+  if (status.ok() && !ready()) {
+    reply.waiting = state_.busy ? kAtCheckpoint : state_.shard.AnswerWaitsFor(worker_);
+    if (reply.waiting.empty()) reply.waiting = "worker 0 to prepare the model";
+    return;
+  }
+  if (status.ok()) {
+    const DenseTable::View view = state_.shard.dense()->For(block, worker_, sequence);
+    reply.step = static_cast<int64_t>(view.steps);
+    status = floats_.Encode(view.weights, {}, reply.values);
+  }
+  lock.unlock();
+  ThrowIf(status);
+}
+
+void Connection::stats(rpc::StatsReply& reply, int32_t worker, int64_t generation) {
+  const Lock lock = Enter("stats", worker, generation);
+  const Shard& shard = state_.shard;
+  reply.clock_ns = NowNs();
+  reply.step = static_cast<int64_t>(shard.progress().step);
+  reply.examples = static_cast<int64_t>(shard.progress().examples);
+  reply.keys_pulled = static_cast<int64_t>(shard.keys_pulled());
+  reply.keys_pushed = static_cast<int64_t>(shard.keys_pushed());
+  for (const auto& [kind, count] : state_.calls) {
+    rpc::CallCount call;
+    call.kind = kind;
+    call.messages = static_cast<int64_t>(count.messages);
+    call.bytes_in = static_cast<int64_t>(count.bytes_in);
+    call.bytes_out = static_cast<int64_t>(count.bytes_out);
+    reply.calls.push_back(std::move(call));
+  }
+  for (size_t i = 0; i < shard.options().num_workers; ++i) {
+    const WorkerRecord& record = shard.worker(i);
+    rpc::WorkerStats out;
+    out.worker = static_cast<int32_t>(i);
+    out.name = record.name;
+    out.state = WorkerPhaseName(record.phase);
+    out.pushes = static_cast<int64_t>(record.pushes);
+    out.examples = static_cast<int64_t>(record.examples);
+    out.dropped = static_cast<int64_t>(record.dropped);
+    out.waited_s = static_cast<double>(record.waited_ns) * 1e-9;
+    reply.workers.push_back(std::move(out));
+  }
+}
+
+}  // namespace millrace::ps

@@ -1,0 +1,72 @@
+// The service as one connection sees it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "gen-cpp/ParameterServer.h"
+#include "gen-cpp/parameter_server_constants.h"
+#include "ps/server/exchange_job.h"
+#include "ps/server/server_state.h"
+#include "ps/wire/entry_codec.h"
+#include "ps/wire/guarded_socket.h"
+
+namespace millrace::ps {
+
+// Thrift calls it from the connection's thread alone. What a caller may not do costs it the
+// connection.
+class Connection final : public rpc::ParameterServerIf {
+ public:
+  using Protocol = apache::thrift::protocol::TBinaryProtocol;
+  Connection(ServerState& state, std::shared_ptr<Protocol> protocol,
+             std::shared_ptr<MessageTransport> input, std::shared_ptr<MessageTransport> output);
+  ~Connection() override;
+
+  void join(rpc::JoinReply& reply, const rpc::JoinRequest& request) override;
+  void start(rpc::StartReply& reply, const rpc::StartRequest& request) override;
+  void exchange(rpc::ExchangeReply& reply, const rpc::ExchangeRequest& request) override;
+  void stop(int32_t worker, int64_t generation) override;
+  void finish(int32_t worker, int64_t generation) override;
+  void drained(std::string& waiting, int32_t worker, int64_t generation) override;
+  void leave(int32_t worker, int64_t generation) override;
+  void init_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
+  void push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
+  void pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
+  void checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation, int64_t step,
+                  const std::string& chief_state) override;
+  void restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
+               int64_t step) override;
+  void chief_state(std::string& state, int32_t worker, int64_t generation) override;
+  void entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,
+               int64_t first) override;
+  void load(int32_t worker, int64_t generation, const std::string& entries) override;
+  void stats(rpc::StatsReply& reply, int32_t worker, int64_t generation) override;
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+
+  void CountLastCall(const char* kind);
+  Lock Enter(const char* kind, int32_t worker, int64_t generation);
+  Lock EnterDense(const char* kind, const rpc::DenseRequest& request, rpc::DenseReply& reply);
+  template <typename Work>
+  bool LongWork(Lock& lock, uint64_t id, Work work);
+  void Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply);
+  void ThrowIf(const io::Status& status);
+  [[noreturn]] void Refuse(const std::string& message);
+
+  ServerState& state_;
+  std::shared_ptr<Protocol> protocol_;
+  std::shared_ptr<MessageTransport> input_, output_;
+  const char* last_kind_ = nullptr;
+  CountingTransport::Bytes counted_;
+  bool joined_ = false;
+  size_t worker_ = 0;
+  uint64_t generation_ = 0;
+  std::unique_ptr<ExchangeJob> job_;
+  EntryList model_;  // while it is being read piece by piece
+  FloatCodec floats_;
+  io::PodVector<float> dense_;
+};
+
+}  // namespace millrace::ps

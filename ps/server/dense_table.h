@@ -1,0 +1,97 @@
+// The dense parameters of a shard: blocks of weights with an update rule. Like Shard, a state
+// machine without threads or clocks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "ps/server/worker_record.h"
+#include "sparse/dense_options.h"
+
+namespace millrace::ps {
+
+// Not thread-safe. Workers are numbered from 0.
+class DenseTable {
+ public:
+  static constexpr size_t kMaxBlocks = 1 << 20;
+
+  DenseTable(const sparse::DenseOptions& options, size_t workers)
+      : options_(options), workers_(workers) {}
+
+  // The weights to begin with; of a block that has some already they stay.
+  io::Status Init(size_t block, std::span<const float> weights);
+  bool Has(size_t block) const { return block < blocks_.size() && blocks_[block].ready; }
+
+  struct Gradient {
+    size_t worker = 0;
+    uint64_t sequence = 0;
+    uint64_t step = 0;  // of the block, whose weights it was computed from
+    uint32_t rows = 0;
+    std::span<const float> mean;  // over the rows
+  };
+  // Takes a gradient in, if its sequence is new. `at_once`: applies it. Otherwise it waits for
+  // ApplyIfComplete, or is dropped where its step was made without it.
+  io::Status Push(size_t block, const Gradient& gradient, bool at_once);
+  // The update of a step, by the mean over all rows, workers in their order, once enough gradients
+  // are in. True if it was made.
+  bool ApplyIfComplete(size_t block, const StepQuorum& quorum);
+  // Tries all blocks: when fewer workers are needed than before.
+  void ApplyComplete(const StepQuorum& quorum);
+
+  // Whether every block has made so many steps.
+  bool AllAt(uint64_t steps) const;
+  // Forgets gradients that wait for their step.
+  void DropPending();
+
+  // Whether what the worker has pushed up to that sequence is in the weights (or was dropped).
+  bool Applied(size_t block, size_t worker, uint64_t sequence) const {
+    return blocks_[block].applied[worker] >= sequence;
+  }
+  struct View {
+    std::span<const float> weights;
+    uint64_t steps = 0;
+  };
+  // For a worker that has made so many pushes. One that was lost in the middle of a step begins it
+  // again: of blocks that have made the step by then it sees what they were before.
+  View For(size_t block, size_t worker, uint64_t sequence) const;
+  std::span<const float> weights(size_t block) const { return blocks_[block].weights; }
+  uint64_t steps(size_t block) const { return blocks_[block].steps; }
+  size_t size() const { return blocks_.size(); }
+
+  // For checkpoints: weights and state of a block as one array.
+  std::span<const float> state(size_t block) const { return blocks_[block].state; }
+  io::Status Load(size_t block, std::span<const float> weights, std::span<const float> state,
+                  uint64_t steps, std::span<const uint64_t> sequences);
+  std::span<const uint64_t> sequences(size_t block) const { return blocks_[block].applied; }
+
+ private:
+  struct Pending {
+    uint32_t rows = 0;  // 0: none
+    uint64_t sequence = 0;
+    io::PodVector<float> gradient;
+  };
+  struct Block {
+    bool ready = false;
+    io::PodVector<float> weights, state;
+    io::PodVector<float> before;  // weights before the last update of several workers together
+    uint64_t steps = 0;
+    std::vector<Pending> pending;    // by worker
+    std::vector<uint64_t> received;  // sequence of the last gradient, by worker
+    std::vector<uint64_t> applied;   // and of the last one that is in the weights
+    std::vector<uint64_t> late_at;   // the block's steps when one came too late, by worker
+  };
+
+  void Apply(Block& block, std::span<const float> gradient);
+
+  sparse::DenseOptions options_;
+  size_t workers_;
+  std::vector<Block> blocks_;
+  io::PodVector<float> mean_;
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,44 @@
+// One exchange on the server's side, in steps: those that need the shard, and those that are done
+// while others have it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "ps/server/shard.h"
+#include "ps/wire/float_codec.h"
+#include "ps/wire/key_codec.h"
+#include "ps/wire/messages.h"
+
+namespace millrace::ps {
+
+// Belongs to one connection and is used again for each of its calls. Not thread-safe.
+//
+//   FindLists (shard) -> Decode -> Take (shard) -> Ready (shard, until true)
+//                     -> Answer (shard) -> Encode
+class ExchangeJob {
+ public:
+  explicit ExchangeJob(size_t worker) : worker_(worker) {}
+
+  // Looks up the lists that came without their keys. False: one of them is not known.
+  bool FindLists(const Shard& shard, const ExchangeRequest& request);
+  // Keys and gradient; `local_features` is the shard's.
+  io::Status Decode(const ExchangeRequest& request, uint64_t local_features);
+  io::Status Take(Shard& shard, const ExchangeRequest& request, int64_t now_ns);
+  bool Ready(const Shard& shard, const ExchangeRequest& request) const {
+    return shard.MayAnswer(worker_, request.sequence);
+  }
+  io::Status Answer(Shard& shard, const ExchangeRequest& request, ExchangeReply& reply);
+  io::Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
+
+ private:
+  size_t worker_;
+  KeyDecoder key_decoder_;
+  FloatCodec floats_;
+  SharedKeys push_list_, pull_list_;  // the latter stays for a call that asks again
+  io::PodVector<float> gradient_, weights_;
+};
+
+}  // namespace millrace::ps

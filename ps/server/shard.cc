@@ -1,0 +1,469 @@
+#include "ps/server/shard.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "profiler/trace.h"
+#include "ps/server/shard_file.h"
+
+namespace millrace::ps {
+namespace {
+
+using io::Result;
+using io::Status;
+using profiler::Cat;
+
+constexpr int64_t kSecondNs = 1000000000;
+// A worker is called slow when the others waited for it for most of such a stretch.
+constexpr int64_t kSlowStretchNs = 10 * kSecondNs;
+constexpr double kSlowShare = 0.5;
+
+}  // namespace
+
+Shard::Shard(ShardOptions options)
+    : options_(std::move(options)),
+      workers_(options_.num_workers),
+      waited_at_since_(options_.num_workers) {}
+
+std::string Shard::Describe(size_t worker) const {
+  const std::string& name = workers_[worker].name;
+  return "worker " + std::to_string(worker) + (name.empty() ? "" : " (" + name + ")");
+}
+
+template <typename Which>
+std::string Shard::List(Which which) const {
+  std::string text;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (which(workers_[i])) text += (text.empty() ? "" : ", ") + Describe(i);
+  }
+  return text;
+}
+
+void Shard::Note(const std::string& message) const {
+  if (options_.on_note) options_.on_note(message);
+}
+
+void Shard::Fail(const std::string& message) {
+  if (!failed_.ok()) return;
+  failed_ = Status(io::Code::kIo, message);
+  Note(message);
+}
+
+Status Shard::MakeModel(const std::string& config) {
+  ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(config));
+  ASSIGN_OR_RETURN(JobConfig job, JobConfig::From(fields));
+  if (job.num_workers != options_.num_workers || job.num_shards != options_.num_shards) {
+    return io::Invalid("this server belongs to a job of " + std::to_string(options_.num_workers) +
+                       " workers and " + std::to_string(options_.num_shards) +
+                       " servers, found a worker of one with " + std::to_string(job.num_workers) +
+                       " and " + std::to_string(job.num_shards));
+  }
+  const Sharding sharding(job.num_features, job.num_shards);
+  ASSIGN_OR_RETURN(
+      store_, sparse::LocalStore::Create({.num_features = sharding.local_features()}, job.update));
+  sharding_ = sharding;
+  if (job.dense) dense_.emplace(*job.dense, options_.num_workers);
+  config_ = std::move(job);
+  return {};
+}
+
+Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
+                             bool again, const JoinAttempt& attempt) {
+  if (!failed_.ok()) return failed_;
+  if (worker >= workers_.size()) {
+    return io::Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
+                       std::to_string(workers_.size()) + " workers");
+  }
+  WorkerRecord& record = workers_[worker];
+  const bool same_process = attempt.process != 0 && attempt.process == record.attempt.process;
+  if (same_process && attempt.number < record.attempt.number) {
+    return io::Invalid(Describe(worker) + " has another connection by now");
+  }
+  if (drained_ && worker != 0 && !record.finished) {
+    return io::Invalid(Describe(worker) + " comes back too late: the job has ended without it");
+  }
+  if (record.phase == WorkerPhase::kJoined && !again && !same_process) {
+    return io::Invalid(Describe(worker) + " is in this job already; found another one (" + name +
+                       ") with the same task_index");
+  }
+  if (record.phase == WorkerPhase::kFinished || record.phase == WorkerPhase::kLeft) {
+    if (!again) return io::Invalid(Describe(worker) + " has finished: the job is ending");
+  }
+  if (!config_) {
+    RETURN_IF_ERROR(MakeModel(config));
+  } else {
+    ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(config));
+    RETURN_IF_ERROR(CheckSameJob(config_->Fields(), fields));
+  }
+  if (record.phase == WorkerPhase::kLost) Note(Describe(worker) + " is back as " + name);
+  record.name = name;
+  record.attempt = attempt;
+  record.given_up = false;
+  if (record.phase == WorkerPhase::kAbsent || record.phase == WorkerPhase::kLost) {
+    record.phase = record.finished ? WorkerPhase::kFinished : WorkerPhase::kJoined;
+  }
+  return ++record.generation;
+}
+
+Status Shard::Open(size_t worker) {
+  if (worker != 0) return io::Invalid("only worker 0 opens a job, found " + Describe(worker));
+  open_ = true;
+  return {};
+}
+
+std::string Shard::StartWaitsFor() const {
+  const std::string absent =
+      List([](const WorkerRecord& w) { return w.phase == WorkerPhase::kAbsent; });
+  if (!absent.empty()) return absent;
+  return open_ ? "" : "worker 0 to prepare the model";
+}
+
+Status Shard::CheckCaller(size_t worker, uint64_t generation) const {
+  if (worker >= workers_.size() || workers_[worker].phase == WorkerPhase::kAbsent) {
+    return io::Invalid("worker " + std::to_string(worker) + " has not joined");
+  }
+  if (workers_[worker].generation == generation) return {};
+  return io::Invalid(Describe(worker) + " has another connection by now");
+}
+
+SharedKeys Shard::FindList(size_t worker, uint64_t signature) const {
+  const WorkerRecord& record = workers_[worker];
+  for (const WorkerRecord::Answer& answer : record.answers) {
+    if (answer.list->signature == signature) return answer.list;
+  }
+  const auto kept = record.kept.find(signature);
+  return kept == record.kept.end() ? nullptr : kept->second;
+}
+
+void Shard::KeepList(size_t worker, SharedKeys list) {
+  WorkerRecord& record = workers_[worker];
+  if (record.kept_keys + list->keys.size() > WorkerRecord::kMaxKeptKeys) return;
+  const size_t keys = list->keys.size();
+  if (record.kept.emplace(list->signature, std::move(list)).second) record.kept_keys += keys;
+}
+
+// In plain sync a lost worker is still waited for, until the chief ends the job; elsewhere the job
+// goes on without it.
+bool Shard::Active(const WorkerRecord& worker) const {
+  if (worker.finished) return false;
+  if (worker.phase == WorkerPhase::kJoined) return true;
+  const bool everyone = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
+  return worker.phase == WorkerPhase::kLost && everyone && !stopped_;
+}
+
+StepQuorum Shard::Quorum() const {
+  const auto active = static_cast<size_t>(
+      std::count_if(workers_.begin(), workers_.end(), [&](const auto& w) { return Active(w); }));
+  const uint64_t wanted = config_->replicas_to_aggregate;
+  return {.active = active, .needed = wanted == 0 ? active : std::min<size_t>(active, wanted)};
+}
+
+uint64_t Shard::SlowestActive() const {
+  uint64_t slowest = ~uint64_t{0};
+  for (const WorkerRecord& w : workers_) {
+    if (Active(w)) slowest = std::min(slowest, w.received);
+  }
+  return slowest;
+}
+
+Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
+  if (!failed_.ok()) return failed_;
+  if (!StartWaitsFor().empty()) return io::Invalid("the job has not begun");
+  WorkerRecord& record = workers_[worker];
+  if (push.sequence <= record.received || stopped_) return {};
+  if (push.sequence != record.received + 1) {
+    return io::Invalid(Describe(worker) + ": expected push " + std::to_string(record.received + 1) +
+                       ", found " + std::to_string(push.sequence));
+  }
+  if (push.step > progress_.step) {
+    return io::Invalid(Describe(worker) + ": expected a gradient from step " +
+                       std::to_string(progress_.step) + " at most, found " +
+                       std::to_string(push.step));
+  }
+  if (push.gradient.size() != push.list->keys.size()) {
+    return io::Invalid(Describe(worker) + ": expected " + std::to_string(push.list->keys.size()) +
+                       " gradients, found " + std::to_string(push.gradient.size()));
+  }
+  record.received = push.sequence;
+  record.received_state = push.state;
+  record.arrived_ns = now_ns;
+  if (config_->mode != Mode::kSync) {
+    RETURN_IF_ERROR(Apply(push.list->keys, push.gradient, push.weight));
+    Count(record, push);
+    return {};
+  }
+  if (push.step < progress_.step) {  // its step was made without it
+    ++record.dropped;
+    record.applied = push.sequence;
+    record.applied_state = std::move(push.state);
+    record.late_at = progress_.step;
+    TryStep(now_ns);
+    return failed_;
+  }
+  record.pending = std::move(push);
+  TryStep(now_ns);
+  return failed_;
+}
+
+void Shard::Count(WorkerRecord& worker, const Push& push) {
+  worker.applied = push.sequence;
+  worker.applied_state = push.state;
+  if (push.rows == 0) return;
+  ++worker.pushes;
+  worker.examples += push.rows;
+  progress_.examples += push.rows;
+  progress_.loss += push.loss;
+  progress_.weight += push.weight;
+}
+
+// One update of the model. Gradients of the summed loss become that of the mean where the rule
+// wants it.
+Status Shard::Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight) {
+  TRACE_SCOPE("apply", Cat::kServer, {.keys = static_cast<int64_t>(keys.size())});
+  if (sparse::GradientScaleOf(config_->update.rule) == sparse::GradientScale::kMean) {
+    const auto factor = static_cast<float>(1 / (weight > 0 ? weight : 1));
+    for (float& g : gradient) g *= factor;
+  }
+  RETURN_IF_ERROR(store_->Push(keys, gradient));
+  keys_pushed_ += keys.size();
+  progress_.step = store_->steps();
+  return {};
+}
+
+void Shard::TryStep(int64_t now_ns) {
+  size_t pending = 0, late = 0;
+  for (const WorkerRecord& w : workers_) {
+    pending += w.pending ? 1 : 0;
+    late += !w.pending && Active(w) && w.late_at == progress_.step ? 1 : 0;
+  }
+  const StepQuorum quorum = Quorum();
+  if (pending > 0 && quorum.IsEnough(pending, late)) ApplyPending(now_ns);
+  if (dense_) dense_->ApplyComplete(Quorum());
+}
+
+// In the order of workers, whoever came first. Without a row there is no step to be made.
+void Shard::ApplyPending(int64_t now_ns) {
+  uint64_t rows = 0;
+  for (const WorkerRecord& w : workers_) rows += w.pending ? w.pending->rows : 0;
+  if (rows > 0) MakeStep(now_ns);
+  for (WorkerRecord& w : workers_) {
+    if (!w.pending || !failed_.ok()) continue;
+    Count(w, *w.pending);
+    w.pending.reset();
+  }
+}
+
+void Shard::MakeStep(int64_t now_ns) {
+  CountWaiting(now_ns);
+  const auto is_pending = [](const WorkerRecord& w) { return w.pending.has_value(); };
+  const auto first = std::find_if(workers_.begin(), workers_.end(), is_pending);
+  Status applied;
+  if (std::none_of(first + 1, workers_.end(), is_pending)) {
+    applied = Apply(first->pending->list->keys, first->pending->gradient, first->pending->weight);
+  } else {
+    double weight = 0;
+    {
+      TRACE_SCOPE("aggregate", Cat::kServer);
+      sum_.Clear();
+      for (const WorkerRecord& w : workers_) {
+        if (!w.pending) continue;
+        sum_.Add(w.pending->list->keys, w.pending->gradient);
+        weight += w.pending->weight;
+      }
+    }
+    applied = Apply(sum_.keys(), sum_.gradient(), weight);
+  }
+  if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
+}
+
+// Books the time between the last arrival and the one before it to the last worker.
+void Shard::CountWaiting(int64_t now_ns) {
+  int64_t last_ns = 0, before_ns = 0;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    if (!workers_[i].pending) continue;
+    const int64_t at = workers_[i].arrived_ns;
+    if (at >= last_ns) {
+      before_ns = std::exchange(last_ns, at);
+      last_worker_ = static_cast<int>(i);
+    } else {
+      before_ns = std::max(before_ns, at);
+    }
+  }
+  if (before_ns > 0) workers_[static_cast<size_t>(last_worker_)].waited_ns += last_ns - before_ns;
+  if (slow_since_ns_ == 0) slow_since_ns_ = now_ns;
+  const int64_t stretch_ns = now_ns - slow_since_ns_;
+  if (stretch_ns < kSlowStretchNs) return;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    const int64_t waited_ns =
+        workers_[i].waited_ns - std::exchange(waited_at_since_[i], workers_[i].waited_ns);
+    if (static_cast<double>(waited_ns) < kSlowShare * static_cast<double>(stretch_ns)) continue;
+    char text[80];
+    std::snprintf(text, sizeof text, " is slow: the others waited for it %.1f of the last %.1f s",
+                  static_cast<double>(waited_ns) * 1e-9, static_cast<double>(stretch_ns) * 1e-9);
+    Note(Describe(i) + text);
+  }
+  slow_since_ns_ = now_ns;
+}
+
+bool Shard::MayAnswer(size_t worker, uint64_t sequence) const {
+  const WorkerRecord& record = workers_[worker];
+  if (stopped_ || sequence < record.received) return true;
+  if (config_->mode == Mode::kSync) return !record.pending;
+  if (config_->mode == Mode::kAsync) return true;
+  const uint64_t slowest = SlowestActive();
+  return record.received <= slowest || record.received - slowest <= config_->staleness;
+}
+
+std::string Shard::AnswerWaitsFor(size_t worker) const {
+  if (config_->mode == Mode::kSync) {
+    return List([&](const WorkerRecord& w) { return Active(w) && !w.pending; });
+  }
+  const uint64_t mine = workers_[worker].received;
+  return List(
+      [&](const WorkerRecord& w) { return Active(w) && w.received + config_->staleness < mine; });
+}
+
+Result<uint64_t> Shard::Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
+                               bool remember, std::span<float> weights) {
+  WorkerRecord& record = workers_[worker];
+  for (const WorkerRecord::Answer& answer : record.answers) {
+    if (answer.sequence != sequence || answer.list->signature != list->signature) continue;
+    if (!remember) break;
+    std::copy(answer.weights.begin(), answer.weights.end(), weights.begin());
+    return answer.step;
+  }
+  {
+    TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
+    RETURN_IF_ERROR(store_->Pull(list->keys, weights));
+  }
+  keys_pulled_ += list->keys.size();
+  if (!remember) return progress_.step;
+  WorkerRecord::Answer answer;
+  if (record.answers.size() == WorkerRecord::kAnswers) {
+    answer = std::move(record.answers.front());
+    record.answers.pop_front();
+  }
+  answer.sequence = sequence;
+  answer.step = progress_.step;
+  answer.list = list;
+  answer.weights.assign(weights.begin(), weights.end());
+  record.answers.push_back(std::move(answer));
+  return progress_.step;
+}
+
+Status Shard::InitDense(size_t worker, size_t block, std::span<const float> weights) {
+  if (!dense_) return io::Invalid("this job has no dense blocks");
+  return worker == 0 ? dense_->Init(block, weights) : Status();
+}
+
+Status Shard::PushDense(size_t block, const DenseTable::Gradient& gradient) {
+  if (!failed_.ok()) return failed_;
+  if (!dense_ || !dense_->Has(block)) {
+    return io::Invalid("dense block " + std::to_string(block) + " is not known");
+  }
+  if (stopped_) return {};
+  const bool at_once = config_->mode != Mode::kSync;
+  RETURN_IF_ERROR(dense_->Push(block, gradient, at_once));
+  if (!at_once) dense_->ApplyIfComplete(block, Quorum());
+  return {};
+}
+
+bool Shard::DenseReady(size_t worker, size_t block, uint64_t sequence) const {
+  if (!dense_ || !dense_->Has(block)) return false;
+  return stopped_ || dense_->Applied(block, worker, sequence);
+}
+
+Status Shard::Stop(size_t worker) {
+  if (worker != 0) return io::Invalid("only worker 0 stops a job, found " + Describe(worker));
+  stopped_ = true;
+  for (WorkerRecord& w : workers_) w.pending.reset();
+  if (dense_) dense_->DropPending();
+  return {};
+}
+
+void Shard::Finish(size_t worker, int64_t now_ns) {
+  WorkerRecord& record = workers_[worker];
+  record.finished = true;
+  if (record.phase == WorkerPhase::kJoined) record.phase = WorkerPhase::kFinished;
+  if (config_->mode == Mode::kSync) TryStep(now_ns);
+}
+
+void Shard::Leave(size_t worker, int64_t now_ns) {
+  Finish(worker, now_ns);
+  workers_[worker].phase = WorkerPhase::kLeft;
+}
+
+void Shard::Disconnected(size_t worker, uint64_t generation, int64_t now_ns) {
+  WorkerRecord& record = workers_[worker];
+  if (record.generation != generation) return;  // it is back already
+  if (record.phase == WorkerPhase::kFinished && worker != 0) record.phase = WorkerPhase::kLeft;
+  if (record.phase != WorkerPhase::kJoined && record.phase != WorkerPhase::kFinished) return;
+  record.phase = WorkerPhase::kLost;
+  record.lost_ns = now_ns;
+  Note(Describe(worker) + " is gone: its connection closed after push " +
+       std::to_string(record.received));
+  if (config_->mode == Mode::kSync) TryStep(now_ns);
+}
+
+void Shard::Tick(int64_t now_ns) {
+  if (!config_) return;
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    WorkerRecord& w = workers_[i];
+    if (w.phase != WorkerPhase::kLost || now_ns - w.lost_ns < options_.rejoin_ns) continue;
+    w.given_up = true;
+    // Without the chief nobody tests the model or saves it; after a stop it alone matters.
+    if ((Active(w) && !stopped_) || i == 0) {
+      char text[80];
+      std::snprintf(text, sizeof text, " did not come back within %.1f s: the job ends",
+                    static_cast<double>(options_.rejoin_ns) * 1e-9);
+      Fail(Describe(i) + text);
+    }
+  }
+}
+
+bool Shard::MayPush(const WorkerRecord& worker) const {
+  const bool may_be_back =
+      worker.phase == WorkerPhase::kLost && !worker.given_up && !worker.finished;
+  return worker.phase == WorkerPhase::kAbsent || Active(worker) || (may_be_back && !stopped_);
+}
+
+bool Shard::IsAlone(size_t worker) const {
+  return std::none_of(workers_.begin(), workers_.end(),
+                      [&](const WorkerRecord& w) { return &w != &workers_[worker] && MayPush(w); });
+}
+
+std::string Shard::DrainWaitsFor() const {
+  return List([&](const WorkerRecord& w) { return MayPush(w); });
+}
+
+bool Shard::done() const {
+  bool any = false;
+  for (const WorkerRecord& w : workers_) {
+    if (w.phase == WorkerPhase::kJoined || w.phase == WorkerPhase::kFinished) return false;
+    any |= w.phase == WorkerPhase::kLeft;
+  }
+  return any && workers_[0].phase == WorkerPhase::kLeft;
+}
+
+Status Shard::Save(uint64_t id, const std::string& chief_state) {
+  if (!config_) return io::Invalid("there is no model to save yet");
+  const bool together = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
+  if (dense_ && together && !dense_->AllAt(progress_.step)) {
+    return io::Failed("no checkpoint was written: a worker stood still in the middle of step " +
+                      std::to_string(progress_.step + 1) + "; the last one stays");
+  }
+  return ShardFile::Save(*this, id, chief_state);
+}
+
+Status Shard::Restore(uint64_t id) {
+  if (!config_) return io::Invalid("there is no model to restore yet");
+  if (open_) return io::Invalid("the job has begun: nothing can be restored any more");
+  return ShardFile::Restore(*this, id);
+}
+
+std::vector<uint64_t> Shard::SavedCheckpoints() const {
+  return ShardFile::List(options_.checkpoints);
+}
+
+}  // namespace millrace::ps

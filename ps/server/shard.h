@@ -1,0 +1,153 @@
+// One shard of the model and of the job: a state machine that knows no threads, sockets or clocks.
+// Whoever drives it (the server, or a simulation) passes the time in, calls Take when a push
+// arrives, asks MayAnswer until it says yes, and then calls Answer.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "ps/job_config.h"
+#include "ps/job_progress.h"
+#include "ps/server/dense_table.h"
+#include "ps/server/gradient_sum.h"
+#include "ps/server/worker_record.h"
+#include "ps/sharding.h"
+#include "sparse/local_store.h"
+
+namespace millrace::ps {
+
+struct ShardOptions {
+  size_t shard = 0;
+  size_t num_shards = 1;
+  size_t num_workers = 1;
+  std::string checkpoints = {};                 // folder; empty: none can be written
+  int64_t rejoin_ns = int64_t{4} * 1000000000;  // sync: a lost worker is waited for so long
+  std::function<void(const std::string&)> on_note = nullptr;
+};
+
+// Not thread-safe. Errors are kInvalid for what the caller may not do, kCorrupt for what cannot be
+// understood; both change nothing.
+class Shard {
+ public:
+  explicit Shard(ShardOptions options);
+
+  // The first one makes the model. Returns the generation that the worker's calls must carry.
+  // `again`: the worker knows that it was here before, and takes its place over from its former
+  // connection. So does the same process by a later `attempt`.
+  io::Result<uint64_t> Join(size_t worker, const std::string& name, const std::string& config,
+                            bool again, const JoinAttempt& attempt = {});
+  // The chief (worker 0) has the model as it should be.
+  io::Status Open(size_t worker);
+  // Empty when training may begin (all have joined, the chief has opened), else for whom it waits.
+  std::string StartWaitsFor() const;
+
+  io::Status CheckCaller(size_t worker, uint64_t generation) const;
+  // The failure of the whole job, if any.
+  const io::Status& failed() const { return failed_; }
+
+  // A list that the worker has pulled before; null if it is not known (any more).
+  SharedKeys FindList(size_t worker, uint64_t signature) const;
+  void KeepList(size_t worker, SharedKeys list);
+  // Local keys are below it; 0: any.
+  uint64_t local_features() const { return sharding_->local_features(); }
+
+  // Takes a push in, if its sequence is new: applies it, or keeps it until its step is complete.
+  io::Status Take(size_t worker, Push push, int64_t now_ns);
+  // Whether the answer to that sequence is due.
+  bool MayAnswer(size_t worker, uint64_t sequence) const;
+  // For whom the answer waits, in words.
+  std::string AnswerWaitsFor(size_t worker) const;
+  // The weights of the list, and the step that they are of. `remember`: a repeated call will get
+  // the same.
+  io::Result<uint64_t> Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
+                              bool remember, std::span<float> weights);
+
+  // Dense blocks; a job has them or a sparse model. The chief's weights are those to begin with.
+  io::Status InitDense(size_t worker, size_t block, std::span<const float> weights);
+  io::Status PushDense(size_t block, const DenseTable::Gradient& gradient);
+  // Whether the block is there and has (or has dropped) the worker's pushes up to that sequence.
+  bool DenseReady(size_t worker, size_t block, uint64_t sequence) const;
+  const std::optional<DenseTable>& dense() const { return dense_; }
+
+  // The chief ends the training: pushes that wait are dropped, and later ones do not count.
+  io::Status Stop(size_t worker);
+  bool stopped() const { return stopped_; }
+  void Finish(size_t worker, int64_t now_ns);
+  void Leave(size_t worker, int64_t now_ns);
+  void Disconnected(size_t worker, uint64_t generation, int64_t now_ns);
+  // Notices workers that have been lost for too long to be waited for.
+  void Tick(int64_t now_ns);
+  // No other worker will push any more.
+  bool IsAlone(size_t worker) const;
+  // The chief has heard that no worker will push any more: who was given up stays away.
+  void EndJoins() { drained_ = true; }
+  // Empty when no worker will push any more, else who still may.
+  std::string DrainWaitsFor() const;
+  // All that ever joined have left (or are lost), and there was at least one.
+  bool done() const;
+
+  // Checkpoints, see shard_file.h. `id` is the chief's number for it, the same on all shards.
+  io::Status Save(uint64_t id, const std::string& chief_state);
+  io::Status Restore(uint64_t id);
+  std::vector<uint64_t> SavedCheckpoints() const;
+  const std::string& chief_state() const { return chief_state_; }
+
+  const JobProgress& progress() const { return progress_; }
+  const WorkerRecord& worker(size_t i) const { return workers_[i]; }
+  const ShardOptions& options() const { return options_; }
+  const JobConfig& config() const { return *config_; }
+  // Needs a model: after the first Join.
+  sparse::LocalStore& store() { return *store_; }
+  const sparse::LocalStore& store() const { return *store_; }
+  bool joined() const { return config_.has_value(); }
+  // Who came last into the last step; -1 before the first.
+  int last_worker() const { return last_worker_; }
+  uint64_t keys_pushed() const { return keys_pushed_; }
+  uint64_t keys_pulled() const { return keys_pulled_; }
+
+ private:
+  friend class ShardFile;
+
+  io::Status MakeModel(const std::string& config);
+  bool Active(const WorkerRecord& worker) const;
+  bool MayPush(const WorkerRecord& worker) const;
+  StepQuorum Quorum() const;
+  uint64_t SlowestActive() const;
+  void TryStep(int64_t now_ns);
+  void ApplyPending(int64_t now_ns);
+  void MakeStep(int64_t now_ns);
+  io::Status Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight);
+  void Count(WorkerRecord& worker, const Push& push);
+  void CountWaiting(int64_t now_ns);
+  void Fail(const std::string& message);
+  void Note(const std::string& message) const;
+  std::string Describe(size_t worker) const;
+  template <typename Which>
+  std::string List(Which which) const;
+
+  ShardOptions options_;
+  std::optional<JobConfig> config_;
+  std::optional<Sharding> sharding_;
+  std::unique_ptr<sparse::LocalStore> store_;
+  std::optional<DenseTable> dense_;
+  std::vector<WorkerRecord> workers_;
+  bool open_ = false;
+  bool stopped_ = false;
+  bool drained_ = false;
+  JobProgress progress_;
+  std::string chief_state_;  // of the checkpoint that was restored
+  io::Status failed_;
+  GradientSum sum_;
+  int last_worker_ = -1;
+  uint64_t keys_pushed_ = 0, keys_pulled_ = 0;
+  int64_t slow_since_ns_ = 0;             // start of the stretch over which slowness is judged
+  std::vector<int64_t> waited_at_since_;  // each worker's waited_ns then
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,121 @@
+#include "ps/wire/key_codec.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "io/base/random.h"
+#include "io/example/varint_list.h"
+
+namespace millrace::ps {
+namespace {
+
+using io::Status;
+
+constexpr size_t kMaxVarintBytes = 10;
+
+char* PutVarint(char* out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) *out++ = static_cast<char>(value | 0x80);
+  *out++ = static_cast<char>(value);
+  return out;
+}
+
+// The number of keys at the beginning; removes it.
+std::optional<uint64_t> TakeCount(std::string_view& bytes) {
+  uint64_t count = 0;
+  for (size_t i = 0; i < bytes.size() && i < 5; ++i) {
+    const auto byte = static_cast<uint8_t>(bytes[i]);
+    count |= uint64_t{byte & 0x7fu} << (7 * i);
+    if (byte < 0x80) {
+      bytes.remove_prefix(i + 1);
+      return count;
+    }
+  }
+  return std::nullopt;
+}
+
+Status CountError(uint64_t expected, size_t found) {
+  return io::Corrupt("key list: expected " + std::to_string(expected) + " keys, found " +
+                     std::to_string(found));
+}
+
+}  // namespace
+
+void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
+  char block[4096];
+  out.assign(block, PutVarint(block, keys.size()));
+  uint64_t last = 0;
+  constexpr size_t kBlockKeys = sizeof block / kMaxVarintBytes;
+  for (size_t begin = 0; begin < keys.size(); begin += kBlockKeys) {
+    char* at = block;
+    for (const uint64_t key : keys.subspan(begin, std::min(kBlockKeys, keys.size() - begin))) {
+      at = PutVarint(at, key - last);
+      last = key;
+    }
+    out.append(block, at);
+  }
+}
+
+Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<uint64_t>& keys) {
+  const std::optional<uint64_t> count = TakeCount(bytes);
+  if (!count) return io::Corrupt("key list: expected a count, found none");
+  if (*count > bytes.size()) return CountError(*count, bytes.size());
+  padded_.Resize(bytes.size() + io::kVarintReadSlack);
+  if (!bytes.empty()) std::memcpy(padded_.data(), bytes.data(), bytes.size());
+  std::memset(padded_.data() + bytes.size(), 0, io::kVarintReadSlack);
+  const std::string_view list(padded_.data(), bytes.size());
+  narrow_.resize(list.size() + io::kVarintWriteSlack);
+  keys.resize(*count);
+  bool ascending = true;
+  uint64_t key = 0;
+  static const io::Varints32Function decode32 = io::DecodeVarints32For(io::DetectCpuLevel());
+  if (const auto narrow = decode32(list, narrow_.data())) {
+    if (narrow->count != *count) return CountError(*count, narrow->count);
+    const std::span<const uint32_t> steps(narrow_.data(), *count);
+    for (const uint32_t step : steps.subspan(std::min<size_t>(1, *count))) ascending &= step != 0;
+    for (size_t i = 0; i < steps.size(); ++i) keys[i] = key += steps[i];
+  } else {
+    wide_.resize(list.size());
+    const std::optional<size_t> wide = io::DecodeVarints64(list, wide_.data());
+    if (!wide) return io::Corrupt("key list: expected varints, found a cut or too long one");
+    if (*wide != *count) return CountError(*count, *wide);
+    for (size_t i = 0; i < *count; ++i) {
+      const uint64_t next = key + wide_[i];
+      ascending &= i == 0 || next > key;  // false for a difference of 0 and for an overflow
+      keys[i] = key = next;
+    }
+  }
+  if (!ascending) return io::Corrupt("key list: expected ascending keys");
+  if (limit > 0 && !keys.empty() && keys.back() >= limit) {
+    return io::Corrupt("key list: expected keys below " + std::to_string(limit) + ", found " +
+                       std::to_string(keys.back()));
+  }
+  return {};
+}
+
+// Four sums side by side: a single one would wait for each of its multiplications.
+uint64_t ListSignature(std::string_view bytes) {
+  constexpr size_t kLanes = 4;
+  uint64_t lanes[kLanes];
+  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = io::Mix64(bytes.size() + 1 + lane);
+  uint64_t words[kLanes];
+  size_t at = 0;
+  const auto add = [&] {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      lanes[lane] = (lanes[lane] ^ words[lane]) * 0x9e3779b97f4a7c15u;
+      lanes[lane] ^= lanes[lane] >> 32;
+    }
+  };
+  for (; at + sizeof words <= bytes.size(); at += sizeof words) {
+    std::memcpy(words, bytes.data() + at, sizeof words);
+    add();
+  }
+  std::memset(words, 0, sizeof words);
+  if (at < bytes.size()) std::memcpy(words, bytes.data() + at, bytes.size() - at);
+  add();
+  uint64_t hash = 0;
+  for (const uint64_t lane : lanes) hash = io::Mix64(hash ^ lane);
+  return hash | 1;
+}
+
+}  // namespace millrace::ps

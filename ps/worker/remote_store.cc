@@ -1,0 +1,487 @@
+#include "ps/worker/remote_store.h"
+
+#include <errno.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "profiler/trace.h"
+#include "ps/wire/entry_codec.h"
+
+namespace millrace::ps {
+namespace {
+
+using io::Result;
+using io::Status;
+using profiler::Cat;
+
+constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
+constexpr size_t kEntriesPerLoad = 64 << 10;
+constexpr int kClockProbes = 5;
+constexpr int64_t kAccompanyNs = int64_t{20} * 1000000;
+constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
+// That the chief gives to a step under way: less than servers give to a worker that is lost.
+constexpr int64_t kStopGraceNs = int64_t{2500} * 1000000;
+
+// The steps that all shards have.
+std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
+  std::vector<uint64_t> common;
+  for (const uint64_t id : lists.front()) {
+    const bool everywhere = std::all_of(lists.begin(), lists.end(), [&](const auto& list) {
+      return std::find(list.begin(), list.end(), id) != list.end();
+    });
+    if (everywhere) common.push_back(id);
+  }
+  return common;
+}
+
+// A number that tells this process from one started later in its place. It is not drawn from the
+// run's seed, which both would share.
+Status DrawIdentity(uint64_t* process) {
+  if (::getrandom(process, sizeof *process, 0) != sizeof *process)
+    return io::IoError("no random bytes for the worker's identity", errno);
+  *process |= 1;  // 0 stands for no identity
+  return {};
+}
+
+}  // namespace
+
+RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options)
+    : transport_(transport),
+      clock_(clock),
+      options_(std::move(options)),
+      sharding_(options_.config.num_features, transport.shards()) {
+  options_.client.join.config = options_.config.Fields().Encode();
+  options_.client.gives_up = [this] { return GivesUp(); };
+  for (size_t shard = 0; shard < transport.shards(); ++shard) {
+    clients_.emplace_back(transport_, clock_, shard, options_.client);
+  }
+  kept_.resize(clients_.size());
+  steps_.resize(clients_.size());
+  shard_steps_.resize(clients_.size());
+  stash_steps_.resize(clients_.size());
+  replies_.resize(clients_.size());
+  ready_.parts.resize(clients_.size());
+  sent_.parts.resize(clients_.size());
+}
+
+Result<std::unique_ptr<RemoteStore>> RemoteStore::Connect(Transport& transport, Clock& clock,
+                                                          RemoteOptions options) {
+  RETURN_IF_ERROR(options.config.Validate());
+  RETURN_IF_ERROR(DrawIdentity(&options.client.join.process));
+  auto store = std::make_unique<RemoteStore>(Private{}, transport, clock, std::move(options));
+  RETURN_IF_ERROR(store->JoinAll());
+  return store;
+}
+
+Status RemoteStore::JoinAll() {
+  std::vector<std::vector<uint64_t>> lists;
+  for (ShardClient& client : clients_) {
+    JoinReply reply;
+    RETURN_IF_ERROR(client.Connect(reply));
+    lists.push_back(std::move(reply.checkpoints));
+  }
+  checkpoints_ = Common(lists);
+  MeasureClock();
+  return {};
+}
+
+// The answer that came soonest tells most.
+void RemoteStore::MeasureClock() {
+  int64_t best_ns = INT64_MAX;
+  for (int i = 0; i < kClockProbes; ++i) {
+    StatsReply reply;
+    const int64_t begin_ns = clock_.NowNs();
+    if (!clients_[0].Call([&](Channel& channel) { return channel.Stats(reply); }).ok()) return;
+    const int64_t end_ns = clock_.NowNs();
+    if (end_ns - begin_ns >= best_ns) continue;
+    best_ns = end_ns - begin_ns;
+    clock_offset_ns_ = reply.clock_ns - (begin_ns + end_ns) / 2;
+  }
+}
+
+bool RemoteStore::GivesUp() {
+  if (!options_.client.should_stop || !options_.client.should_stop()) return false;
+  int64_t asked_ns = 0;
+  const int64_t now_ns = clock_.NowNs();
+  if (stop_asked_ns_.compare_exchange_strong(asked_ns, now_ns)) return false;
+  return now_ns - asked_ns > (options_.client.join.worker == 0 ? 1 : 4) * kStopGraceNs;
+}
+
+Status RemoteStore::CallAll(const std::function<Status(size_t shard, Channel&)>& call) {
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) { return call(shard, channel); }));
+  }
+  return {};
+}
+
+Status RemoteStore::Restore(uint64_t checkpoint) {
+  return CallAll([&](size_t, Channel& channel) -> Status {
+    bool done = false;
+    while (!done) RETURN_IF_ERROR(channel.Restore(checkpoint, done));
+    return {};
+  });
+}
+
+Result<std::string> RemoteStore::ChiefState() {
+  std::string state;
+  RETURN_IF_ERROR(clients_[0].Call([&](Channel& channel) { return channel.ChiefState(state); }));
+  return state;
+}
+
+Status RemoteStore::LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
+  std::vector<EntryList> lists(clients_.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const Sharding::Place place = sharding_.Of(keys[i]);
+    lists[place.shard].push_back({.key = place.local, .weight = weights[i]});
+  }
+  return CallAll([&](size_t shard, Channel& channel) -> Status {
+    const std::span<const Entry> all(lists[shard]);
+    for (size_t at = 0; at < all.size(); at += kEntriesPerLoad) {
+      std::string bytes;
+      EncodeEntries(all.subspan(at, std::min(kEntriesPerLoad, all.size() - at)), bytes);
+      RETURN_IF_ERROR(channel.Load(bytes));
+    }
+    return {};
+  });
+}
+
+Result<RemoteStore::Place> RemoteStore::Start() {
+  Place place;
+  int64_t note_ns = clock_.NowNs() + kNoteEveryNs / 5;
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    StartReply reply;
+    do {
+      RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) {
+        return channel.Start(/*open=*/options_.client.join.worker == 0, reply);
+      }));
+      if (options_.client.should_stop && options_.client.should_stop()) {
+        return io::Cancelled("interrupted");
+      }
+      if (!reply.waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
+        options_.client.on_note("waiting for " + reply.waiting + " to join");
+        note_ns = clock_.NowNs() + kNoteEveryNs;
+      }
+    } while (!reply.waiting.empty());
+    if (shard > 0 && reply.sequence >= place.sequence) continue;
+    place = {.sequence = reply.sequence, .state = std::move(reply.state)};
+    progress_.step = reply.step;
+    progress_.examples = reply.examples;
+  }
+  sequence_ = place.sequence;
+  return place;
+}
+
+void RemoteStore::Announce(std::span<const uint64_t> keys) {
+  if (announced_.Is(keys) || asked_.Is(keys)) return;
+  announced_.Assign(sharding_, keys);
+}
+
+Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient) {
+  ready_.list_known = pulled_.Is(keys);
+  if (!ready_.list_known) pulled_.Assign(sharding_, keys);
+  ready_.present = true;
+  ready_.sequence = ++sequence_;
+  ready_.info = info_;
+  std::swap(ready_.state, state_);
+  const FloatFormat format = {.bf16 = options_.config.bf16, .zstd = options_.config.zstd};
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    Outgoing::Part& out = ready_.parts[shard];
+    KeySplit::Part& part = pulled_.part(shard);
+    out.step = steps_[shard];
+    out.signature = part.signature;
+    std::swap(out.keys, part.encoded);
+    if (clients_.size() == 1) {
+      RETURN_IF_ERROR(floats_.Encode(gradient, format, out.gradient));
+    } else {
+      pulled_.Take(shard, gradient, part_);
+      RETURN_IF_ERROR(floats_.Encode(part_, format, out.gradient));
+    }
+  }
+  pulled_.Clear();
+  return {};
+}
+
+Status RemoteStore::Send(KeySplit* pull, bool keep) {
+  profiler::TraceScope span("exchange_send", Cat::kNetwork,
+                            {.keys = pull ? static_cast<int64_t>(pull->size()) : 0});
+  CHECK(!in_flight_);
+  size_t bytes = 0;
+  std::swap(ready_, sent_);
+  ready_.present = false;
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    ExchangeRequest request;
+    request.sequence = sent_.present ? sent_.sequence : sequence_;
+    if (sent_.present) {
+      const Outgoing::Part& part = sent_.parts[shard];
+      request.step = part.step;
+      request.pushes = true;
+      request.push_list = part.signature;
+      request.push_keys = part.keys;
+      request.gradient = part.gradient;
+      request.rows = sent_.info.rows;
+      request.weight = sent_.info.weight;
+      request.loss = sent_.info.loss;
+      request.state = sent_.state;
+    }
+    bool pull_list_known = false;
+    if (pull) {
+      const KeySplit::Part& part = pull->part(shard);
+      request.pulls = true;
+      request.pull_list = part.signature;
+      request.pull_keys = part.encoded;
+      request.keep_list = keep;
+      pull_list_known = keep && !kept_[shard].insert(part.signature).second;
+    }
+    span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
+    bytes += request.gradient.size() + request.pull_keys.size();
+    const Status sent = clients_[shard].Send(request, sent_.list_known, pull_list_known);
+    gave_up_ |= sent.code() == io::Code::kCancelled;
+    RETURN_IF_ERROR(sent);
+  }
+  span.Set("bytes", static_cast<int64_t>(bytes));
+  in_flight_ = true;
+  in_flight_pull_ = pull;
+  return {};
+}
+
+Status RemoteStore::Receive(std::span<float> weights) {
+  profiler::TraceScope span("exchange_wait", Cat::kNetwork);
+  in_flight_ = false;
+  size_t bytes = 0;
+  KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
+  const bool stashing = pull && weights.empty();
+  if (stashing) {
+    stash_.resize(pull->size());
+    weights = stash_;
+    stashed_ = true;
+  }
+  int64_t slowest_ns = 0;
+  Status given_up;
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    ExchangeReply& reply = replies_[shard];
+    const Status received = clients_[shard].Receive(reply);
+    if (received.code() == io::Code::kCancelled) {
+      given_up = received;
+      continue;
+    }
+    RETURN_IF_ERROR(received);
+    shard_steps_[shard] = reply.step;
+    bytes += reply.weights.size();
+    if (shard == 0 || reply.barrier_ns + reply.server_ns > slowest_ns) {
+      slowest_ns = reply.barrier_ns + reply.server_ns;
+      span.Set("server_ns", reply.server_ns);
+      span.Set("barrier_ns", reply.barrier_ns);
+      span.Set("straggler", reply.last_worker);
+    }
+    if (shard == 0) {
+      progress_ = {.step = reply.step,
+                   .examples = reply.examples,
+                   .loss = reply.loss,
+                   .weight = reply.weight};
+    }
+    stopped_ |= reply.stop;
+    alone_ = reply.alone && (shard == 0 || alone_);
+    // A dense job pulls no keys: its blocks are fetched after each step, and are those of it. Nor
+    // does who only accompanies the others.
+    if (!pull && (options_.config.dense || accompanies_)) steps_[shard] = reply.step;
+    if (!pull) continue;
+    (stashing ? stash_steps_ : steps_)[shard] = reply.step;
+    Status decoded;
+    if (clients_.size() == 1) {
+      decoded = floats_.Decode(reply.weights, weights);
+    } else {
+      part_.resize(pull->part(shard).keys);
+      decoded = floats_.Decode(reply.weights, part_);
+      if (decoded.ok()) pull->Put(shard, part_, weights);
+    }
+    if (!decoded.ok()) return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
+  }
+  span.Set("bytes", static_cast<int64_t>(bytes));
+  gave_up_ |= !given_up.ok();
+  return given_up;
+}
+
+// In the pipelined modes: the round trip of the batch after the one that the caller goes on with.
+Status RemoteStore::SendNext() {
+  if (!pipelined() || announced_.empty() || in_flight_ || stashed_) return {};
+  std::swap(asked_, announced_);
+  announced_.Clear();
+  return Send(&asked_, /*keep=*/false);
+}
+
+Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weights) {
+  TRACE_SCOPE("pull", Cat::kOp, {.keys = static_cast<int64_t>(keys.size())});
+  if (asked_.Is(keys) && stashed_) {
+    std::copy(stash_.begin(), stash_.end(), weights.begin());
+    steps_ = stash_steps_;
+    stashed_ = false;
+  } else if (asked_.Is(keys) && in_flight_) {
+    RETURN_IF_ERROR(Receive(weights));
+  } else if (!begun_) {
+    begun_ = true;
+    asked_.Assign(sharding_, keys);
+    RETURN_IF_ERROR(Send(&asked_, /*keep=*/false));
+    RETURN_IF_ERROR(Receive(weights));
+  } else {
+    return PullNow(keys, weights);
+  }
+  std::swap(pulled_, asked_);
+  asked_.Clear();
+  return SendNext();
+}
+
+// Not announced: a batch of a test.
+Status RemoteStore::PullNow(std::span<const uint64_t> keys, std::span<float> weights) {
+  if (in_flight_) RETURN_IF_ERROR(Receive({}));
+  if (keys.empty()) return {};
+  for (size_t at = 0; at < keys.size(); at += kMaxKeysPerPull) {
+    const size_t count = std::min(kMaxKeysPerPull, keys.size() - at);
+    other_.Assign(sharding_, keys.subspan(at, count));
+    RETURN_IF_ERROR(Send(&other_, /*keep=*/true));
+    RETURN_IF_ERROR(Receive(weights.subspan(at, count)));
+  }
+  other_.Clear();
+  return SendNext();
+}
+
+Status RemoteStore::Push(std::span<const uint64_t> keys, std::span<const float> gradient) {
+  TRACE_SCOPE("push", Cat::kOp, {.keys = static_cast<int64_t>(keys.size())});
+  // In flight is at most the pull of the next batch; two pushes in a row without a pull between
+  // them wait for each other.
+  if (ready_.present) {
+    if (in_flight_) RETURN_IF_ERROR(Receive({}));
+    RETURN_IF_ERROR(Send(nullptr, false));
+  }
+  if (in_flight_ && !pipelined()) RETURN_IF_ERROR(Receive({}));
+  RETURN_IF_ERROR(FillOutgoing(keys, gradient));
+  if (pipelined()) return {};
+  if (announced_.empty() || stashed_) return Send(nullptr, false);
+  std::swap(asked_, announced_);
+  announced_.Clear();
+  return Send(&asked_, /*keep=*/false);
+}
+
+Status RemoteStore::Flush() {
+  const bool heard = in_flight_ && sent_.present && sent_.sequence == sequence_;
+  if (in_flight_) RETURN_IF_ERROR(Receive({}));
+  if (!ready_.present && heard) return {};
+  RETURN_IF_ERROR(Send(nullptr, false));
+  return Receive({});
+}
+
+Result<bool> RemoteStore::Accompany(const std::string& state) {
+  if (!std::exchange(accompanies_, true)) {
+    RETURN_IF_ERROR(together() ? Flush() : Finish());
+    if (stopped_) return false;
+  }
+  if (together() && !alone_) {
+    info_ = {};
+    state_ = state;
+    RETURN_IF_ERROR(Push({}, {}));
+  } else {
+    clock_.Pause(kAccompanyNs);
+  }
+  RETURN_IF_ERROR(Flush());
+  return !alone_ && !stopped_;
+}
+
+Status RemoteStore::Stop() {
+  const Status flushed = gave_up_ ? Status() : Flush();
+  if (!gave_up_) RETURN_IF_ERROR(flushed);
+  return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
+}
+
+Status RemoteStore::Finish() {
+  RETURN_IF_ERROR(Flush());
+  return CallAll([](size_t, Channel& channel) { return channel.Finish(); });
+}
+
+Status RemoteStore::WaitDrained() {
+  int64_t note_ns = clock_.NowNs() + kNoteEveryNs;
+  return CallAll([&](size_t, Channel& channel) -> Status {
+    std::string waiting;
+    do {
+      RETURN_IF_ERROR(channel.Drained(waiting));
+      if (options_.client.should_stop && options_.client.should_stop()) {
+        return io::Cancelled("interrupted");
+      }
+      if (!waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
+        options_.client.on_note("waiting for " + waiting + " to finish");
+        note_ns = clock_.NowNs() + kNoteEveryNs;
+      }
+    } while (!waiting.empty());
+    return {};
+  });
+}
+
+Status RemoteStore::Leave() {
+  return CallAll([](size_t, Channel& channel) { return channel.Leave(); });
+}
+
+// Shards can only differ where a worker stood still between its pushes to them.
+Status RemoteStore::CheckSameStep() const {
+  if (!together()) return {};
+  for (size_t shard = 1; shard < clients_.size(); ++shard) {
+    if (shard_steps_[shard] == shard_steps_[0]) continue;
+    return io::Failed("no checkpoint was written: " + clients_[0].Describe() + " is at step " +
+                      std::to_string(shard_steps_[0]) + " and " + clients_[shard].Describe() +
+                      " at step " + std::to_string(shard_steps_[shard]) +
+                      ", with a step half made; the last one stays");
+  }
+  return {};
+}
+
+Status RemoteStore::Checkpoint(uint64_t id, const std::string& chief_state) {
+  RETURN_IF_ERROR(Flush());
+  RETURN_IF_ERROR(CheckSameStep());
+  return CallAll([&](size_t, Channel& channel) -> Status {
+    bool done = false;
+    while (!done) RETURN_IF_ERROR(channel.Checkpoint(id, chief_state, done));
+    return {};
+  });
+}
+
+Status RemoteStore::ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
+  struct Stream {
+    EntryList entries;
+    size_t at = 0;
+    int64_t following = 0;
+  };
+  std::vector<Stream> streams(clients_.size());
+  const auto fill = [&](size_t shard) -> Status {
+    Stream& stream = streams[shard];
+    while (stream.at == stream.entries.size() && stream.following >= 0) {
+      EntriesReply reply;
+      RETURN_IF_ERROR(clients_[shard].Call(
+          [&](Channel& channel) { return channel.Entries(stream.following, reply); }));
+      RETURN_IF_ERROR(DecodeEntries(reply.entries, stream.entries));
+      for (Entry& entry : stream.entries) entry.key = sharding_.KeyOf(shard, entry.key);
+      stream.at = 0;
+      stream.following = reply.following;
+    }
+    return {};
+  };
+  while (true) {
+    Stream* least = nullptr;
+    for (size_t shard = 0; shard < streams.size(); ++shard) {
+      RETURN_IF_ERROR(fill(shard));
+      Stream& stream = streams[shard];
+      if (stream.at == stream.entries.size()) continue;
+      if (!least || stream.entries[stream.at].key < least->entries[least->at].key) least = &stream;
+    }
+    if (!least) return {};
+    const Entry& entry = least->entries[least->at++];
+    visit(entry.key, entry.weight);
+  }
+}
+
+Result<std::vector<StatsReply>> RemoteStore::Stats() {
+  std::vector<StatsReply> all(clients_.size());
+  RETURN_IF_ERROR(
+      CallAll([&](size_t shard, Channel& channel) { return channel.Stats(all[shard]); }));
+  return all;
+}
+
+}  // namespace millrace::ps

@@ -1,0 +1,199 @@
+#include "ps/worker/shard_client.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "profiler/trace.h"
+
+namespace millrace::ps {
+namespace {
+
+using io::Code;
+using io::Status;
+
+constexpr int64_t kMsNs = 1000000;
+constexpr int64_t kPauseNs = 20 * kMsNs;  // between two tries to connect
+constexpr int kMaxBroken = 5;             // connections in a row that break in the same call
+constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
+// What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
+// fields in Thrift's binary protocol.
+constexpr uint64_t kRequestBytes = 150;
+constexpr uint64_t kReplyBytes = 121;
+
+}  // namespace
+
+void WireStats::Add(const WireStats& other) {
+  exchanges += other.exchanges;
+  repeats += other.repeats;
+  reconnects += other.reconnects;
+  keys_pushed += other.keys_pushed;
+  keys_pulled += other.keys_pulled;
+  predicted_sent += other.predicted_sent;
+  predicted_received += other.predicted_received;
+  sent += other.sent;
+  received += other.received;
+  wait_ns += other.wait_ns;
+  barrier_ns += other.barrier_ns;
+  server_ns += other.server_ns;
+}
+
+Status ShardClient::TryJoin(JoinReply& reply, bool again) {
+  auto channel = transport_.Connect(shard_);
+  RETURN_IF_ERROR(channel.status());
+  channel_ = std::move(*channel);
+  sent_before_ = received_before_ = 0;
+  JoinRequest join = options_.join;
+  join.rejoin = join.rejoin || again;
+  join.attempt = ++attempts_;
+  awaiting_ = false;
+  while (true) {
+    RETURN_IF_ERROR(channel_->Join(join, reply));
+    if (reply.waiting.empty()) return {};
+    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    NoteWaiting(reply.waiting);
+  }
+}
+
+Status ShardClient::Connect(JoinReply& reply) {
+  const int64_t deadline_ns = clock_.NowNs() + options_.first_join_ns;
+  int64_t note_ns = clock_.NowNs() + 1000 * kMsNs;
+  while (true) {
+    const Status status = TryJoin(reply, /*again=*/false);
+    if (status.ok()) break;
+    if (status.code() != Code::kIo || clock_.NowNs() >= deadline_ns) {
+      return Status(status.code(), Describe() + ": " + status.message());
+    }
+    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    if (clock_.NowNs() >= note_ns && options_.on_note) {
+      options_.on_note("waiting for " + Describe() + ": " + status.message());
+      note_ns = clock_.NowNs() + kNoteEveryNs;
+    }
+    clock_.Pause(kPauseNs);
+  }
+  instance_ = reply.instance;
+  CountBytes();
+  return {};
+}
+
+Status ShardClient::Reconnect(const Status& why) {
+  const int64_t begin_ns = clock_.NowNs();
+  ++stats_.reconnects;
+  if (++broken_ > kMaxBroken) {
+    return Status(Code::kIo, Describe() + " breaks every connection: " + why.message());
+  }
+  CountBytes();
+  Status last = why;
+  while (clock_.NowNs() - begin_ns < options_.give_up_ns) {
+    JoinReply reply;
+    last = TryJoin(reply, /*again=*/true);
+    if (last.ok() && reply.instance == instance_) return {};
+    if (last.ok()) {
+      return Status(Code::kIo, Describe() +
+                                   " was started again and has lost this job; start the job "
+                                   "again with --resume");
+    }
+    if (last.code() != Code::kIo) return Status(last.code(), Describe() + ": " + last.message());
+    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    clock_.Pause(kPauseNs);
+  }
+  char text[64];
+  std::snprintf(text, sizeof text, "; gave up after %.1f s",
+                static_cast<double>(clock_.NowNs() - begin_ns) * 1e-9);
+  return Status(Code::kIo, Describe() + " is gone: " + last.message() + text);
+}
+
+void ShardClient::NoteWaiting(const std::string& whom) {
+  if (!options_.on_note || clock_.NowNs() - noted_ns_ <= kNoteEveryNs) return;
+  noted_ns_ = clock_.NowNs();
+  options_.on_note("still waiting for " + whom);
+}
+
+void ShardClient::CountBytes() {
+  if (!channel_) return;
+  sent_before_ = channel_->bytes_sent();
+  received_before_ = channel_->bytes_received();
+}
+
+Status ShardClient::SendNow(bool with_push_keys, bool with_pull_keys) {
+  ExchangeRequest request = request_;
+  if (!with_push_keys) request.push_keys = {};
+  if (!with_pull_keys) request.pull_keys = {};
+  RETURN_IF_ERROR(channel_->SendExchange(request));
+  awaiting_ = true;
+  return {};
+}
+
+Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
+                         bool pull_list_known) {
+  request_ = request;
+  ++stats_.exchanges;
+  stats_.predicted_sent += kRequestBytes + request.gradient.size() + request.state.size() +
+                           (push_list_known ? 0 : request.push_keys.size()) +
+                           (pull_list_known ? 0 : request.pull_keys.size());
+  CountBytes();
+  Status status = SendNow(!push_list_known, !pull_list_known);
+  while (status.code() == Code::kIo) {
+    RETURN_IF_ERROR(Reconnect(status));
+    status = SendNow(true, true);
+  }
+  return status;
+}
+
+Status ShardClient::Receive(ExchangeReply& reply) {
+  const int64_t begin_ns = clock_.NowNs();
+  int64_t barrier_ns = 0;
+  while (true) {
+    Status status = channel_->ReceiveExchange(reply);
+    awaiting_ = false;
+    if (status.ok()) {
+      broken_ = 0;
+      barrier_ns += reply.barrier_ns;
+      stats_.server_ns += reply.server_ns;
+      if (reply.outcome == Outcome::kDone) break;
+      if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
+      if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
+    } else if (status.code() == Code::kIo) {
+      RETURN_IF_ERROR(Reconnect(status));
+    } else {
+      return Status(status.code(), Describe() + ": " + status.message());
+    }
+    ++stats_.repeats;
+    status = SendNow(true, true);
+    while (status.code() == Code::kIo) {
+      RETURN_IF_ERROR(Reconnect(status));
+      status = SendNow(true, true);
+    }
+    RETURN_IF_ERROR(status);
+  }
+  stats_.predicted_received += kReplyBytes + reply.weights.size();
+  stats_.sent += channel_->bytes_sent() - sent_before_;
+  stats_.received += channel_->bytes_received() - received_before_;
+  CountBytes();
+  stats_.wait_ns += clock_.NowNs() - begin_ns;
+  stats_.barrier_ns += barrier_ns;
+  reply.barrier_ns = barrier_ns;
+  return {};
+}
+
+Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
+  if (std::exchange(awaiting_, false)) {  // of an exchange that was given up
+    ExchangeReply nobody_wants;
+    const Status heard = channel_->ReceiveExchange(nobody_wants);
+    if (heard.code() == Code::kIo) RETURN_IF_ERROR(Reconnect(heard));
+  }
+  while (true) {
+    const Status status = call(*channel_);
+    if (status.ok()) {
+      broken_ = 0;
+      CountBytes();
+      return status;
+    }
+    if (status.code() != Code::kIo) {
+      return Status(status.code(), Describe() + ": " + status.message());
+    }
+    RETURN_IF_ERROR(Reconnect(status));
+  }
+}
+
+}  // namespace millrace::ps

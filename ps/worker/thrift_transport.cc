@@ -1,0 +1,348 @@
+#include "ps/worker/thrift_transport.h"
+
+#include <thrift/protocol/TBinaryProtocol.h>
+#include <thrift/transport/TSocket.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "gen-cpp/ParameterServer.h"
+#include "gen-cpp/parameter_server_constants.h"
+#include "ps/wire/guarded_socket.h"
+#include "ps/wire/thrift_tls.h"
+
+namespace millrace::ps {
+namespace {
+
+using apache::thrift::protocol::TBinaryProtocol;
+using apache::thrift::protocol::TProtocolException;
+using apache::thrift::transport::TSocket;
+using apache::thrift::transport::TSSLSocketFactory;
+using apache::thrift::transport::TTransportException;
+using io::Result;
+using io::Status;
+
+constexpr int kMaxString = 256 << 20;
+constexpr int kMaxContainer = 1 << 20;
+// The slowest that a server may be with the part of a message beyond kOrdinaryBytes before it
+// counts as gone: unpacking, applying and answering, on a machine with other work.
+constexpr size_t kSlowestBytesPerSecond = 4 << 20;
+constexpr size_t kOrdinaryBytes = 8 << 20;
+
+class ThriftChannel final : public Channel {
+ public:
+  ThriftChannel(const std::shared_ptr<TSocket>& socket, int call_ms)
+      : socket_(socket),
+        call_ms_(call_ms),
+        transport_(std::make_shared<MessageTransport>(socket)),
+        client_(std::make_shared<TBinaryProtocol>(transport_, kMaxString, kMaxContainer,
+                                                  /*strict_read=*/true, /*strict_write=*/true)) {}
+  ~ThriftChannel() override {
+    // A buffered transport flushes when it is closed, and what cannot be sent is lost here anyway.
+    (void)Call([&] { transport_->close(); });
+  }
+
+  Status Join(const JoinRequest& request, JoinReply& reply) override {
+    rpc::JoinRequest in;
+    in.version = rpc::g_parameter_server_constants.kProtocolVersion;
+    in.token = request.token;
+    in.worker = worker_ = static_cast<int32_t>(request.worker);
+    in.name = request.name;
+    in.config = request.config;
+    in.rejoin = request.rejoin;
+    in.attempt = static_cast<int64_t>(request.attempt);
+    in.process = static_cast<int64_t>(request.process);
+    rpc::JoinReply out;
+    RETURN_IF_ERROR(Call([&] { client_.join(out, in); }));
+    reply.waiting = std::move(out.waiting);
+    generation_ = out.generation;
+    reply.generation = static_cast<uint64_t>(out.generation);
+    reply.clock_ns = out.clock_ns;
+    reply.instance = static_cast<uint64_t>(out.instance);
+    reply.checkpoints.assign(out.checkpoints.begin(), out.checkpoints.end());
+    return {};
+  }
+
+  Status Start(bool open, StartReply& reply) override {
+    rpc::StartRequest in;
+    in.worker = worker_;
+    in.generation = generation_;
+    in.open = open;
+    rpc::StartReply out;
+    RETURN_IF_ERROR(Call([&] { client_.start(out, in); }));
+    reply.waiting = std::move(out.waiting);
+    reply.sequence = static_cast<uint64_t>(out.sequence);
+    reply.state = std::move(out.state);
+    reply.step = static_cast<uint64_t>(out.step);
+    reply.examples = static_cast<uint64_t>(out.examples);
+    reply.clock_ns = out.clock_ns;
+    return {};
+  }
+
+  Status SendExchange(const ExchangeRequest& request) override {
+    rpc::ExchangeRequest& in = exchange_in_;
+    in.worker = worker_;
+    in.generation = generation_;
+    in.sequence = static_cast<int64_t>(request.sequence);
+    in.step = static_cast<int64_t>(request.step);
+    in.pushes = request.pushes;
+    in.push_list = static_cast<int64_t>(request.push_list);
+    in.push_keys = request.push_keys;
+    in.gradient = request.gradient;
+    in.rows = static_cast<int32_t>(request.rows);
+    in.weight = request.weight;
+    in.loss = request.loss;
+    in.state = request.state;
+    in.pulls = request.pulls;
+    in.pull_list = static_cast<int64_t>(request.pull_list);
+    in.pull_keys = request.pull_keys;
+    in.keep_list = request.keep_list;
+    // A key takes at least a byte here, and its weight four in the answer.
+    AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size());
+    return Call([&] { client_.send_exchange(in); });
+  }
+
+  Status ReceiveExchange(ExchangeReply& reply) override {
+    rpc::ExchangeReply& out = exchange_out_;
+    RETURN_IF_ERROR(Call([&] { client_.recv_exchange(out); }));
+    if (out.outcome < 0 || out.outcome > static_cast<int32_t>(Outcome::kUnknownList)) {
+      return io::Invalid("the server's answer: expected an outcome from 0 to 2, found " +
+                         std::to_string(out.outcome));
+    }
+    reply.outcome = static_cast<Outcome>(out.outcome);
+    std::swap(reply.weights, out.weights);
+    reply.step = static_cast<uint64_t>(out.step);
+    reply.examples = static_cast<uint64_t>(out.examples);
+    reply.loss = out.loss;
+    reply.weight = out.weight;
+    reply.barrier_ns = out.barrier_ns;
+    reply.server_ns = out.server_ns;
+    reply.last_worker = out.last_worker;
+    reply.waiting = std::move(out.waiting);
+    reply.stop = out.stop;
+    reply.alone = out.alone;
+    return {};
+  }
+
+  Status Stop() override {
+    return Call([&] { client_.stop(worker_, generation_); });
+  }
+  Status Finish() override {
+    return Call([&] { client_.finish(worker_, generation_); });
+  }
+  Status Drained(std::string& waiting) override {
+    return Call([&] { client_.drained(waiting, worker_, generation_); });
+  }
+  Status Leave() override {
+    return Call([&] { client_.leave(worker_, generation_); });
+  }
+  Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) override {
+    rpc::CheckpointReply out;
+    RETURN_IF_ERROR(Call([&] {
+      client_.checkpoint(out, worker_, generation_, static_cast<int64_t>(id), chief_state);
+    }));
+    done = out.done;
+    return {};
+  }
+  Status Restore(uint64_t id, bool& done) override {
+    rpc::CheckpointReply out;
+    RETURN_IF_ERROR(
+        Call([&] { client_.restore(out, worker_, generation_, static_cast<int64_t>(id)); }));
+    done = out.done;
+    return {};
+  }
+  Status ChiefState(std::string& state) override {
+    return Call([&] { client_.chief_state(state, worker_, generation_); });
+  }
+  Status Entries(int64_t first, EntriesReply& reply) override {
+    rpc::EntriesReply out;
+    RETURN_IF_ERROR(Call([&] { client_.entries(out, worker_, generation_, first); }));
+    reply.entries = std::move(out.entries);
+    reply.following = out.following;
+    return {};
+  }
+  Status Load(const std::string& entries) override {
+    AllowFor(entries.size());
+    return Call([&] { client_.load(worker_, generation_, entries); });
+  }
+
+  Status Stats(StatsReply& reply) override {
+    rpc::StatsReply out;
+    RETURN_IF_ERROR(Call([&] { client_.stats(out, worker_, generation_); }));
+    reply.clock_ns = out.clock_ns;
+    reply.step = static_cast<uint64_t>(out.step);
+    reply.examples = static_cast<uint64_t>(out.examples);
+    reply.keys_pulled = static_cast<uint64_t>(out.keys_pulled);
+    reply.keys_pushed = static_cast<uint64_t>(out.keys_pushed);
+    for (const rpc::CallCount& call : out.calls) {
+      reply.calls.push_back({.kind = call.kind,
+                             .messages = static_cast<uint64_t>(call.messages),
+                             .bytes_in = static_cast<uint64_t>(call.bytes_in),
+                             .bytes_out = static_cast<uint64_t>(call.bytes_out)});
+    }
+    for (const rpc::WorkerStats& worker : out.workers) {
+      reply.workers.push_back({.worker = static_cast<size_t>(worker.worker),
+                               .name = worker.name,
+                               .state = worker.state,
+                               .pushes = static_cast<uint64_t>(worker.pushes),
+                               .examples = static_cast<uint64_t>(worker.examples),
+                               .dropped = static_cast<uint64_t>(worker.dropped),
+                               .waited_s = worker.waited_s});
+    }
+    return {};
+  }
+
+  Status InitDense(const DenseCall& call) override {
+    AllowFor(call.values.size());
+    return UntilHeard([&](rpc::DenseReply& out) { client_.init_dense(out, DenseRequest(call)); });
+  }
+  Status PushDense(const DenseCall& call) override {
+    AllowFor(call.values.size());
+    return UntilHeard([&](rpc::DenseReply& out) { client_.push_dense(out, DenseRequest(call)); });
+  }
+  Status PullDense(const DenseCall& call, DenseReply& reply) override {
+    rpc::DenseReply out;
+    RETURN_IF_ERROR(Call([&] { client_.pull_dense(out, DenseRequest(call)); }));
+    reply.waiting = std::move(out.waiting);
+    reply.values = std::move(out.values);
+    reply.step = static_cast<uint64_t>(out.step);
+    return {};
+  }
+
+  uint64_t bytes_sent() const override { return transport_->bytes().out; }
+  uint64_t bytes_received() const override { return transport_->bytes().in; }
+
+ private:
+  template <typename Function>
+  static Status Call(Function call) {
+    try {
+      call();
+      return {};
+    } catch (const rpc::Refused& refused) {
+      return io::Invalid(refused.message);
+    } catch (const rpc::JobFailed& failed) {
+      return io::Failed(failed.message);
+    } catch (const TTransportException& error) {
+      const bool late = error.getType() == TTransportException::TIMED_OUT;
+      return Status(io::Code::kIo, late ? "no answer in time" : error.what());
+    } catch (const TProtocolException& error) {
+      return Status(io::Code::kIo, std::string("expected an answer of a millrace-ps, found other "
+                                               "bytes or a cut connection: ") +
+                                       error.what());
+    } catch (const std::exception& error) {
+      return Status(io::Code::kIo, error.what());
+    }
+  }
+
+  // Again while the server is at a checkpoint.
+  template <typename Function>
+  static Status UntilHeard(Function call) {
+    while (true) {
+      rpc::DenseReply out;
+      RETURN_IF_ERROR(Call([&] { call(out); }));
+      if (out.waiting.empty()) return {};
+    }
+  }
+
+  // More time for this and all later calls: key lists that the server keeps, and blocks of numbers,
+  // are asked for again by name.
+  void AllowFor(size_t bytes) {
+    const size_t beyond = bytes - std::min(bytes, kOrdinaryBytes);
+    const int more_s = static_cast<int>(beyond / kSlowestBytesPerSecond);
+    if (more_s <= more_s_) return;
+    more_s_ = more_s;
+    socket_->setRecvTimeout(call_ms_ + more_s * 1000);
+    socket_->setSendTimeout(call_ms_ + more_s * 1000);
+  }
+
+  rpc::DenseRequest DenseRequest(const DenseCall& call) const {
+    rpc::DenseRequest in;
+    in.worker = worker_;
+    in.generation = generation_;
+    in.block = static_cast<int32_t>(call.block);
+    in.sequence = static_cast<int64_t>(call.sequence);
+    in.step = static_cast<int64_t>(call.step);
+    in.rows = static_cast<int32_t>(call.rows);
+    in.values = call.values;
+    return in;
+  }
+
+  std::shared_ptr<TSocket> socket_;
+  int call_ms_;
+  int more_s_ = 0;
+  std::shared_ptr<MessageTransport> transport_;
+  rpc::ParameterServerClient client_;
+  int32_t worker_ = 0;
+  int64_t generation_ = 0;
+  rpc::ExchangeRequest exchange_in_;  // their memory is used again
+  rpc::ExchangeReply exchange_out_;
+};
+
+class ThriftTransport final : public Transport {
+ public:
+  ThriftTransport(ThriftOptions options, std::shared_ptr<TSSLSocketFactory> tls)
+      : options_(std::move(options)), tls_(std::move(tls)) {}
+
+  size_t shards() const override { return options_.servers.size(); }
+
+  std::string Describe(size_t shard) const override {
+    const HostPort& server = options_.servers[shard];
+    return "server " + std::to_string(shard) + " at " + server.host + ":" +
+           std::to_string(server.port);
+  }
+
+  Result<std::unique_ptr<Channel>> Connect(size_t shard) override {
+    const HostPort& server = options_.servers[shard];
+    try {
+      std::shared_ptr<TSocket> socket = tls_ ? tls_->createSocket(server.host, server.port)
+                                             : std::make_shared<TSocket>(server.host, server.port);
+      socket->setConnTimeout(options_.connect_ms);
+      socket->setRecvTimeout(options_.call_ms);
+      socket->setSendTimeout(options_.call_ms);
+      socket->setNoDelay(true);
+      socket->open();
+      return std::unique_ptr<Channel>(std::make_unique<ThriftChannel>(socket, options_.call_ms));
+    } catch (const std::exception& error) {
+      return Status(io::Code::kIo, error.what());
+    }
+  }
+
+ private:
+  ThriftOptions options_;
+  std::shared_ptr<TSSLSocketFactory> tls_;
+};
+
+}  // namespace
+
+Result<HostPort> ParseHostPort(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  HostPort result;
+  if (colon != text.npos && colon > 0) {
+    std::string_view host = text.substr(0, colon);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+      host = host.substr(1, host.size() - 2);
+    }
+    const std::string_view port = text.substr(colon + 1);
+    const auto parsed = std::from_chars(port.data(), port.data() + port.size(), result.port);
+    result.host = host;
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == port.data() + port.size();
+    if (is_number && result.port >= 0 && result.port <= 65535) return result;
+  }
+  return io::Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
+}
+
+Result<std::unique_ptr<Transport>> MakeThriftTransport(ThriftOptions options) {
+  RETURN_IF_ERROR(options.tls.Validate());
+  SilenceThrift();
+  std::shared_ptr<TSSLSocketFactory> tls;
+  try {
+    if (options.tls.enabled()) tls = MakeTlsFactory(options.tls, /*server=*/false);
+  } catch (const std::exception& error) {
+    return io::Invalid(std::string("TLS: ") + error.what());
+  }
+  return std::unique_ptr<Transport>(
+      std::make_unique<ThriftTransport>(std::move(options), std::move(tls)));
+}
+
+}  // namespace millrace::ps

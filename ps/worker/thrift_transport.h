@@ -1,0 +1,33 @@
+// Channels over TCP with Apache Thrift.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/status.h"
+#include "ps/wire/tls_files.h"
+#include "ps/worker/channel.h"
+
+namespace millrace::ps {
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+// "host:port" or "[v6]:port".
+io::Result<HostPort> ParseHostPort(std::string_view text);
+
+struct ThriftOptions {
+  std::vector<HostPort> servers;  // by shard
+  TlsFiles tls = {};
+  int connect_ms = 1000;
+  // A server answers within a second, if only to say that it waits; large messages get more.
+  int call_ms = 2500;
+};
+
+// The options' TLS files are read; an error if they are not what they should be.
+io::Result<std::unique_ptr<Transport>> MakeThriftTransport(ThriftOptions options);
+
+}  // namespace millrace::ps

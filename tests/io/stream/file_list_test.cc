@@ -1,0 +1,48 @@
+#include "io/stream/file_list.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/test_files.h"
+
+namespace millrace::io {
+namespace {
+
+using Files = std::vector<std::string>;
+
+TEST(ExpandFiles, SortsGlobsAndKeepsTheOrderOfPatterns) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"b-2", "b-1", "a-1"}) test::WriteFile(folder / name, "");
+  const auto files = ExpandFiles((folder / "b-*") + "," + (folder / "a-?"));
+  ASSERT_TRUE(files.ok());
+  EXPECT_EQ(*files, (Files{folder / "b-1", folder / "b-2", folder / "a-1"}));
+}
+
+TEST(ExpandFiles, BracesMayHoldCommas) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"x1", "x2", "x3"}) test::WriteFile(folder / name, "");
+  const auto files = ExpandFiles(folder / "x{1,3}");
+  ASSERT_TRUE(files.ok());
+  EXPECT_EQ(*files, (Files{folder / "x1", folder / "x3"}));
+}
+
+TEST(ExpandFiles, ReadsListsOfPatterns) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "x", "");
+  test::WriteFile(folder / "list", "# data\n\n" + (folder / "x") + "\n" + (folder / "x*") + "\n");
+  const auto files = ExpandFiles("@" + (folder / "list") + ",plain");
+  ASSERT_TRUE(files.ok()) << files.status().message();
+  EXPECT_EQ(*files, (Files{folder / "x", folder / "x", "plain"}));
+}
+
+TEST(ExpandFiles, RefusesWhatMatchesNothingAndListsWithoutEnd) {
+  const test::TemporaryFolder folder;
+  EXPECT_EQ(ExpandFiles(folder / "none-*").status().message(),
+            (folder / "none-*") + ": no file matches");
+  EXPECT_EQ(ExpandFiles("").status().code(), Code::kInvalid);
+  test::WriteFile(folder / "loop", "@" + (folder / "loop") + "\n");
+  EXPECT_EQ(ExpandFiles("@" + (folder / "loop")).status().code(), Code::kInvalid);
+  EXPECT_EQ(ExpandFiles("@" + (folder / "absent")).status().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace millrace::io

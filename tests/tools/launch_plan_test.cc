@@ -166,12 +166,31 @@ TEST(Policy, RootCauseIsTheKilledOneThenTheServerThenTheFirst) {
   EXPECT_EQ(root({worker_failed, other_failed}), "worker 2");
 }
 
+TEST(Policy, OneRestartOfTheJobServesForAllThatDiedTogether) {
+  const Death other_killed = {{Role::kWorker, 2}, 137};
+  const FailurePolicy one_left = {.restarts_left = 1};
+  const auto judge = [](std::vector<Death> deaths, const FailurePolicy& policy) {
+    return JudgeAll(deaths, policy);
+  };
+  EXPECT_EQ(judge({kWorkerKilled, kChiefKilled}, one_left), Verdict::kRestartJob);
+  EXPECT_EQ(judge({kServerKilled, kWorkerKilled, other_killed}, one_left), Verdict::kRestartJob);
+  EXPECT_EQ(judge({kWorkerKilled, other_killed}, one_left), Verdict::kRestartJob);
+  EXPECT_EQ(judge({kWorkerKilled, other_killed}, {.restarts_left = 2}), Verdict::kRestartWorker);
+  EXPECT_EQ(judge({kWorkerKilled, other_killed}, {.survives_workers = true, .restarts_left = 1}),
+            Verdict::kRestartWorker);
+  EXPECT_EQ(judge({kWorkerKilled, kChiefKilled}, {}), Verdict::kEndJob);
+  EXPECT_EQ(judge({kWorkerKilled, {{Role::kWorker, 2}, 2}}, one_left), Verdict::kEndJob);
+}
+
 TEST(Policy, TheEndSaysWhatWouldHaveHelped) {
-  EXPECT_NE(WhyItEnds(kWorkerKilled, 0, 0).find("--restart=N would start it again)"),
-            std::string::npos);
-  EXPECT_NE(WhyItEnds(kServerKilled, 0, 0).find("from its last checkpoint"), std::string::npos);
-  EXPECT_EQ(WhyItEnds(kServerKilled, 2, 2), "; all restarts (--restart=2) are used up");
-  EXPECT_EQ(WhyItEnds({{Role::kWorker, 1}, 2}, 2, 0), "; the same command would fail again");
+  const auto why = [](Death death, size_t restarts) {
+    return WhyItEnds(std::vector<Death>{death}, restarts);
+  };
+  EXPECT_NE(why(kWorkerKilled, 0).find("--restart=N would start it again)"), std::string::npos);
+  EXPECT_NE(why(kServerKilled, 0).find("from its last checkpoint"), std::string::npos);
+  EXPECT_NE(why({{Role::kWorker, 0}, 1}, 0).find("if the cause may pass"), std::string::npos);
+  EXPECT_EQ(why(kServerKilled, 2), "; all restarts (--restart=2) are used up");
+  EXPECT_EQ(why({{Role::kWorker, 1}, 2}, 2), "; the same command would fail again");
 }
 
 TEST(Policy, StatusTextNamesTheSignal) {

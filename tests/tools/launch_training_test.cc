@@ -53,6 +53,17 @@ TEST_F(TrainingTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
   ExpectSameModelWithout({"worker 1", "ps 1", "worker 0"});
 }
 
+TEST_F(TrainingTest, OneRestartIsEnoughForAllThatDieTogether) {
+  const std::string expected = Undisturbed();
+  const std::vector<std::string> once = {"--num_ps=2", "--num_workers=3", "--restart=1"};
+  Launched job = Launch(once, Command("sync", "run"));
+  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
+  for (const char* victim : {"worker 1", "worker 0", "worker 2"}) Kill(job, victim);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("(restart 1 of 1)"), 1u) << job.output();
+  EXPECT_TRUE(Model("run") == expected) << job.output();
+}
+
 // Random bytes, huge claims, wrong tokens and half-open connections on both servers' ports while
 // the job runs.
 TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {

@@ -236,19 +236,11 @@ io::Status Job::RestartWorker(const Death& death) {
 
 // Ends or restarts the whole job if one of the deaths asks for it.
 bool Job::DecideForAll(const std::vector<Death>& deaths) {
-  FailurePolicy policy = Policy();
-  Verdict verdict = Verdict::kGoOn;
-  for (const Death& death : deaths) {
-    const Verdict one = Judge(death, policy);
-    if (one == Verdict::kRestartWorker) --policy.restarts_left;
-    verdict = std::max(verdict, one);
-  }
-  const Death root = RootCause(deaths);
+  const Verdict verdict = JudgeAll(deaths, Policy());
   if (verdict == Verdict::kEndJob) {
-    if (!failure_) failure_ = root;
+    if (!failure_) failure_ = RootCause(deaths);
     failure_text_ = DeathsText(deaths);
-    console_.Say(failure_text_ + ": the job ends" +
-                 WhyItEnds(root, options_.restarts, restarts_used_));
+    console_.Say(failure_text_ + ": the job ends" + WhyItEnds(deaths, options_.restarts));
     BeginStop(StopReason::kFailure, SIGTERM);
   }
   if (verdict == Verdict::kRestartJob) {

@@ -36,18 +36,34 @@ Verdict Judge(const Death& death, const FailurePolicy& policy) {
   return policy.survives_workers ? Verdict::kGoOn : Verdict::kEndJob;
 }
 
+Verdict JudgeAll(std::span<const Death> deaths, const FailurePolicy& policy) {
+  Verdict verdict = Verdict::kGoOn;
+  size_t workers = 0;
+  for (const Death& death : deaths) {
+    const Verdict one = Judge(death, policy);
+    if (one == Verdict::kRestartWorker) ++workers;
+    verdict = std::max(verdict, one);
+  }
+  const bool too_few = workers > policy.restarts_left && !policy.survives_workers;
+  return too_few ? std::max(verdict, Verdict::kRestartJob) : verdict;
+}
+
 Death RootCause(std::span<const Death> deaths) {
   return *std::min_element(deaths.begin(), deaths.end(),
                            [](const Death& a, const Death& b) { return Rank(a) < Rank(b); });
 }
 
-std::string WhyItEnds(const Death& death, size_t restarts, size_t used) {
-  if (IsHopeless(death.status)) {
+std::string WhyItEnds(std::span<const Death> deaths, size_t restarts) {
+  if (std::any_of(deaths.begin(), deaths.end(),
+                  [](const Death& death) { return IsHopeless(death.status); })) {
     return restarts > 0 ? "; the same command would fail again" : "";
   }
-  if (restarts > 0 && used >= restarts)
+  if (restarts > 0)
     return "; all restarts (--restart=" + std::to_string(restarts) + ") are used up";
-  if (death.id.role == Role::kWorker && !IsChief(death.id))
+  const Death root = RootCause(deaths);
+  if (!WasKilled(root.status))
+    return "; --restart=N would start it again from its last checkpoint, if the cause may pass";
+  if (root.id.role == Role::kWorker && !IsChief(root.id))
     return "; every worker is needed (--restart=N would start it again)";
   return "; --restart=N would start it again from its last checkpoint";
 }

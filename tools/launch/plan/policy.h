@@ -30,14 +30,18 @@ enum class Verdict {
 
 Verdict Judge(const Death& death, const FailurePolicy& policy);
 
+// Of deaths at about the same time. A restart of the whole job costs one, whoever died, and serves
+// where there are too few for each of the workers; so kEndJob means that no restart would help.
+Verdict JudgeAll(std::span<const Death> deaths, const FailurePolicy& policy);
+
 // Of deaths at about the same time, the one that brought about the others: a process that was
 // killed before one that gave up, a server before a worker, an earlier one before a later one.
 // `deaths` is not empty, and in the order of their arrival.
 Death RootCause(std::span<const Death> deaths);
 
-// What to add to the news that the job ends because of `death`, after `used` of `restarts`:
-// "; all restarts (--restart=2) are used up".
-std::string WhyItEnds(const Death& death, size_t restarts, size_t used);
+// What to add to the news that the job ends because of `deaths`, --restart=`restarts` having
+// been given: "; all restarts (--restart=2) are used up".
+std::string WhyItEnds(std::span<const Death> deaths, size_t restarts);
 
 // "was killed by SIGKILL", "exited with status 1", "was interrupted (status 130)"
 std::string StatusText(int status);

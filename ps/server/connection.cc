@@ -1,11 +1,12 @@
 #include "ps/server/connection.h"
 
-#include <algorithm>
 #include <chrono>
-#include <span>
+#include <optional>
 #include <utility>
 
+#include "gen-cpp/parameter_server_constants.h"
 #include "profiler/trace.h"
+#include "ps/wire/rpc_messages.h"
 
 namespace millrace::ps {
 namespace {
@@ -13,7 +14,6 @@ namespace {
 using io::Status;
 using profiler::Cat;
 
-constexpr int64_t kEntriesPerPiece = 64 << 10;
 constexpr char kAtCheckpoint[] = "the server, which writes or reads a checkpoint";
 
 int64_t NowNs() {
@@ -28,23 +28,6 @@ bool SameToken(const std::string& a, const std::string& b) {
   unsigned difference = 0;
   for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
   return difference == 0;
-}
-
-ExchangeRequest FromRpc(const rpc::ExchangeRequest& in) {
-  return {.sequence = static_cast<uint64_t>(in.sequence),
-          .step = static_cast<uint64_t>(in.step),
-          .pushes = in.pushes,
-          .push_list = static_cast<uint64_t>(in.push_list),
-          .push_keys = in.push_keys,
-          .gradient = in.gradient,
-          .rows = static_cast<uint32_t>(in.rows),
-          .weight = in.weight,
-          .loss = in.loss,
-          .state = in.state,
-          .pulls = in.pulls,
-          .pull_list = static_cast<uint64_t>(in.pull_list),
-          .pull_keys = in.pull_keys,
-          .keep_list = in.keep_list};
 }
 
 rpc::JobFailed Failure(const Status& status) {
@@ -178,9 +161,7 @@ void Connection::start(rpc::StartReply& reply, const rpc::StartRequest& request)
     }
     state_.changed.notify_all();
   }
-  state_.changed.wait_for(lock, state_.wait_time, [&] {
-    return state_.shard.StartWaitsFor().empty() || state_.stopping || !state_.shard.failed().ok();
-  });
+  state_.WaitUntil(lock, [&] { return state_.shard.StartWaitsFor().empty(); });
   reply.waiting = state_.shard.StartWaitsFor();
   const WorkerRecord& record = state_.shard.worker(worker_);
   reply.sequence = static_cast<int64_t>(record.received);
@@ -207,18 +188,8 @@ void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& i
   } else {
     Answer(lock, request, reply);
   }
-  out.outcome = static_cast<int32_t>(reply.outcome);
-  out.weights = std::move(reply.weights);
-  out.step = static_cast<int64_t>(reply.step);
-  out.examples = static_cast<int64_t>(reply.examples);
-  out.loss = reply.loss;
-  out.weight = reply.weight;
-  out.barrier_ns = reply.barrier_ns;
-  out.server_ns = NowNs() - begin_ns - reply.barrier_ns;
-  out.last_worker = reply.last_worker;
-  out.waiting = std::move(reply.waiting);
-  out.stop = reply.stop;
-  out.alone = reply.alone;
+  reply.server_ns = NowNs() - begin_ns - reply.barrier_ns;
+  ToRpc(reply, out);
 }
 
 void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply) {
@@ -239,9 +210,7 @@ void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeRepl
   if (status.ok() && !job_->Ready(state_.shard, request)) {
     profiler::TraceScope span("barrier_wait", Cat::kBarrier);
     const int64_t wait_ns = NowNs();
-    state_.changed.wait_for(lock, state_.wait_time, [&] {
-      return job_->Ready(state_.shard, request) || state_.stopping || !state_.shard.failed().ok();
-    });
+    state_.WaitUntil(lock, [&] { return job_->Ready(state_.shard, request); });
     reply.barrier_ns = NowNs() - wait_ns;
     span.Set("worker", state_.shard.last_worker());
     status = state_.shard.failed();
@@ -273,9 +242,7 @@ void Connection::finish(int32_t worker, int64_t generation) {
 
 void Connection::drained(std::string& waiting, int32_t worker, int64_t generation) {
   Lock lock = Enter("drained", worker, generation);
-  state_.changed.wait_for(lock, state_.wait_time, [&] {
-    return state_.shard.DrainWaitsFor().empty() || state_.stopping || !state_.shard.failed().ok();
-  });
+  state_.WaitUntil(lock, [&] { return state_.shard.DrainWaitsFor().empty(); });
   waiting = state_.shard.DrainWaitsFor();
   if (waiting.empty() && worker_ == 0) state_.shard.EndJoins();
   const Status failed = state_.shard.failed();
@@ -290,31 +257,10 @@ void Connection::leave(int32_t worker, int64_t generation) {
   state_.changed.notify_all();
 }
 
-// Runs `work` on the shard in a thread of its own. True when it is done; false when it goes on
-// longer than a call may take: the same call is then made again.
-template <typename Work>
-bool Connection::LongWork(Lock& lock, uint64_t id, Work work) {
-  if (!state_.busy && !(state_.work_done && state_.work_id == id)) {
-    state_.busy = true;
-    state_.work_done = false;
-    state_.work_id = id;
-    state_.worker = std::jthread([this_state = &state_, work] {
-      const Status status = work(this_state->shard);
-      std::lock_guard guard(this_state->mu);
-      this_state->work_status = status;
-      this_state->work_done = true;
-      this_state->busy = false;
-      this_state->changed.notify_all();
-    });
-  }
-  state_.changed.wait_for(lock, state_.wait_time,
-                          [&] { return state_.work_done || state_.stopping; });
-  if (!state_.work_done || state_.work_id != id) return false;
-  state_.work_done = false;
-  const Status status = state_.work_status;
-  lock.unlock();
-  if (status.ok()) return true;
-  throw Failure(status);
+bool Connection::LongWork(Lock& lock, uint64_t id, const std::function<Status(Shard&)>& work) {
+  const std::optional<Status> done = state_.WorkLong(lock, id, work);
+  if (done && !done->ok()) throw Failure(*done);
+  return done.has_value();
 }
 
 void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
@@ -340,20 +286,7 @@ void Connection::chief_state(std::string& state, int32_t worker, int64_t generat
 void Connection::entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,
                          int64_t first) {
   const Lock lock = Enter("entries", worker, generation);
-  if (first == 0 || model_.empty()) {  // the latter on a new connection, in the middle
-    model_.clear();
-    state_.shard.store().ForEach([&](uint64_t key, std::span<const float> slot) {
-      if (slot[0] != 0) model_.push_back({.key = key, .weight = slot[0]});
-    });
-  }
-  const auto size = static_cast<int64_t>(model_.size());
-  const int64_t begin = std::clamp<int64_t>(first, 0, size);
-  const int64_t end = std::min(begin + kEntriesPerPiece, size);
-  EncodeEntries(
-      std::span(model_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-      reply.entries);
-  reply.following = end < size ? end : -1;
-  if (end == size) model_ = EntryList();
+  reply.following = model_.Read(state_.shard.store(), first, reply.entries);
 }
 
 void Connection::load(int32_t worker, int64_t generation, const std::string& entries) {
@@ -428,9 +361,7 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
   };
   {
     TRACE_SCOPE("barrier_wait", Cat::kBarrier);
-    state_.changed.wait_for(lock, state_.wait_time, [&] {
-      return ready() || state_.stopping || !state_.shard.failed().ok();
-    });
+    state_.WaitUntil(lock, ready);
   }
   Status status = state_.shard.failed();
   if (status.ok() && !ready()) {
@@ -450,31 +381,27 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
 void Connection::stats(rpc::StatsReply& reply, int32_t worker, int64_t generation) {
   const Lock lock = Enter("stats", worker, generation);
   const Shard& shard = state_.shard;
-  reply.clock_ns = NowNs();
-  reply.step = static_cast<int64_t>(shard.progress().step);
-  reply.examples = static_cast<int64_t>(shard.progress().examples);
-  reply.keys_pulled = static_cast<int64_t>(shard.keys_pulled());
-  reply.keys_pushed = static_cast<int64_t>(shard.keys_pushed());
+  StatsReply stats;
+  stats.clock_ns = NowNs();
+  stats.step = shard.progress().step;
+  stats.examples = shard.progress().examples;
+  stats.keys_pulled = shard.keys_pulled();
+  stats.keys_pushed = shard.keys_pushed();
   for (const auto& [kind, count] : state_.calls) {
-    rpc::CallCount call;
-    call.kind = kind;
-    call.messages = static_cast<int64_t>(count.messages);
-    call.bytes_in = static_cast<int64_t>(count.bytes_in);
-    call.bytes_out = static_cast<int64_t>(count.bytes_out);
-    reply.calls.push_back(std::move(call));
+    stats.calls.push_back(count);
+    stats.calls.back().kind = kind;
   }
   for (size_t i = 0; i < shard.options().num_workers; ++i) {
     const WorkerRecord& record = shard.worker(i);
-    rpc::WorkerStats out;
-    out.worker = static_cast<int32_t>(i);
-    out.name = record.name;
-    out.state = WorkerPhaseName(record.phase);
-    out.pushes = static_cast<int64_t>(record.pushes);
-    out.examples = static_cast<int64_t>(record.examples);
-    out.dropped = static_cast<int64_t>(record.dropped);
-    out.waited_s = static_cast<double>(record.waited_ns) * 1e-9;
-    reply.workers.push_back(std::move(out));
+    stats.workers.push_back({.worker = i,
+                             .name = record.name,
+                             .state = WorkerPhaseName(record.phase),
+                             .pushes = record.pushes,
+                             .examples = record.examples,
+                             .dropped = record.dropped,
+                             .waited_s = static_cast<double>(record.waited_ns) * 1e-9});
   }
+  ToRpc(stats, reply);
 }
 
 }  // namespace millrace::ps

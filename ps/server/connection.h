@@ -1,15 +1,15 @@
 // The service as one connection sees it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 
 #include "gen-cpp/ParameterServer.h"
-#include "gen-cpp/parameter_server_constants.h"
 #include "ps/server/exchange_job.h"
+#include "ps/server/model_pieces.h"
 #include "ps/server/server_state.h"
-#include "ps/wire/entry_codec.h"
 #include "ps/wire/guarded_socket.h"
 
 namespace millrace::ps {
@@ -49,8 +49,8 @@ class Connection final : public rpc::ParameterServerIf {
   void CountLastCall(const char* kind);
   Lock Enter(const char* kind, int32_t worker, int64_t generation);
   Lock EnterDense(const char* kind, const rpc::DenseRequest& request, rpc::DenseReply& reply);
-  template <typename Work>
-  bool LongWork(Lock& lock, uint64_t id, Work work);
+  // True when the work is done; false: the same call is to be made again.
+  bool LongWork(Lock& lock, uint64_t id, const std::function<io::Status(Shard&)>& work);
   void Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply);
   void ThrowIf(const io::Status& status);
   [[noreturn]] void Refuse(const std::string& message);
@@ -64,7 +64,7 @@ class Connection final : public rpc::ParameterServerIf {
   size_t worker_ = 0;
   uint64_t generation_ = 0;
   std::unique_ptr<ExchangeJob> job_;
-  EntryList model_;  // while it is being read piece by piece
+  ModelPieces model_;
   FloatCodec floats_;
   io::PodVector<float> dense_;
 };

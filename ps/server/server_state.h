@@ -4,11 +4,15 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "io/base/status.h"
 #include "ps/server/shard.h"
 #include "ps/wire/connection_limits.h"
 #include "ps/wire/messages.h"
@@ -26,10 +30,13 @@ struct ServerState {
         shard(std::move(options)) {}
 
   // Waits until the shard is free; false when that takes longer than a call may.
-  bool WaitFree(std::unique_lock<std::mutex>& lock) {
-    changed.wait_for(lock, wait_time, [&] { return !busy || stopping; });
-    return !busy && !stopping;
-  }
+  bool WaitFree(std::unique_lock<std::mutex>& lock);
+  // Waits until `ready`, the job has failed, or a call has taken as long as it may.
+  void WaitUntil(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready);
+  // Does `work` on the shard in a thread of its own. Its result, or nothing when it goes on longer
+  // than a call may take: who asks again under the same `id` then waits for the same work.
+  std::optional<io::Status> WorkLong(std::unique_lock<std::mutex>& lock, uint64_t id,
+                                     const std::function<io::Status(Shard&)>& work);
 
   const std::string token;
   const ConnectionLimits stranger_limits;

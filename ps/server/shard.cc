@@ -14,17 +14,12 @@ using io::Result;
 using io::Status;
 using profiler::Cat;
 
-constexpr int64_t kSecondNs = 1000000000;
-// A worker is called slow when the others waited for it for most of such a stretch.
-constexpr int64_t kSlowStretchNs = 10 * kSecondNs;
-constexpr double kSlowShare = 0.5;
-
 }  // namespace
 
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
       workers_(options_.num_workers),
-      waited_at_since_(options_.num_workers) {}
+      stragglers_(options_.num_workers) {}
 
 std::string Shard::Describe(size_t worker) const {
   const std::string& name = workers_[worker].name;
@@ -68,14 +63,13 @@ Status Shard::MakeModel(const std::string& config) {
   return {};
 }
 
-Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
-                             bool again, const JoinAttempt& attempt) {
-  if (!failed_.ok()) return failed_;
+Status Shard::CheckJoin(size_t worker, const std::string& name, bool again,
+                        const JoinAttempt& attempt) const {
   if (worker >= workers_.size()) {
     return io::Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
                        std::to_string(workers_.size()) + " workers");
   }
-  WorkerRecord& record = workers_[worker];
+  const WorkerRecord& record = workers_[worker];
   const bool same_process = attempt.process != 0 && attempt.process == record.attempt.process;
   if (same_process && attempt.number < record.attempt.number) {
     return io::Invalid(Describe(worker) + " has another connection by now");
@@ -87,15 +81,22 @@ Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::
     return io::Invalid(Describe(worker) + " is in this job already; found another one (" + name +
                        ") with the same task_index");
   }
-  if (record.phase == WorkerPhase::kFinished || record.phase == WorkerPhase::kLeft) {
-    if (!again) return io::Invalid(Describe(worker) + " has finished: the job is ending");
-  }
+  const bool ended = record.phase == WorkerPhase::kFinished || record.phase == WorkerPhase::kLeft;
+  if (!ended || again) return {};
+  return io::Invalid(Describe(worker) + " has finished: the job is ending");
+}
+
+Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
+                             bool again, const JoinAttempt& attempt) {
+  if (!failed_.ok()) return failed_;
+  RETURN_IF_ERROR(CheckJoin(worker, name, again, attempt));
   if (!config_) {
     RETURN_IF_ERROR(MakeModel(config));
   } else {
     ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(config));
     RETURN_IF_ERROR(CheckSameJob(config_->Fields(), fields));
   }
+  WorkerRecord& record = workers_[worker];
   if (record.phase == WorkerPhase::kLost) Note(Describe(worker) + " is back as " + name);
   record.name = name;
   record.attempt = attempt;
@@ -128,19 +129,11 @@ Status Shard::CheckCaller(size_t worker, uint64_t generation) const {
 }
 
 SharedKeys Shard::FindList(size_t worker, uint64_t signature) const {
-  const WorkerRecord& record = workers_[worker];
-  for (const WorkerRecord::Answer& answer : record.answers) {
-    if (answer.list->signature == signature) return answer.list;
-  }
-  const auto kept = record.kept.find(signature);
-  return kept == record.kept.end() ? nullptr : kept->second;
+  return workers_[worker].pulled.FindList(signature);
 }
 
 void Shard::KeepList(size_t worker, SharedKeys list) {
-  WorkerRecord& record = workers_[worker];
-  if (record.kept_keys + list->keys.size() > WorkerRecord::kMaxKeptKeys) return;
-  const size_t keys = list->keys.size();
-  if (record.kept.emplace(list->signature, std::move(list)).second) record.kept_keys += keys;
+  workers_[worker].pulled.KeepList(std::move(list));
 }
 
 // In plain sync a lost worker is still waited for, until the chief ends the job; elsewhere the job
@@ -255,7 +248,9 @@ void Shard::ApplyPending(int64_t now_ns) {
 }
 
 void Shard::MakeStep(int64_t now_ns) {
-  CountWaiting(now_ns);
+  stragglers_.CountStep(workers_, now_ns, [&](size_t worker, const std::string& what) {
+    Note(Describe(worker) + " " + what);
+  });
   const auto is_pending = [](const WorkerRecord& w) { return w.pending.has_value(); };
   const auto first = std::find_if(workers_.begin(), workers_.end(), is_pending);
   Status applied;
@@ -275,35 +270,6 @@ void Shard::MakeStep(int64_t now_ns) {
     applied = Apply(sum_.keys(), sum_.gradient(), weight);
   }
   if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
-}
-
-// Books the time between the last arrival and the one before it to the last worker.
-void Shard::CountWaiting(int64_t now_ns) {
-  int64_t last_ns = 0, before_ns = 0;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    if (!workers_[i].pending) continue;
-    const int64_t at = workers_[i].arrived_ns;
-    if (at >= last_ns) {
-      before_ns = std::exchange(last_ns, at);
-      last_worker_ = static_cast<int>(i);
-    } else {
-      before_ns = std::max(before_ns, at);
-    }
-  }
-  if (before_ns > 0) workers_[static_cast<size_t>(last_worker_)].waited_ns += last_ns - before_ns;
-  if (slow_since_ns_ == 0) slow_since_ns_ = now_ns;
-  const int64_t stretch_ns = now_ns - slow_since_ns_;
-  if (stretch_ns < kSlowStretchNs) return;
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    const int64_t waited_ns =
-        workers_[i].waited_ns - std::exchange(waited_at_since_[i], workers_[i].waited_ns);
-    if (static_cast<double>(waited_ns) < kSlowShare * static_cast<double>(stretch_ns)) continue;
-    char text[80];
-    std::snprintf(text, sizeof text, " is slow: the others waited for it %.1f of the last %.1f s",
-                  static_cast<double>(waited_ns) * 1e-9, static_cast<double>(stretch_ns) * 1e-9);
-    Note(Describe(i) + text);
-  }
-  slow_since_ns_ = now_ns;
 }
 
 bool Shard::MayAnswer(size_t worker, uint64_t sequence) const {
@@ -326,29 +292,18 @@ std::string Shard::AnswerWaitsFor(size_t worker) const {
 
 Result<uint64_t> Shard::Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
                                bool remember, std::span<float> weights) {
-  WorkerRecord& record = workers_[worker];
-  for (const WorkerRecord::Answer& answer : record.answers) {
-    if (answer.sequence != sequence || answer.list->signature != list->signature) continue;
-    if (!remember) break;
-    std::copy(answer.weights.begin(), answer.weights.end(), weights.begin());
-    return answer.step;
+  PullMemory& pulled = workers_[worker].pulled;
+  if (const PullMemory::Answer* first =
+          remember ? pulled.Find(sequence, list->signature) : nullptr) {
+    std::copy(first->weights.begin(), first->weights.end(), weights.begin());
+    return first->step;
   }
   {
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
     RETURN_IF_ERROR(store_->Pull(list->keys, weights));
   }
   keys_pulled_ += list->keys.size();
-  if (!remember) return progress_.step;
-  WorkerRecord::Answer answer;
-  if (record.answers.size() == WorkerRecord::kAnswers) {
-    answer = std::move(record.answers.front());
-    record.answers.pop_front();
-  }
-  answer.sequence = sequence;
-  answer.step = progress_.step;
-  answer.list = list;
-  answer.weights.assign(weights.begin(), weights.end());
-  record.answers.push_back(std::move(answer));
+  if (remember) pulled.Remember(sequence, progress_.step, list, weights);
   return progress_.step;
 }
 

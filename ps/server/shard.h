@@ -16,6 +16,7 @@
 #include "ps/job_progress.h"
 #include "ps/server/dense_table.h"
 #include "ps/server/gradient_sum.h"
+#include "ps/server/straggler_watch.h"
 #include "ps/server/worker_record.h"
 #include "ps/sharding.h"
 #include "sparse/local_store.h"
@@ -107,7 +108,7 @@ class Shard {
   const sparse::LocalStore& store() const { return *store_; }
   bool joined() const { return config_.has_value(); }
   // Who came last into the last step; -1 before the first.
-  int last_worker() const { return last_worker_; }
+  int last_worker() const { return stragglers_.last_worker(); }
   uint64_t keys_pushed() const { return keys_pushed_; }
   uint64_t keys_pulled() const { return keys_pulled_; }
 
@@ -115,6 +116,9 @@ class Shard {
   friend class ShardFile;
 
   io::Status MakeModel(const std::string& config);
+  // Whether the worker may (still, or again) be part of the job.
+  io::Status CheckJoin(size_t worker, const std::string& name, bool again,
+                       const JoinAttempt& attempt) const;
   bool Active(const WorkerRecord& worker) const;
   bool MayPush(const WorkerRecord& worker) const;
   StepQuorum Quorum() const;
@@ -124,7 +128,6 @@ class Shard {
   void MakeStep(int64_t now_ns);
   io::Status Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight);
   void Count(WorkerRecord& worker, const Push& push);
-  void CountWaiting(int64_t now_ns);
   void Fail(const std::string& message);
   void Note(const std::string& message) const;
   std::string Describe(size_t worker) const;
@@ -144,10 +147,8 @@ class Shard {
   std::string chief_state_;  // of the checkpoint that was restored
   io::Status failed_;
   GradientSum sum_;
-  int last_worker_ = -1;
+  StragglerWatch stragglers_;
   uint64_t keys_pushed_ = 0, keys_pulled_ = 0;
-  int64_t slow_since_ns_ = 0;             // start of the stretch over which slowness is judged
-  std::vector<int64_t> waited_at_since_;  // each worker's waited_ns then
 };
 
 }  // namespace millrace::ps

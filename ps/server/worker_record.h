@@ -2,24 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
-#include <memory>
 #include <optional>
 #include <string>
-#include <unordered_map>
 
 #include "io/base/pod_vector.h"
+#include "ps/server/pull_memory.h"
 
 namespace millrace::ps {
-
-// Local keys of this shard, sorted and unique, under the signature of their encoded bytes.
-struct KeyList {
-  uint64_t signature = 0;
-  io::PodVector<uint64_t> keys;
-};
-// Shared by the worker's recent answers, its push that waits for others, and the thread that serves
-// the call.
-using SharedKeys = std::shared_ptr<const KeyList>;
 
 // A worker's contribution to a step.
 struct Push {
@@ -74,21 +63,7 @@ struct WorkerRecord {
   int64_t arrived_ns = 0;
   uint64_t late_at = ~uint64_t{0};  // the step at which its last push came too late for one before
 
-  // The last pulls, so that a call that is repeated gets the same answer, however far the shard has
-  // gone on since.
-  struct Answer {
-    uint64_t sequence = 0;
-    uint64_t step = 0;  // of the job, then
-    SharedKeys list;
-    io::PodVector<float> weights;
-  };
-  static constexpr size_t kAnswers = 3;
-  std::deque<Answer> answers;
-
-  // Lists that the worker asks for again and again (its test data).
-  static constexpr size_t kMaxKeptKeys = 32 << 20;
-  std::unordered_map<uint64_t, SharedKeys> kept;
-  size_t kept_keys = 0;
+  PullMemory pulled;
 
   uint64_t pushes = 0;
   uint64_t examples = 0;

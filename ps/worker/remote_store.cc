@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "profiler/trace.h"
 #include "ps/wire/entry_codec.h"
+#include "ps/worker/model_reader.h"
 
 namespace millrace::ps {
 namespace {
@@ -21,8 +21,6 @@ constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
 constexpr int64_t kAccompanyNs = int64_t{20} * 1000000;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
-// That the chief gives to a step under way: less than servers give to a worker that is lost.
-constexpr int64_t kStopGraceNs = int64_t{2500} * 1000000;
 
 // The steps that all shards have.
 std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
@@ -51,7 +49,8 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
     : transport_(transport),
       clock_(clock),
       options_(std::move(options)),
-      sharding_(options_.config.num_features, transport.shards()) {
+      sharding_(options_.config.num_features, transport.shards()),
+      stop_grace_(clock, options_.client.join.worker, options_.client.should_stop) {
   options_.client.join.config = options_.config.Fields().Encode();
   options_.client.gives_up = [this] { return GivesUp(); };
   for (size_t shard = 0; shard < transport.shards(); ++shard) {
@@ -101,14 +100,6 @@ void RemoteStore::MeasureClock() {
   }
 }
 
-bool RemoteStore::GivesUp() {
-  if (!options_.client.should_stop || !options_.client.should_stop()) return false;
-  int64_t asked_ns = 0;
-  const int64_t now_ns = clock_.NowNs();
-  if (stop_asked_ns_.compare_exchange_strong(asked_ns, now_ns)) return false;
-  return now_ns - asked_ns > (options_.client.join.worker == 0 ? 1 : 4) * kStopGraceNs;
-}
-
 Status RemoteStore::CallAll(const std::function<Status(size_t shard, Channel&)>& call) {
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
     RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) { return call(shard, channel); }));
@@ -147,6 +138,16 @@ Status RemoteStore::LoadWeights(std::span<const uint64_t> keys, std::span<const 
   });
 }
 
+Status RemoteStore::KeepWaiting(const std::string& waiting, const char* for_what,
+                                int64_t& note_ns) {
+  const ClientOptions& client = options_.client;
+  if (client.should_stop && client.should_stop()) return io::Cancelled("interrupted");
+  if (waiting.empty() || clock_.NowNs() < note_ns || !client.on_note) return {};
+  client.on_note("waiting for " + waiting + " to " + for_what);
+  note_ns = clock_.NowNs() + kNoteEveryNs;
+  return {};
+}
+
 Result<RemoteStore::Place> RemoteStore::Start() {
   Place place;
   int64_t note_ns = clock_.NowNs() + kNoteEveryNs / 5;
@@ -156,13 +157,7 @@ Result<RemoteStore::Place> RemoteStore::Start() {
       RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) {
         return channel.Start(/*open=*/options_.client.join.worker == 0, reply);
       }));
-      if (options_.client.should_stop && options_.client.should_stop()) {
-        return io::Cancelled("interrupted");
-      }
-      if (!reply.waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
-        options_.client.on_note("waiting for " + reply.waiting + " to join");
-        note_ns = clock_.NowNs() + kNoteEveryNs;
-      }
+      RETURN_IF_ERROR(KeepWaiting(reply.waiting, "join", note_ns));
     } while (!reply.waiting.empty());
     if (shard > 0 && reply.sequence >= place.sequence) continue;
     place = {.sequence = reply.sequence, .state = std::move(reply.state)};
@@ -187,7 +182,7 @@ Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const
   std::swap(ready_.state, state_);
   const FloatFormat format = {.bf16 = options_.config.bf16, .zstd = options_.config.zstd};
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
-    Outgoing::Part& out = ready_.parts[shard];
+    OutgoingPush::Part& out = ready_.parts[shard];
     KeySplit::Part& part = pulled_.part(shard);
     out.step = steps_[shard];
     out.signature = part.signature;
@@ -203,42 +198,17 @@ Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const
   return {};
 }
 
-Status RemoteStore::Send(KeySplit* pull, bool keep) {
+Status RemoteStore::Send(KeySplit* pull, ListUse use) {
   profiler::TraceScope span("exchange_send", Cat::kNetwork,
                             {.keys = pull ? static_cast<int64_t>(pull->size()) : 0});
   CHECK(!in_flight_);
-  size_t bytes = 0;
   std::swap(ready_, sent_);
   ready_.present = false;
+  size_t bytes = 0;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
-    ExchangeRequest request;
-    request.sequence = sent_.present ? sent_.sequence : sequence_;
-    if (sent_.present) {
-      const Outgoing::Part& part = sent_.parts[shard];
-      request.step = part.step;
-      request.pushes = true;
-      request.push_list = part.signature;
-      request.push_keys = part.keys;
-      request.gradient = part.gradient;
-      request.rows = sent_.info.rows;
-      request.weight = sent_.info.weight;
-      request.loss = sent_.info.loss;
-      request.state = sent_.state;
-    }
-    bool pull_list_known = false;
-    if (pull) {
-      const KeySplit::Part& part = pull->part(shard);
-      request.pulls = true;
-      request.pull_list = part.signature;
-      request.pull_keys = part.encoded;
-      request.keep_list = keep;
-      pull_list_known = keep && !kept_[shard].insert(part.signature).second;
-    }
-    span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
-    bytes += request.gradient.size() + request.pull_keys.size();
-    const Status sent = clients_[shard].Send(request, sent_.list_known, pull_list_known);
-    gave_up_ |= sent.code() == io::Code::kCancelled;
-    RETURN_IF_ERROR(sent);
+    RETURN_IF_ERROR(SendTo(shard, pull, use, span));
+    bytes += (sent_.present ? sent_.parts[shard].gradient.size() : 0) +
+             (pull ? pull->part(shard).encoded.size() : 0);
   }
   span.Set("bytes", static_cast<int64_t>(bytes));
   in_flight_ = true;
@@ -246,11 +216,31 @@ Status RemoteStore::Send(KeySplit* pull, bool keep) {
   return {};
 }
 
+Status RemoteStore::SendTo(size_t shard, const KeySplit* pull, ListUse use,
+                           profiler::TraceScope& span) {
+  ExchangeRequest request;
+  request.sequence = sequence_;
+  if (sent_.present) sent_.AddTo(shard, request);
+  bool pull_list_known = false;
+  if (pull) {
+    const KeySplit::Part& part = pull->part(shard);
+    request.pulls = true;
+    request.pull_list = part.signature;
+    request.pull_keys = part.encoded;
+    request.keep_list = use == ListUse::kAgain;
+    pull_list_known = request.keep_list && !kept_[shard].insert(part.signature).second;
+  }
+  span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
+  Status sent = clients_[shard].Send(request, sent_.list_known, pull_list_known);
+  gave_up_ |= sent.code() == io::Code::kCancelled;
+  return sent;
+}
+
 Status RemoteStore::Receive(std::span<float> weights) {
   profiler::TraceScope span("exchange_wait", Cat::kNetwork);
   in_flight_ = false;
   size_t bytes = 0;
-  KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
+  const KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
   const bool stashing = pull && weights.empty();
   if (stashing) {
     stash_.resize(pull->size());
@@ -267,7 +257,6 @@ Status RemoteStore::Receive(std::span<float> weights) {
       continue;
     }
     RETURN_IF_ERROR(received);
-    shard_steps_[shard] = reply.step;
     bytes += reply.weights.size();
     if (shard == 0 || reply.barrier_ns + reply.server_ns > slowest_ns) {
       slowest_ns = reply.barrier_ns + reply.server_ns;
@@ -275,40 +264,53 @@ Status RemoteStore::Receive(std::span<float> weights) {
       span.Set("barrier_ns", reply.barrier_ns);
       span.Set("straggler", reply.last_worker);
     }
-    if (shard == 0) {
-      progress_ = {.step = reply.step,
-                   .examples = reply.examples,
-                   .loss = reply.loss,
-                   .weight = reply.weight};
-    }
-    stopped_ |= reply.stop;
-    alone_ = reply.alone && (shard == 0 || alone_);
+    Hear(shard, reply);
     // A dense job pulls no keys: its blocks are fetched after each step, and are those of it. Nor
     // does who only accompanies the others.
     if (!pull && (options_.config.dense || accompanies_)) steps_[shard] = reply.step;
     if (!pull) continue;
     (stashing ? stash_steps_ : steps_)[shard] = reply.step;
-    Status decoded;
-    if (clients_.size() == 1) {
-      decoded = floats_.Decode(reply.weights, weights);
-    } else {
-      part_.resize(pull->part(shard).keys);
-      decoded = floats_.Decode(reply.weights, part_);
-      if (decoded.ok()) pull->Put(shard, part_, weights);
-    }
-    if (!decoded.ok()) return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
+    RETURN_IF_ERROR(UnpackWeights(shard, *pull, weights));
   }
   span.Set("bytes", static_cast<int64_t>(bytes));
   gave_up_ |= !given_up.ok();
   return given_up;
 }
 
+void RemoteStore::Hear(size_t shard, const ExchangeReply& reply) {
+  shard_steps_[shard] = reply.step;
+  if (shard == 0) {
+    progress_ = {
+        .step = reply.step, .examples = reply.examples, .loss = reply.loss, .weight = reply.weight};
+  }
+  stopped_ |= reply.stop;
+  alone_ = reply.alone && (shard == 0 || alone_);
+}
+
+Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights) {
+  const std::string& bytes = replies_[shard].weights;
+  Status decoded;
+  if (clients_.size() == 1) {
+    decoded = floats_.Decode(bytes, weights);
+  } else {
+    part_.resize(pull.part(shard).keys);
+    decoded = floats_.Decode(bytes, part_);
+    if (decoded.ok()) pull.Put(shard, part_, weights);
+  }
+  if (decoded.ok()) return {};
+  return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
+}
+
+Status RemoteStore::SendAnnounced() {
+  std::swap(asked_, announced_);
+  announced_.Clear();
+  return Send(&asked_);
+}
+
 // In the pipelined modes: the round trip of the batch after the one that the caller goes on with.
 Status RemoteStore::SendNext() {
   if (!pipelined() || announced_.empty() || in_flight_ || stashed_) return {};
-  std::swap(asked_, announced_);
-  announced_.Clear();
-  return Send(&asked_, /*keep=*/false);
+  return SendAnnounced();
 }
 
 Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weights) {
@@ -322,7 +324,7 @@ Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weight
   } else if (!begun_) {
     begun_ = true;
     asked_.Assign(sharding_, keys);
-    RETURN_IF_ERROR(Send(&asked_, /*keep=*/false));
+    RETURN_IF_ERROR(Send(&asked_));
     RETURN_IF_ERROR(Receive(weights));
   } else {
     return PullNow(keys, weights);
@@ -339,7 +341,7 @@ Status RemoteStore::PullNow(std::span<const uint64_t> keys, std::span<float> wei
   for (size_t at = 0; at < keys.size(); at += kMaxKeysPerPull) {
     const size_t count = std::min(kMaxKeysPerPull, keys.size() - at);
     other_.Assign(sharding_, keys.subspan(at, count));
-    RETURN_IF_ERROR(Send(&other_, /*keep=*/true));
+    RETURN_IF_ERROR(Send(&other_, ListUse::kAgain));
     RETURN_IF_ERROR(Receive(weights.subspan(at, count)));
   }
   other_.Clear();
@@ -352,22 +354,19 @@ Status RemoteStore::Push(std::span<const uint64_t> keys, std::span<const float> 
   // them wait for each other.
   if (ready_.present) {
     if (in_flight_) RETURN_IF_ERROR(Receive({}));
-    RETURN_IF_ERROR(Send(nullptr, false));
+    RETURN_IF_ERROR(Send(nullptr));
   }
   if (in_flight_ && !pipelined()) RETURN_IF_ERROR(Receive({}));
   RETURN_IF_ERROR(FillOutgoing(keys, gradient));
   if (pipelined()) return {};
-  if (announced_.empty() || stashed_) return Send(nullptr, false);
-  std::swap(asked_, announced_);
-  announced_.Clear();
-  return Send(&asked_, /*keep=*/false);
+  return announced_.empty() || stashed_ ? Send(nullptr) : SendAnnounced();
 }
 
 Status RemoteStore::Flush() {
   const bool heard = in_flight_ && sent_.present && sent_.sequence == sequence_;
   if (in_flight_) RETURN_IF_ERROR(Receive({}));
   if (!ready_.present && heard) return {};
-  RETURN_IF_ERROR(Send(nullptr, false));
+  RETURN_IF_ERROR(Send(nullptr));
   return Receive({});
 }
 
@@ -389,7 +388,7 @@ Result<bool> RemoteStore::Accompany(const std::string& state) {
 
 Status RemoteStore::Stop() {
   const Status flushed = gave_up_ ? Status() : Flush();
-  if (!gave_up_) RETURN_IF_ERROR(flushed);
+  if (!gave_up_) RETURN_IF_ERROR(flushed);  // or else it gave up just now
   return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 
@@ -404,13 +403,7 @@ Status RemoteStore::WaitDrained() {
     std::string waiting;
     do {
       RETURN_IF_ERROR(channel.Drained(waiting));
-      if (options_.client.should_stop && options_.client.should_stop()) {
-        return io::Cancelled("interrupted");
-      }
-      if (!waiting.empty() && clock_.NowNs() >= note_ns && options_.client.on_note) {
-        options_.client.on_note("waiting for " + waiting + " to finish");
-        note_ns = clock_.NowNs() + kNoteEveryNs;
-      }
+      RETURN_IF_ERROR(KeepWaiting(waiting, "finish", note_ns));
     } while (!waiting.empty());
     return {};
   });
@@ -444,37 +437,7 @@ Status RemoteStore::Checkpoint(uint64_t id, const std::string& chief_state) {
 }
 
 Status RemoteStore::ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
-  struct Stream {
-    EntryList entries;
-    size_t at = 0;
-    int64_t following = 0;
-  };
-  std::vector<Stream> streams(clients_.size());
-  const auto fill = [&](size_t shard) -> Status {
-    Stream& stream = streams[shard];
-    while (stream.at == stream.entries.size() && stream.following >= 0) {
-      EntriesReply reply;
-      RETURN_IF_ERROR(clients_[shard].Call(
-          [&](Channel& channel) { return channel.Entries(stream.following, reply); }));
-      RETURN_IF_ERROR(DecodeEntries(reply.entries, stream.entries));
-      for (Entry& entry : stream.entries) entry.key = sharding_.KeyOf(shard, entry.key);
-      stream.at = 0;
-      stream.following = reply.following;
-    }
-    return {};
-  };
-  while (true) {
-    Stream* least = nullptr;
-    for (size_t shard = 0; shard < streams.size(); ++shard) {
-      RETURN_IF_ERROR(fill(shard));
-      Stream& stream = streams[shard];
-      if (stream.at == stream.entries.size()) continue;
-      if (!least || stream.entries[stream.at].key < least->entries[least->at].key) least = &stream;
-    }
-    if (!least) return {};
-    const Entry& entry = least->entries[least->at++];
-    visit(entry.key, entry.weight);
-  }
+  return ModelReader(clients_, sharding_).Read(visit);
 }
 
 Result<std::vector<StatsReply>> RemoteStore::Stats() {

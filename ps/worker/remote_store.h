@@ -1,7 +1,6 @@
 // The model on the servers: what a worker's training loop pulls from and pushes to.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
+#include "profiler/trace.h"
 #include "ps/job_config.h"
 #include "ps/job_progress.h"
 #include "ps/sharding.h"
@@ -19,7 +19,9 @@
 #include "ps/worker/channel.h"
 #include "ps/worker/clock.h"
 #include "ps/worker/key_split.h"
+#include "ps/worker/outgoing_push.h"
 #include "ps/worker/shard_client.h"
+#include "ps/worker/stop_grace.h"
 #include "sparse/weight_store.h"
 
 namespace millrace::ps {
@@ -102,9 +104,9 @@ class RemoteStore final : public sparse::WeightStore {
   io::Status CallShard(size_t shard, const std::function<io::Status(Channel&)>& call) {
     return clients_[shard].Call(call);
   }
-  // The caller was asked to stop some seconds ago: the step under way has had its time. The chief
-  // is the first to give up, and ends the job for all. Thread-safe.
-  bool GivesUp();
+  // The caller was asked to stop some seconds ago: the step under way has had its time.
+  // Thread-safe.
+  bool GivesUp() { return stop_grace_.over(); }
   // It has: the batch that was being learnt from is lost to this process.
   bool gave_up() const { return gave_up_; }
 
@@ -119,20 +121,8 @@ class RemoteStore final : public sparse::WeightStore {
   int64_t clock_offset_ns() const { return clock_offset_ns_; }
 
  private:
-  // A push on its way, by shard.
-  struct Outgoing {
-    bool present = false;
-    bool list_known = false;  // the server has given its weights
-    uint64_t sequence = 0;
-    sparse::PushInfo info;
-    std::string state;
-    struct Part {
-      uint64_t step = 0;  // whose weights the gradient was computed from
-      uint64_t signature = 0;
-      std::string keys, gradient;
-    };
-    std::vector<Part> parts;
-  };
+  // Whether a shard should keep a key list that is pulled, because it will be asked for again.
+  enum class ListUse { kOnce, kAgain };
 
   bool pipelined() const { return options_.config.mode != Mode::kSync; }
   // Every step has a push of every worker.
@@ -141,19 +131,28 @@ class RemoteStore final : public sparse::WeightStore {
   void MeasureClock();
   io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
   // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
-  io::Status Send(KeySplit* pull, bool keep);
+  io::Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
+  io::Status SendTo(size_t shard, const KeySplit* pull, ListUse use, profiler::TraceScope& span);
+  // Sends the announced keys.
+  io::Status SendAnnounced();
   // Hears the answers to the last Send, of all shards even if one gives up. With `weights` empty
   // they are kept in stash_.
   io::Status Receive(std::span<float> weights);
+  // Takes in what an answer says of the job.
+  void Hear(size_t shard, const ExchangeReply& reply);
+  io::Status UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights);
   io::Status SendNext();
   io::Status CheckSameStep() const;
   io::Status PullNow(std::span<const uint64_t> keys, std::span<float> weights);
+  // Tells of `waiting` (nobody, if empty) once in a while; kCancelled when the caller should stop.
+  io::Status KeepWaiting(const std::string& waiting, const char* for_what, int64_t& note_ns);
   io::Status CallAll(const std::function<io::Status(size_t shard, Channel&)>& call);
 
   Transport& transport_;
   Clock& clock_;
   RemoteOptions options_;
   Sharding sharding_;
+  StopGrace stop_grace_;
   std::vector<ShardClient> clients_;
   std::vector<uint64_t> checkpoints_;
   int64_t clock_offset_ns_ = 0;
@@ -163,11 +162,10 @@ class RemoteStore final : public sparse::WeightStore {
   uint64_t sequence_ = 0;
   JobProgress progress_;
   bool stopped_ = false;
-  bool alone_ = false;                      // no other worker pushes any more
-  bool accompanies_ = false;                // the others, without pushes of its own
-  std::atomic<int64_t> stop_asked_ns_ = 0;  // 0: not yet
-  bool gave_up_ = false;                    // on the step under way
-  std::vector<uint64_t> shard_steps_;       // as the last answers had them
+  bool alone_ = false;                 // no other worker pushes any more
+  bool accompanies_ = false;           // the others, without pushes of its own
+  bool gave_up_ = false;               // on the step under way
+  std::vector<uint64_t> shard_steps_;  // as the last answers had them
 
   KeySplit pulled_;     // whose weights the caller has
   KeySplit asked_;      // in flight, or answered into stash_
@@ -178,7 +176,7 @@ class RemoteStore final : public sparse::WeightStore {
   bool begun_ = false;    // a batch has been pulled
   bool stashed_ = false;  // the weights of asked_ are in stash_
   io::PodVector<float> stash_;
-  Outgoing ready_, sent_;
+  OutgoingPush ready_, sent_;
   std::vector<std::unordered_set<uint64_t>> kept_;  // lists that a shard should know, by shard
 
   std::vector<uint64_t> steps_, stash_steps_;  // of the weights that the caller has, and of stash_

@@ -27,8 +27,6 @@ void WireStats::Add(const WireStats& other) {
   exchanges += other.exchanges;
   repeats += other.repeats;
   reconnects += other.reconnects;
-  keys_pushed += other.keys_pushed;
-  keys_pulled += other.keys_pulled;
   predicted_sent += other.predicted_sent;
   predicted_received += other.predicted_received;
   sent += other.sent;

@@ -27,8 +27,6 @@ struct WireStats {
   uint64_t exchanges = 0;  // the first try of each
   uint64_t repeats = 0;    // calls that had to be made again
   uint64_t reconnects = 0;
-  uint64_t keys_pushed = 0;
-  uint64_t keys_pulled = 0;
   uint64_t predicted_sent = 0, predicted_received = 0;  // by the layout of the messages
   uint64_t sent = 0, received = 0;                      // by the sockets, exchanges only
   int64_t wait_ns = 0;                                  // for answers
@@ -47,8 +45,8 @@ class ShardClient {
   // The first connection.
   io::Status Connect(JoinReply& reply);
 
-  // `request` and what its views show must stay as they are until Receive is over. `known_lists`:
-  // the server should know the key lists, which are then sent only if it does not.
+  // `request` and what its views show must stay as they are until Receive is over. A key list
+  // that the server should know is sent only if it turns out not to.
   io::Status Send(const ExchangeRequest& request, bool push_list_known, bool pull_list_known);
   io::Status Receive(ExchangeReply& reply);
 

@@ -4,12 +4,11 @@
 #include <thrift/transport/TSocket.h>
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "gen-cpp/ParameterServer.h"
-#include "gen-cpp/parameter_server_constants.h"
 #include "ps/wire/guarded_socket.h"
+#include "ps/wire/rpc_messages.h"
 #include "ps/wire/thrift_tls.h"
 
 namespace millrace::ps {
@@ -45,22 +44,12 @@ class ThriftChannel final : public Channel {
 
   Status Join(const JoinRequest& request, JoinReply& reply) override {
     rpc::JoinRequest in;
-    in.version = rpc::g_parameter_server_constants.kProtocolVersion;
-    in.token = request.token;
-    in.worker = worker_ = static_cast<int32_t>(request.worker);
-    in.name = request.name;
-    in.config = request.config;
-    in.rejoin = request.rejoin;
-    in.attempt = static_cast<int64_t>(request.attempt);
-    in.process = static_cast<int64_t>(request.process);
+    ToRpc(request, in);
+    worker_ = in.worker;
     rpc::JoinReply out;
     RETURN_IF_ERROR(Call([&] { client_.join(out, in); }));
-    reply.waiting = std::move(out.waiting);
     generation_ = out.generation;
-    reply.generation = static_cast<uint64_t>(out.generation);
-    reply.clock_ns = out.clock_ns;
-    reply.instance = static_cast<uint64_t>(out.instance);
-    reply.checkpoints.assign(out.checkpoints.begin(), out.checkpoints.end());
+    FromRpc(out, reply);
     return {};
   }
 
@@ -71,58 +60,22 @@ class ThriftChannel final : public Channel {
     in.open = open;
     rpc::StartReply out;
     RETURN_IF_ERROR(Call([&] { client_.start(out, in); }));
-    reply.waiting = std::move(out.waiting);
-    reply.sequence = static_cast<uint64_t>(out.sequence);
-    reply.state = std::move(out.state);
-    reply.step = static_cast<uint64_t>(out.step);
-    reply.examples = static_cast<uint64_t>(out.examples);
-    reply.clock_ns = out.clock_ns;
+    FromRpc(out, reply);
     return {};
   }
 
   Status SendExchange(const ExchangeRequest& request) override {
-    rpc::ExchangeRequest& in = exchange_in_;
-    in.worker = worker_;
-    in.generation = generation_;
-    in.sequence = static_cast<int64_t>(request.sequence);
-    in.step = static_cast<int64_t>(request.step);
-    in.pushes = request.pushes;
-    in.push_list = static_cast<int64_t>(request.push_list);
-    in.push_keys = request.push_keys;
-    in.gradient = request.gradient;
-    in.rows = static_cast<int32_t>(request.rows);
-    in.weight = request.weight;
-    in.loss = request.loss;
-    in.state = request.state;
-    in.pulls = request.pulls;
-    in.pull_list = static_cast<int64_t>(request.pull_list);
-    in.pull_keys = request.pull_keys;
-    in.keep_list = request.keep_list;
+    exchange_in_.worker = worker_;
+    exchange_in_.generation = generation_;
+    ToRpc(request, exchange_in_);
     // A key takes at least a byte here, and its weight four in the answer.
     AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size());
-    return Call([&] { client_.send_exchange(in); });
+    return Call([&] { client_.send_exchange(exchange_in_); });
   }
 
   Status ReceiveExchange(ExchangeReply& reply) override {
-    rpc::ExchangeReply& out = exchange_out_;
-    RETURN_IF_ERROR(Call([&] { client_.recv_exchange(out); }));
-    if (out.outcome < 0 || out.outcome > static_cast<int32_t>(Outcome::kUnknownList)) {
-      return io::Invalid("the server's answer: expected an outcome from 0 to 2, found " +
-                         std::to_string(out.outcome));
-    }
-    reply.outcome = static_cast<Outcome>(out.outcome);
-    std::swap(reply.weights, out.weights);
-    reply.step = static_cast<uint64_t>(out.step);
-    reply.examples = static_cast<uint64_t>(out.examples);
-    reply.loss = out.loss;
-    reply.weight = out.weight;
-    reply.barrier_ns = out.barrier_ns;
-    reply.server_ns = out.server_ns;
-    reply.last_worker = out.last_worker;
-    reply.waiting = std::move(out.waiting);
-    reply.stop = out.stop;
-    reply.alone = out.alone;
-    return {};
+    RETURN_IF_ERROR(Call([&] { client_.recv_exchange(exchange_out_); }));
+    return FromRpc(exchange_out_, reply);
   }
 
   Status Stop() override {
@@ -170,26 +123,7 @@ class ThriftChannel final : public Channel {
   Status Stats(StatsReply& reply) override {
     rpc::StatsReply out;
     RETURN_IF_ERROR(Call([&] { client_.stats(out, worker_, generation_); }));
-    reply.clock_ns = out.clock_ns;
-    reply.step = static_cast<uint64_t>(out.step);
-    reply.examples = static_cast<uint64_t>(out.examples);
-    reply.keys_pulled = static_cast<uint64_t>(out.keys_pulled);
-    reply.keys_pushed = static_cast<uint64_t>(out.keys_pushed);
-    for (const rpc::CallCount& call : out.calls) {
-      reply.calls.push_back({.kind = call.kind,
-                             .messages = static_cast<uint64_t>(call.messages),
-                             .bytes_in = static_cast<uint64_t>(call.bytes_in),
-                             .bytes_out = static_cast<uint64_t>(call.bytes_out)});
-    }
-    for (const rpc::WorkerStats& worker : out.workers) {
-      reply.workers.push_back({.worker = static_cast<size_t>(worker.worker),
-                               .name = worker.name,
-                               .state = worker.state,
-                               .pushes = static_cast<uint64_t>(worker.pushes),
-                               .examples = static_cast<uint64_t>(worker.examples),
-                               .dropped = static_cast<uint64_t>(worker.dropped),
-                               .waited_s = worker.waited_s});
-    }
+    FromRpc(out, reply);
     return {};
   }
 
@@ -314,23 +248,6 @@ class ThriftTransport final : public Transport {
 };
 
 }  // namespace
-
-Result<HostPort> ParseHostPort(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  HostPort result;
-  if (colon != text.npos && colon > 0) {
-    std::string_view host = text.substr(0, colon);
-    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-      host = host.substr(1, host.size() - 2);
-    }
-    const std::string_view port = text.substr(colon + 1);
-    const auto parsed = std::from_chars(port.data(), port.data() + port.size(), result.port);
-    result.host = host;
-    const bool is_number = parsed.ec == std::errc() && parsed.ptr == port.data() + port.size();
-    if (is_number && result.port >= 0 && result.port <= 65535) return result;
-  }
-  return io::Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
-}
 
 Result<std::unique_ptr<Transport>> MakeThriftTransport(ThriftOptions options) {
   RETURN_IF_ERROR(options.tls.Validate());

@@ -2,22 +2,14 @@
 #pragma once
 
 #include <memory>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "io/base/status.h"
+#include "ps/wire/host_port.h"
 #include "ps/wire/tls_files.h"
 #include "ps/worker/channel.h"
 
 namespace millrace::ps {
-
-struct HostPort {
-  std::string host;
-  int port = 0;
-};
-// "host:port" or "[v6]:port".
-io::Result<HostPort> ParseHostPort(std::string_view text);
 
 struct ThriftOptions {
   std::vector<HostPort> servers;  // by shard

@@ -10,9 +10,9 @@
 #include "ps/sharding.h"
 #include "ps/wire/entry_codec.h"
 #include "ps/wire/float_codec.h"
+#include "ps/wire/host_port.h"
 #include "ps/wire/key_codec.h"
 #include "ps/worker/key_split.h"
-#include "ps/worker/thrift_transport.h"
 
 namespace millrace::ps {
 namespace {

@@ -1,0 +1,50 @@
+// What a worker has pulled, so that it need not say it twice and hears the same when it asks twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <unordered_map>
+
+#include "io/base/pod_vector.h"
+
+namespace millrace::ps {
+
+// Local keys of this shard, sorted and unique, under the signature of their encoded bytes.
+struct KeyList {
+  uint64_t signature = 0;
+  io::PodVector<uint64_t> keys;
+};
+// Shared by the worker's recent answers, its push that waits for others, and the thread that serves
+// the call.
+using SharedKeys = std::shared_ptr<const KeyList>;
+
+// Bounded. Not thread-safe.
+class PullMemory {
+ public:
+  struct Answer {
+    uint64_t sequence = 0;
+    uint64_t step = 0;  // of the job, then
+    SharedKeys list;
+    io::PodVector<float> weights;
+  };
+
+  // A list that was pulled before; null if it is not known (any more).
+  SharedKeys FindList(uint64_t signature) const;
+  // For a list that the worker asks for again and again (its test data).
+  void KeepList(SharedKeys list);
+
+  // The answer to that very call; null if it is not known. Valid until the next Remember.
+  const Answer* Find(uint64_t sequence, uint64_t signature) const;
+  // The last few answers are kept.
+  void Remember(uint64_t sequence, uint64_t step, SharedKeys list, std::span<const float> weights);
+
+ private:
+  std::deque<Answer> answers_;
+  std::unordered_map<uint64_t, SharedKeys> kept_;
+  size_t kept_keys_ = 0;
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,24 @@
+#include "ps/wire/host_port.h"
+
+#include <charconv>
+
+namespace millrace::ps {
+
+io::Result<HostPort> ParseHostPort(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  HostPort result;
+  if (colon != text.npos && colon > 0) {
+    std::string_view host = text.substr(0, colon);
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+      host = host.substr(1, host.size() - 2);
+    }
+    const std::string_view port = text.substr(colon + 1);
+    const auto parsed = std::from_chars(port.data(), port.data() + port.size(), result.port);
+    result.host = host;
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == port.data() + port.size();
+    if (is_number && result.port >= 0 && result.port <= 65535) return result;
+  }
+  return io::Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
+}
+
+}  // namespace millrace::ps

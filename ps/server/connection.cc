@@ -38,10 +38,11 @@ rpc::JobFailed Failure(const Status& status) {
 
 }  // namespace
 
-Connection::Connection(ServerState& state, std::shared_ptr<Protocol> protocol,
-                       std::shared_ptr<MessageTransport> input,
+Connection::Connection(ServerState& state, Strangers::Visit visit,
+                       std::shared_ptr<Protocol> protocol, std::shared_ptr<MessageTransport> input,
                        std::shared_ptr<MessageTransport> output)
     : state_(state),
+      visit_(std::move(visit)),
       protocol_(std::move(protocol)),
       input_(std::move(input)),
       output_(std::move(output)) {
@@ -116,6 +117,7 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
            std::to_string(request.version));
   }
   if (!SameToken(request.token, state_.token)) Refuse("the token is not this job's");
+  visit_.End();
   if (request.worker < 0) Refuse("worker: expected a number from 0 on");
   if (joined_) Refuse("this connection has joined already");
   Lock lock(state_.mu);

@@ -10,6 +10,7 @@
 #include "ps/server/exchange_job.h"
 #include "ps/server/model_pieces.h"
 #include "ps/server/server_state.h"
+#include "ps/server/strangers.h"
 #include "ps/wire/guarded_socket.h"
 
 namespace millrace::ps {
@@ -19,7 +20,7 @@ namespace millrace::ps {
 class Connection final : public rpc::ParameterServerIf {
  public:
   using Protocol = apache::thrift::protocol::TBinaryProtocol;
-  Connection(ServerState& state, std::shared_ptr<Protocol> protocol,
+  Connection(ServerState& state, Strangers::Visit visit, std::shared_ptr<Protocol> protocol,
              std::shared_ptr<MessageTransport> input, std::shared_ptr<MessageTransport> output);
   ~Connection() override;
 
@@ -56,6 +57,7 @@ class Connection final : public rpc::ParameterServerIf {
   [[noreturn]] void Refuse(const std::string& message);
 
   ServerState& state_;
+  Strangers::Visit visit_;
   std::shared_ptr<Protocol> protocol_;
   std::shared_ptr<MessageTransport> input_, output_;
   const char* last_kind_ = nullptr;

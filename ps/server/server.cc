@@ -21,11 +21,13 @@ using apache::thrift::TConnectionInfo;
 using apache::thrift::protocol::TBinaryProtocolFactory;
 using apache::thrift::server::TThreadedServer;
 using apache::thrift::transport::TServerSocket;
+using apache::thrift::transport::TSocket;
 using io::Result;
 using io::Status;
 
 constexpr int kContainerLimit = 1 << 16;
-constexpr int64_t kConnectionsBeyondWorkers = 64;
+// More than there may be strangers: Thrift accepts nobody beyond it.
+constexpr int64_t kConnectionsBeyondWorkers = 512;
 constexpr std::chrono::milliseconds kTick(100);
 
 int64_t NowNs() {
@@ -36,15 +38,18 @@ int64_t NowNs() {
 
 class ConnectionFactory final : public rpc::ParameterServerIfFactory {
  public:
-  explicit ConnectionFactory(ServerState& state) : state_(state) {}
+  ConnectionFactory(ServerState& state, Strangers& strangers)
+      : state_(state), strangers_(strangers) {}
 
   rpc::ParameterServerIf* getHandler(const TConnectionInfo& info) override {
     auto protocol = std::dynamic_pointer_cast<Connection::Protocol>(info.input);
     auto input = std::dynamic_pointer_cast<MessageTransport>(info.input->getTransport());
     auto output = std::dynamic_pointer_cast<MessageTransport>(info.output->getTransport());
-    CHECK(protocol && input && output);
-    auto connection = std::make_unique<Connection>(state_, std::move(protocol), std::move(input),
-                                                   std::move(output));
+    auto socket = std::dynamic_pointer_cast<TSocket>(info.transport);
+    CHECK(protocol && input && output && socket);
+    auto connection =
+        std::make_unique<Connection>(state_, strangers_.Begin(socket->getSocketFD()),
+                                     std::move(protocol), std::move(input), std::move(output));
     return connection.release();  // Thrift gives it back below
   }
   void releaseHandler(rpc::ParameterServerIf* handler) override {
@@ -53,6 +58,7 @@ class ConnectionFactory final : public rpc::ParameterServerIfFactory {
 
  private:
   ServerState& state_;
+  Strangers& strangers_;
 };
 
 // Tells when the server listens, or that it cannot.
@@ -91,7 +97,9 @@ class Server::Impl {
  public:
   explicit Impl(const ServerOptions& options)
       : options_(options),
-        state_(options.shard, options.token, options.stranger_ms, options.wait_ms) {}
+        state_(options.shard, options.token, options.stranger_ms, options.wait_ms),
+        strangers_({.stay = std::chrono::milliseconds(options.stranger_ms)},
+                   options.shard.on_note) {}
 
   ~Impl() {
     {
@@ -157,7 +165,7 @@ class Server::Impl {
       summary.bytes_in += count.bytes_in;
       summary.bytes_out += count.bytes_out;
     }
-    summary.refused = state_.refused;
+    summary.refused = state_.refused + strangers_.closed();
     return summary;
   }
 
@@ -167,7 +175,7 @@ class Server::Impl {
  private:
   // Empty, or why it cannot listen.
   std::string Serve(const std::shared_ptr<TServerSocket>& socket) {
-    auto factory = std::make_shared<ConnectionFactory>(state_);
+    auto factory = std::make_shared<ConnectionFactory>(state_, strangers_);
     server_ = std::make_shared<TThreadedServer>(
         std::make_shared<rpc::ParameterServerProcessorFactory>(factory), socket,
         std::make_shared<MessageTransportFactory>(),
@@ -188,6 +196,7 @@ class Server::Impl {
   }
 
   ServerState state_;
+  Strangers strangers_;
   std::shared_ptr<apache::thrift::transport::TSSLSocketFactory> tls_;
   std::shared_ptr<TThreadedServer> server_;
   std::jthread serving_;

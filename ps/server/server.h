@@ -18,7 +18,7 @@ struct ServerOptions {
   int port = 0;       // 0: a free one
   std::string token;  // who does not know it is refused; empty: everybody may join
   TlsFiles tls = {};
-  int stranger_ms = 5000;  // that a connection has to join, and each of its messages until then
+  int stranger_ms = 5000;  // that a connection has to show the token
   int wait_ms = 1000;      // a call that would wait longer for others is answered with "waiting"
 
   io::Status Validate() const;
@@ -48,7 +48,7 @@ class Server {
   struct Summary {
     uint64_t steps = 0, examples = 0;
     uint64_t messages = 0, bytes_in = 0, bytes_out = 0;
-    uint64_t refused = 0;  // connections that were closed for what they sent
+    uint64_t refused = 0;  // connections that were closed for what they sent, or did not send
   };
   Summary summary() const;
 

@@ -241,6 +241,36 @@ TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
   ExpectServes(*store);
 }
 
+// Strangers may stay for longer than the worker tries to join, and come again when they are closed.
+TEST_F(ServerTest, AWorkerJoinsAServerThatStrangersFill) {
+  options_.stranger_ms = 60000;
+  std::atomic<size_t> notes = 0;
+  options_.shard.on_note = [&](const std::string&) { ++notes; };
+  StartServer(1);
+  const auto half_a_message = [&] {
+    const int fd = Connect();
+    EXPECT_EQ(::send(fd, "\x80", 1, MSG_NOSIGNAL), 1);
+    return fd;
+  };
+  std::vector<int> strangers;
+  for (int i = 0; i < 300; ++i) strangers.push_back(half_a_message());
+  std::jthread again([&](const std::stop_token& stop) {
+    for (size_t i = 0; !stop.stop_requested(); i = (i + 1) % strangers.size()) {
+      if (!Closes(strangers[i], milliseconds(1))) continue;
+      ::close(strangers[i]);
+      strangers[i] = half_a_message();
+    }
+  });
+  auto store = StartedWorker(Config(1));
+  ASSERT_TRUE(store);
+  ExpectServes(*store);
+  again.request_stop();
+  again.join();
+  for (const int fd : strangers) ::close(fd);
+  EXPECT_EQ(notes, 1u);
+  EXPECT_GT(server_->summary().refused, 100u);
+}
+
 TEST_F(ServerTest, AnIdleWorkerIsNotCutOff) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
@@ -606,12 +636,23 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
       "-CA ca.pem -CAkey ca.key -CAcreateserial -out $n.pem -days 2 -extfile $n.ext; done";
   if (std::system(make.c_str()) != 0) GTEST_SKIP() << "openssl cannot make certificates here";
   std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to peers that are gone; the programs do the same
+  options_.stranger_ms = 2000;
   options_.tls = {.cert = folder / "a.pem", .key = folder / "a.key", .ca = folder / "ca.pem"};
   StartServer(1);
   thrift_.tls = {.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "ca.pem"};
   auto store = StartedWorker(Config(1));
   ASSERT_TRUE(store);
   ExpectServes(*store);
+  const int slow = Connect();  // a handshake that goes on and never ends
+  const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+  bool cut = false;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(20);
+  for (size_t i = 0; !cut && steady_clock::now() < deadline; ++i) {
+    const char byte = i < hello.size() ? hello[i] : 'x';
+    cut = ::send(slow, &byte, 1, MSG_NOSIGNAL) < 0 || Closes(slow, milliseconds(50));
+  }
+  EXPECT_TRUE(cut);
+  ::close(slow);
   thrift_.tls = {};
   thrift_.call_ms = 500;
   auto plain = MakeThriftTransport(thrift_);

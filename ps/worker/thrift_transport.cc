@@ -17,6 +17,7 @@ namespace {
 using apache::thrift::protocol::TBinaryProtocol;
 using apache::thrift::protocol::TProtocolException;
 using apache::thrift::transport::TSocket;
+using apache::thrift::transport::TSSLException;
 using apache::thrift::transport::TSSLSocketFactory;
 using apache::thrift::transport::TTransportException;
 using io::Result;
@@ -28,6 +29,19 @@ constexpr int kMaxContainer = 1 << 20;
 // counts as gone: unpacking, applying and answering, on a machine with other work.
 constexpr size_t kSlowestBytesPerSecond = 4 << 20;
 constexpr size_t kOrdinaryBytes = 8 << 20;
+
+// A certificate that is not accepted now will not be accepted later either; anything else, such as
+// a connection that was cut, may pass.
+Status TlsError(const std::string& what) {
+  const auto has = [&](const char* words) { return what.find(words) != std::string::npos; };
+  if (has("verify failed"))
+    return io::Invalid("the server's certificate has expired or is not of --tls_ca (" + what + ")");
+  if (has("authorize"))
+    return io::Invalid("the server's certificate does not name this host (" + what + ")");
+  if (has("alert") && (has("certificate") || has("unknown ca")))
+    return io::Invalid("the server does not accept the certificate of --tls_cert (" + what + ")");
+  return Status(io::Code::kIo, what);
+}
 
 class ThriftChannel final : public Channel {
  public:
@@ -157,6 +171,8 @@ class ThriftChannel final : public Channel {
       return io::Invalid(refused.message);
     } catch (const rpc::JobFailed& failed) {
       return io::Failed(failed.message);
+    } catch (const TSSLException& error) {
+      return TlsError(error.what());
     } catch (const TTransportException& error) {
       const bool late = error.getType() == TTransportException::TIMED_OUT;
       return Status(io::Code::kIo, late ? "no answer in time" : error.what());

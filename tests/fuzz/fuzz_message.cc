@@ -23,6 +23,7 @@ using apache::thrift::protocol::TBinaryProtocol;
 using apache::thrift::transport::TMemoryBuffer;
 
 void Service(std::string_view bytes) {
+  static Strangers strangers({.stay = std::chrono::minutes(1)}, {});
   ServerState state({}, "token", 1000, 10);
   auto in = std::make_shared<MessageTransport>(
       std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
@@ -30,7 +31,8 @@ void Service(std::string_view bytes) {
   auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
   auto input = std::make_shared<TBinaryProtocol>(in, 64 << 10, 1 << 16, true, true);
   auto output = std::make_shared<TBinaryProtocol>(out);
-  auto connection = std::make_shared<Connection>(state, input, in, out);
+  auto connection =
+      std::make_shared<Connection>(state, strangers.Begin(/*socket=*/-1), input, in, out);
   rpc::ParameterServerProcessor processor(connection);
   try {
     while (processor.process(input, output, nullptr)) {

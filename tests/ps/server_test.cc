@@ -629,8 +629,9 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
   const millrace::test::TemporaryFolder folder;
   const std::string make =
       "cd " + (folder / "") +
-      " && exec >/dev/null 2>&1 && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 "
-      "-nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 2 && for n in a b; do openssl req "
+      " && exec >/dev/null 2>&1 && for n in ca other; do openssl req -x509 -newkey ec -pkeyopt "
+      "ec_paramgen_curve:P-256 -nodes -keyout $n.key -out $n.pem -subj /CN=$n -days 2 || exit 1; "
+      "done && for n in a b; do openssl req "
       "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $n.key -out $n.csr -subj "
       "/CN=127.0.0.1 && echo subjectAltName=IP:127.0.0.1 > $n.ext && openssl x509 -req -in $n.csr "
       "-CA ca.pem -CAkey ca.key -CAcreateserial -out $n.pem -days 2 -extfile $n.ext; done";
@@ -653,6 +654,24 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
   }
   EXPECT_TRUE(cut);
   ::close(slow);
+  // A worker that knows another authority, and one whose certificate is of another.
+  for (const TlsFiles& wrong :
+       {TlsFiles{.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "other.pem"},
+        TlsFiles{
+            .cert = folder / "other.pem", .key = folder / "other.key", .ca = folder / "ca.pem"}}) {
+    thrift_.tls = wrong;
+    auto transport = MakeThriftTransport(thrift_);
+    ASSERT_TRUE(transport.ok()) << transport.status().message();
+    RemoteOptions remote;
+    remote.config = Config(1);
+    remote.client.join.token = options_.token;
+    remote.client.first_join_ns = int64_t{3600} * 1000000000;
+    const auto refused = RemoteStore::Connect(**transport, *clock_, remote);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().code(), io::Code::kInvalid) << refused.status().message();
+    EXPECT_NE(refused.status().message().find("certificate"), std::string::npos)
+        << refused.status().message();
+  }
   thrift_.tls = {};
   thrift_.call_ms = 500;
   auto plain = MakeThriftTransport(thrift_);

@@ -270,11 +270,12 @@ TEST(ConvertShared, EveryTextDataSetConvertsOrSaysWhyNot) {
       {"vw/rcv1_small.dat", "1,000 out"},
       {"vw/0001.dat", "200 out"}};
   for (const auto& [file, said] : files) {
-    const ProgramRun run = Convert("--out=" + folder.path() + " " + kShared + "/" + file);
+    const ProgramRun run =
+        Convert("--overwrite --out=" + folder.path() + " " + kShared + "/" + file);
     EXPECT_TRUE(Contains(run.out + run.err, said)) << file << "\n" << run.out << run.err;
   }
-  const ProgramRun run = Convert("--hash_bits=20 --out=" + folder.path() + " " + kShared +
-                                 "/criteo/day_11_first_3000.tsv");
+  const ProgramRun run = Convert("--overwrite --hash_bits=20 --out=" + folder.path() + " " +
+                                 kShared + "/criteo/day_11_first_3000.tsv");
   EXPECT_TRUE(Contains(run.out, "3,000 out")) << run.out << run.err;
   EXPECT_TRUE(Contains(run.out, "92, 3.07 %")) << run.out;
 }

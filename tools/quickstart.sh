@@ -31,7 +31,7 @@ step "build"
 cmake --preset release -DMILLRACE_TESTS=OFF >/dev/null
 cmake --build --preset release -j "$(nproc)" -- --quiet
 step "make $rows training and $test_rows test rows in $data"
-build/bin/millrace-records synth --rows="$rows" --test_rows="$test_rows" --out="$data" --threads="$(nproc)"
+build/bin/millrace-records synth --rows="$rows" --test_rows="$test_rows" --out="$data" --overwrite --threads="$(nproc)"
 step "check every CRC"
 build/bin/millrace-records verify "$data/*.tfrecord"
 step "what the data looks like"

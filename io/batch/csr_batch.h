@@ -18,7 +18,7 @@ struct CsrBatch {
   PodVector<uint32_t> row_begin;  // rows() + 1
   PodVector<uint32_t> cols;
   PodVector<float> values;   // empty: all ones
-  PodVector<float> labels;   // 0 or 1
+  PodVector<float> labels;   // 0 or 1; see kNoLabel
   PodVector<float> weights;  // of the examples; empty: all ones
   PodVector<uint64_t> keys;
   bool compacted = false;

@@ -124,8 +124,9 @@ std::string Number(double value) {
   return text;
 }
 
-Result<float> LabelOf(const ExampleView& view, std::string_view name) {
+Result<float> LabelOf(const ExampleView& view, std::string_view name, Labels labels) {
   const FeatureView* feature = view.Find(name);
+  if (!feature && labels == Labels::kOptional) return kNoLabel;
   const bool is_int = feature && feature->kind == FeatureKind::kInt64;
   const bool is_float = feature && feature->kind == FeatureKind::kFloat;
   if ((!is_int && !is_float) || feature->size() != 1) {
@@ -212,10 +213,16 @@ Status ExampleDecoder::Append(std::string_view record, RowSink& rows) {
 bool ExampleDecoder::AppendFast(std::string_view record, RowSink& rows) {
   Parts parts;
   if (!FindParts(record, parts)) return false;
-  if (!parts.label.seen || !parts.index.seen || parts.index.is_float) return false;
-  const std::string_view label = parts.label.values;
-  if (parts.label.is_float || label.size() != 1 || static_cast<unsigned char>(label[0]) > 1)
+  if (!parts.index.seen || parts.index.is_float) return false;
+  float label = kNoLabel;
+  if (parts.label.seen) {
+    const std::string_view text = parts.label.values;
+    if (parts.label.is_float || text.size() != 1 || static_cast<unsigned char>(text[0]) > 1)
+      return false;
+    label = text[0];
+  } else if (options_.labels == Labels::kRequired) {
     return false;
+  }
   float weight = 1;
   if (parts.weight.seen) {
     if (!parts.weight.is_float || parts.weight.values.size() != 4) return false;
@@ -228,13 +235,13 @@ bool ExampleDecoder::AppendFast(std::string_view record, RowSink& rows) {
   const bool ones = !parts.value.seen || AllOnes(floats);
   if (parts.value.seen && (!parts.value.is_float || floats.size() != 4 * count)) return false;
   if (ones) {
-    rows.FinishRow(count, label[0], weight, nullptr);
+    rows.FinishRow(count, label, weight, nullptr);
     return true;
   }
   values_.resize(count);
   std::memcpy(values_.data(), floats.data(), floats.size());
   if (!AllFinite(values_.data(), count)) return false;
-  rows.FinishRow(count, label[0], weight, values_.data());
+  rows.FinishRow(count, label, weight, values_.data());
   return true;
 }
 
@@ -310,7 +317,7 @@ bool ExampleDecoder::DecodeIndex(std::string_view list, RowSink& rows, size_t& c
 Status ExampleDecoder::AppendGeneral(std::string_view record, RowSink& rows) {
   RETURN_IF_ERROR(ParseExample(record, view_));
   const FeatureNames& names = options_.names;
-  ASSIGN_OR_RETURN(const float label, LabelOf(view_, names.label));
+  ASSIGN_OR_RETURN(const float label, LabelOf(view_, names.label, options_.labels));
   float weight = 1;
   if (!names.weight.empty()) {
     ASSIGN_OR_RETURN(weight, WeightOf(view_.Find(names.weight), names.weight));

@@ -8,6 +8,7 @@
 
 #include "io/base/cpu.h"
 #include "io/base/status.h"
+#include "io/batch/labels.h"
 #include "io/batch/row_sink.h"
 #include "io/example/example_encoder.h"
 #include "io/example/feature_view.h"
@@ -19,6 +20,7 @@ struct ExampleDecoderOptions {
   FeatureNames names = {};
   // Indices must be below this; 0: any 64-bit key (an open model).
   uint64_t num_features = 0;
+  Labels labels = Labels::kRequired;
 };
 
 // For the end of a message about a key that is not below num_features.
@@ -29,7 +31,8 @@ std::string TooFewFeatures(uint64_t key);
 // (unpacked lists, unknown fields, repeated map keys, ...) and everything that is wrong goes
 // through the general decoder, which also words the errors.
 //
-// Rules beyond protobuf's: label is one number, 0, 1 or -1 (int64 or float); index is an int64
+// Rules beyond protobuf's: label is one number, 0, 1 or -1 (int64 or float), or absent where
+// labels are optional; index is an int64
 // list; value is absent, or a float list as long as index and finite; weight, where it has a name,
 // is absent (1) or one finite float that is not negative.
 //

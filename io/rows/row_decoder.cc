@@ -16,10 +16,15 @@ namespace {
 constexpr std::array kFormats = {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kVw,
                                  InputFormat::kCriteo};
 
-InputFormat FormatOf(std::string_view path) {
+std::string_view WithoutCompression(std::string_view path) {
   for (const std::string_view ending : {".gz", ".zst", ".zz", ".zlib"}) {
     if (path.ends_with(ending)) path.remove_suffix(ending.size());
   }
+  return path;
+}
+
+InputFormat FormatOf(std::string_view path) {
+  path = WithoutCompression(path);
   for (const std::string_view ending : {".libsvm", ".svm", ".svmlight"}) {
     if (path.ends_with(ending)) return InputFormat::kLibsvm;
   }
@@ -31,7 +36,9 @@ InputFormat FormatOf(std::string_view path) {
 class TfRecordRows final : public RowDecoder {
  public:
   explicit TfRecordRows(const RowOptions& options)
-      : decoder_({.names = options.names, .num_features = options.num_features}) {}
+      : decoder_({.names = options.names,
+                  .num_features = options.num_features,
+                  .labels = options.labels}) {}
   Status Append(std::string_view record, RowSink& rows) override {
     return decoder_.Append(record, rows);
   }
@@ -57,13 +64,16 @@ class TextRows : public RowDecoder {
   Status Append(std::string_view record, RowSink& rows) final {
     ASSIGN_OR_RETURN(const bool is_row, Parse(record, row_));
     if (!is_row) return {};
-    if (row_.label != 0 && row_.label != 1 && row_.label != -1) return BadLabel();
+    if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
+      return BadLabel();
+    }
     for (const uint64_t key : row_.keys) {
       if (options_.num_features > 0 && key >= options_.num_features) return BadKey(key);
     }
     bool ones = true;
     for (const float value : row_.values) ones &= value == 1.0f;
-    rows.AddRow(row_.label == 1 ? 1.0f : 0.0f, row_.weight, row_.keys,
+    // A label that is not a number stays so: there is none.
+    rows.AddRow(row_.label == -1 ? 0.0f : row_.label, row_.weight, row_.keys,
                 ones ? nullptr : row_.values.data());
     return {};
   }
@@ -96,15 +106,19 @@ class LibsvmRows final : public TextRows {
 
  private:
   Result<bool> Parse(std::string_view line, SparseRow& row) override {
-    return ParseLibsvmLine(line, {.index_base = options_.index_base}, row);
+    return ParseLibsvmLine(line, {.index_base = options_.index_base, .labels = options_.labels},
+                           row);
   }
 };
 
 class VwRows final : public TextRows {
  public:
-  explicit VwRows(const RowOptions& options) : TextRows(options) {
-    vw_.hash_bits = options.hash_bits;
-  }
+  explicit VwRows(const RowOptions& options)
+      : TextRows(options),
+        vw_({.hash_bits = options.hash_bits,
+             .constant = options.constant,
+             .hash_all = options.hash_all,
+             .labels = options.labels}) {}
 
  private:
   Result<bool> Parse(std::string_view line, SparseRow& row) override {
@@ -120,7 +134,7 @@ class CriteoRows final : public TextRows {
 
  private:
   Result<bool> Parse(std::string_view line, SparseRow& row) override {
-    ASSIGN_OR_RETURN(const bool is_row, SplitCriteoLine(line, line_));
+    ASSIGN_OR_RETURN(const bool is_row, SplitCriteoLine(line, line_, options_.labels));
     if (is_row) hasher_.Encode(line_, row);
     return is_row;
   }
@@ -163,6 +177,11 @@ Result<InputFormat> InputFormatOf(const std::vector<std::string>& files) {
                    InputFormatName(FormatOf(file)) + "; name the format");
   }
   return format;
+}
+
+bool NameTellsFormat(std::string_view path) {
+  return FormatOf(path) != InputFormat::kTfRecord ||
+         WithoutCompression(path).ends_with(".tfrecord");
 }
 
 Framing FramingOf(InputFormat format) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/batch/labels.h"
 #include "io/batch/row_sink.h"
 #include "io/example/example_encoder.h"
 #include "io/record/block_reader.h"
@@ -20,6 +21,8 @@ Result<InputFormat> InputFormatFromName(std::string_view name);
 // By the names' endings, compression endings aside: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo);
 // TFRecord for all others. An error where the files differ.
 Result<InputFormat> InputFormatOf(const std::vector<std::string>& files);
+// Whether the name has one of those endings, or .tfrecord, compression endings aside.
+bool NameTellsFormat(std::string_view path);
 Framing FramingOf(InputFormat format);
 
 struct RowOptions {
@@ -28,6 +31,9 @@ struct RowOptions {
   uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key
   int index_base = 0;         // libsvm
   int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
+  bool constant = false;      // VW, see VwOptions
+  bool hash_all = false;      // likewise
+  Labels labels = Labels::kRequired;
 };
 
 // Whether the sink's keys need 64 bits.

@@ -3,6 +3,7 @@
 #include <glob.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "io/record/record_reader.h"
 
@@ -39,7 +40,9 @@ Status ExpandOne(std::string_view pattern, int depth, std::vector<std::string>& 
   const std::string text(pattern);
   if (pattern.empty()) return {};
   if (pattern.front() == '@') return ExpandListFile(text.substr(1), depth, files);
-  if (pattern.find_first_of("*?[{~") == std::string_view::npos) {
+  std::error_code ignored;
+  const bool is_pattern = pattern.find_first_of("*?[{~") != std::string_view::npos;
+  if (!is_pattern || std::filesystem::exists(text, ignored)) {  // a name may well have a [
     files.push_back(text);
     return {};
   }

@@ -57,7 +57,7 @@ Status CellError(const LineCursor& cursor, int field, std::string_view cell) {
 
 }  // namespace
 
-Result<bool> SplitCriteoLine(std::string_view line, CriteoLine& out) {
+Result<bool> SplitCriteoLine(std::string_view line, CriteoLine& out, Labels labels) {
   LineCursor cursor(line);
   const std::string_view text = cursor.rest();
   if (text.find_first_not_of(' ') == text.npos) return false;
@@ -71,10 +71,13 @@ Result<bool> SplitCriteoLine(std::string_view line, CriteoLine& out) {
   }
   if (found != kColumns) return ColumnsError(found);
 
-  if (cells[0] != "0" && cells[0] != "1") {
+  if (cells[0] == "0" || cells[0] == "1") {
+    out.label = cells[0] == "1" ? 1 : 0;
+  } else if (cells[0].empty() && labels == Labels::kOptional) {
+    out.label = kNoLabel;
+  } else {
     return cursor.Error(cells[0].data(), "the label 0 or 1", Quoted(cells[0]));
   }
-  out.label = cells[0] == "1" ? 1 : 0;
   for (int field = 0; field < kCriteoFields; ++field) {
     out.fields[field] = cells[1 + field];
     uint64_t token = 0;

@@ -24,6 +24,7 @@
 #include <unordered_map>
 
 #include "io/base/status.h"
+#include "io/batch/labels.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
@@ -44,7 +45,8 @@ struct CriteoLine {
 // Splits and checks a line; false for a blank one. An error (kCorrupt) names what was expected and
 // found: the number of columns, the label, an integer beyond 64 bits or not one, a category that is
 // not up to 8 hex digits.
-Result<bool> SplitCriteoLine(std::string_view line, CriteoLine& out);
+Result<bool> SplitCriteoLine(std::string_view line, CriteoLine& out,
+                             Labels labels = Labels::kRequired);
 
 // "I1" to "I13", "C1" to "C26" for field 0 to 38.
 std::string CriteoFieldName(int field);

@@ -20,10 +20,13 @@ Status LabelError(const LineCursor& cursor) {
   return cursor.WordError(cursor.p(), "a finite number as label");
 }
 
-Status ParseLabel(LineCursor& cursor, float& label) {
+Status ParseLabel(LineCursor& cursor, Labels labels, float& label) {
   const char* stop = ParseFloat(cursor.p(), cursor.end(), label);
   if (stop == nullptr || (stop != cursor.end() && !LineCursor::IsBlank(*stop))) {
-    return LabelError(cursor);
+    const bool is_feature = cursor.WordAt(cursor.p()).find(':') != std::string_view::npos;
+    if (labels == Labels::kRequired || !is_feature) return LabelError(cursor);
+    label = kNoLabel;
+    return {};
   }
   cursor.MoveTo(stop);
   return {};
@@ -99,7 +102,7 @@ Result<bool> ParseLibsvmLine(std::string_view line, const LibsvmOptions& options
   }
   cursor.SkipBlanks();
   if (cursor.AtEnd()) return false;
-  RETURN_IF_ERROR(ParseLabel(cursor, row.label));
+  RETURN_IF_ERROR(ParseLabel(cursor, options.labels, row.label));
   cursor.SkipBlanks();
   RETURN_IF_ERROR(SkipQueryId(cursor));
   RETURN_IF_ERROR(ParseFeatures(cursor, static_cast<uint64_t>(options.index_base), row));

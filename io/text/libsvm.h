@@ -8,12 +8,14 @@
 #include <string_view>
 
 #include "io/base/status.h"
+#include "io/batch/labels.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
 
 struct LibsvmOptions {
   int index_base = 0;  // subtracted from every index: 0 or 1
+  Labels labels = Labels::kRequired;
 };
 
 // Replaces `row` by the line's content and returns true; false for a line that is blank or only a

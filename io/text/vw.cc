@@ -28,7 +28,7 @@ std::string QuotedRange(const char* begin, const char* end) {
 }
 
 // The words before the first '|': label, importance, base, tag. The cursor ends up at the '|'.
-Status ParseHead(LineCursor& cursor, SparseRow& row) {
+Status ParseHead(LineCursor& cursor, Labels labels, SparseRow& row) {
   const char* bar = cursor.p();
   while (bar != cursor.end() && *bar != '|') ++bar;
   if (bar == cursor.end()) return cursor.Error(bar, "'|' before the features", "the end of line");
@@ -57,10 +57,10 @@ Status ParseHead(LineCursor& cursor, SparseRow& row) {
     }
     ++numbers;
   }
-  if (numbers == 0) {
-    return cursor.Error(bar, "a label and a blank before '|'", tagged ? "only a tag" : "none");
-  }
-  return {};
+  if (numbers > 0) return {};
+  row.label = kNoLabel;
+  if (labels == Labels::kOptional) return {};
+  return cursor.Error(bar, "a label and a blank before '|'", tagged ? "only a tag" : "none");
 }
 
 struct Namespace {
@@ -124,7 +124,7 @@ Result<bool> ParseVwLine(std::string_view line, const VwOptions& options, Sparse
   LineCursor cursor(line);
   cursor.SkipBlanks();
   if (cursor.AtEnd() || *cursor.p() == '#') return false;
-  RETURN_IF_ERROR(ParseHead(cursor, row));
+  RETURN_IF_ERROR(ParseHead(cursor, options.labels, row));
   Namespace space;
   while (!cursor.AtEnd()) {
     if (*cursor.p() == '|') {

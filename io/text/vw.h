@@ -19,6 +19,7 @@
 #include <string_view>
 
 #include "io/base/status.h"
+#include "io/batch/labels.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
@@ -28,12 +29,13 @@ struct VwOptions {
   // Adds the feature "Constant" of the default namespace, value 1, to every row.
   bool constant = false;
   bool hash_all = false;  // numbers are names like any other
+  Labels labels = Labels::kRequired;
 };
 
 // Replaces `row` by the line's content and returns true; false for a blank line or a comment. A
-// line without label is an error; so is a line without '|', which is likely not VW text. An error
-// (kCorrupt) names the column, what was expected there and what was found; `row` is then
-// unspecified.
+// line without label is an error unless labels are optional; so is a line without '|', which is
+// likely not VW text. An error (kCorrupt) names the column, what was expected there and what was
+// found; `row` is then unspecified.
 Result<bool> ParseVwLine(std::string_view line, const VwOptions& options, SparseRow& row);
 
 }  // namespace millrace::io

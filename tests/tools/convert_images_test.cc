@@ -25,9 +25,10 @@ TEST(Convert, MnistPairsBecomeImageRecordsInEitherOrder) {
   WriteFile(folder / "images", BigEndian({0x803, 2, 2, 3}) + "abcdefghijkl");
   WriteFile(folder / "labels", BigEndian({0x801, 2}) + std::string("\x07\x00", 2));
   for (const std::string files : {"images labels", "labels images"}) {
-    const ProgramRun run =
-        RunShell("cd " + folder.path() +
-                 " && " MILLRACE_BIN_DIR "/millrace-records convert --shards=2 --out=out " + files);
+    const ProgramRun run = RunShell("cd " + folder.path() +
+                                    " && " MILLRACE_BIN_DIR
+                                    "/millrace-records convert --overwrite --shards=2 --out=out " +
+                                    files);
     ASSERT_EQ(run.status, 0) << run.err;
     const Record size = {{"height", "2 "}, {"width", "3 "}, {"depth", "1 "}};
     Record first = size, second = size;

@@ -76,7 +76,7 @@ TEST(Convert, FailureLeavesAnExistingShardAsItWas) {
   const std::string out = "--shards=1 --out=" + (folder / "out") + " ";
   ASSERT_EQ(Convert(out + (folder / "good")).status, 0);
   const std::string before = ReadFile(folder / "out/train-00000-of-00001.tfrecord");
-  EXPECT_EQ(Convert(out + (folder / "bad")).status, 1);
+  EXPECT_EQ(Convert("--overwrite " + out + (folder / "bad")).status, 1);
   EXPECT_EQ(ReadFile(folder / "out/train-00000-of-00001.tfrecord"), before);
   EXPECT_EQ(FilesIn(folder / "out").size(), 1u);
 }
@@ -168,16 +168,30 @@ TEST(Convert, DamagedVocabularyIsRefused) {
   std::string text = ReadFile(folder / "v.tsv");
   text.replace(text.find("000000aa"), 8, "000000ab");
   WriteFile(folder / "v.tsv", text);
-  const ProgramRun run = Convert("--vocabulary=" + (folder / "v.tsv") + shards);
+  const ProgramRun run = Convert("--overwrite --vocabulary=" + (folder / "v.tsv") + shards);
   EXPECT_EQ(run.status, 1);
   EXPECT_TRUE(Contains(run.err, "# crc32c")) << run.err;
+}
+
+TEST(Convert, EarlierShardsAreReplacedOnlyOnDemand) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "one.svm", "1 1:1\n");
+  WriteFile(folder / "two.svm", "0 2:1\n");
+  const std::string out = "--shards=1 --out=" + folder.path() + " ", shard = "train-00000-of-00001";
+  ASSERT_EQ(Convert(out + (folder / "one.svm")).status, 0);
+  const ProgramRun refused = Convert(out + (folder / "two.svm"));
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_TRUE(Contains(refused.err, (folder / shard) + ".tfrecord is there already: --overwrite"))
+      << refused.err;
+  EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"), "1 ");
+  EXPECT_EQ(Convert("--overwrite " + out + (folder / "two.svm")).status, 0);
+  EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"), "2 ");
 }
 
 TEST(Convert, ShardsOfAnotherNumberAreNotMixedWith) {
   const TemporaryFolder folder;
   WriteFile(folder / "in", "1 1:1\n");
   const std::string rest = " --out=" + folder.path() + " " + (folder / "in");
-  ASSERT_EQ(Convert("--shards=2" + rest).status, 0);
   ASSERT_EQ(Convert("--shards=2" + rest).status, 0);
   EXPECT_EQ(Convert("--shards=1" + rest).status, 2);
   EXPECT_EQ(Convert("--shards=2 --compression=zstd" + rest).status, 2);
@@ -256,11 +270,12 @@ TEST(ConvertShared, EveryTextDataSetConvertsOrSaysWhyNot) {
       {"vw/rcv1_small.dat", "1,000 out"},
       {"vw/0001.dat", "200 out"}};
   for (const auto& [file, said] : files) {
-    const ProgramRun run = Convert("--out=" + folder.path() + " " + kShared + "/" + file);
+    const ProgramRun run =
+        Convert("--overwrite --out=" + folder.path() + " " + kShared + "/" + file);
     EXPECT_TRUE(Contains(run.out + run.err, said)) << file << "\n" << run.out << run.err;
   }
-  const ProgramRun run = Convert("--hash_bits=20 --out=" + folder.path() + " " + kShared +
-                                 "/criteo/day_11_first_3000.tsv");
+  const ProgramRun run = Convert("--overwrite --hash_bits=20 --out=" + folder.path() + " " +
+                                 kShared + "/criteo/day_11_first_3000.tsv");
   EXPECT_TRUE(Contains(run.out, "3,000 out")) << run.out << run.err;
   EXPECT_TRUE(Contains(run.out, "92, 3.07 %")) << run.out;
 }

@@ -74,6 +74,18 @@ TEST_F(LrTest, LeavesARunFolderThatTellsTheRun) {
             std::string::npos);
 }
 
+TEST_F(LrTest, EpochColumnCountsPassesFromOneOn) {
+  test::WriteFile(folder_ / "rows.svm", "1 1:1\n0 2:1\n1 1:1\n0 3:1\n");
+  const ProgramRun run =
+      RunProgram("millrace-lr",
+                 "--train=" + folder_ / "rows.svm" + " --test=" + folder_ / "rows.svm" +
+                     " --batch_size=2 --eval_every=2 " + "--epochs=3 --run_dir=" + folder_ / "run");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Columns(test::ReadFile(folder_ / "run/metrics.csv"), 1, 2),
+            (std::vector<std::string>{"examples,epoch,", "2,1,", "4,1,", "6,2,", "8,2,", "10,3,",
+                                      "12,3,"}));
+}
+
 // kill -9 at random moments, resume, again and again: the model and the rows are those of a run
 // that nobody touched.
 TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
@@ -174,12 +186,13 @@ TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
       {Data() + "--learning_rate=fast", "learning_rate"},
       {Data() + "--mode=sync", "needs servers"},
       {Data() + "--mode=snc --job_name=worker", "expected single, sync, async or ssp"},
-      {Data() + "--job_name=worker", "expected --mode=sync"},
+      {Data() + "--job_name=worker", "add --mode=sync or --mode=async"},
       {Data() + "--mode=sync --job_name=worker", "expected the servers"},
       {Data() + "--mode=sync --job_name=worker --ps_hosts=a", "expected HOST:PORT, found 'a'"},
       {Data() + "--mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --task_index=1",
        "expected below the 1 workers"},
       {Data() + "--early_stop=speed:3", "early_stop"},
+      {Data() + "--early_stop=auc:1 --epochs=20", "early_stop counts tests: expected --eval_every"},
       {Data() + "--resume", "expected --run_dir"},
       {Data() + "--run_dir=/proc/run", "/proc/run"},
       {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},

@@ -223,6 +223,90 @@ TEST_F(PredictTest, RunFolderStandsForItsModel) {
   EXPECT_EQ(Predict("--model=" + run + "/model " + input).out, scores);
 }
 
+// The margins that a run's model gives to `input`, with its keys and with those of `flags`.
+struct Margins {
+  ProgramRun of_run, of_flags, of_neither;
+};
+
+Margins TrainAndScore(const test::TemporaryFolder& folder, const std::string& flags,
+                      const std::string& input) {
+  const std::string run = folder / "run", bare = folder / "bare";
+  const ProgramRun trained =
+      RunProgram("millrace-lr", flags + " --run_dir=" + run + " --train=" + input);
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  std::filesystem::copy_file(run + "/model/model.bin", bare);
+  const std::string score = "--output=margin " + input + " --model=";
+  return {Predict(score + run), Predict(score + bare + " " + flags), Predict(score + bare)};
+}
+
+std::string Repeated(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+TEST_F(PredictTest, RunFolderTellsHowItsNamesWereHashed) {
+  test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
+  const Margins margins =
+      TrainAndScore(folder_, "--hash_bits=12 --hash_all --constant", folder_ / "in.vw");
+  EXPECT_EQ(margins.of_run.out, margins.of_flags.out);
+  EXPECT_EQ(margins.of_flags.err, "");
+  EXPECT_NE(margins.of_run.err.find("as in training: --hash_bits=12 --hash_all=true "
+                                    "--constant=true ("),
+            std::string::npos)
+      << margins.of_run.err;
+  EXPECT_NE(margins.of_run.out, margins.of_neither.out);
+  EXPECT_NE(margins.of_neither.err.find("warning: 100 % of the entries"), std::string::npos)
+      << margins.of_neither.err;
+}
+
+TEST_F(PredictTest, RunFolderTellsFormatAndFirstIndex) {
+  test::WriteFile(folder_ / "in", Repeated("1 1:1 3:1\n-1 2:1\n", 20));
+  const Margins margins = TrainAndScore(folder_, "--format=libsvm --index_base=1", folder_ / "in");
+  EXPECT_EQ(margins.of_run.status, 0) << margins.of_run.err;
+  EXPECT_EQ(margins.of_run.out, margins.of_flags.out);
+  EXPECT_EQ(Numbers(margins.of_run.out).size(), 40u);
+  // What the command line says counts for more.
+  const ProgramRun given = Predict("--output=margin --index_base=0 --model=" + (folder_ / "run") +
+                                   " " + (folder_ / "in"));
+  EXPECT_EQ(given.status, 0) << given.err;
+  EXPECT_NE(given.out, margins.of_run.out);
+  EXPECT_EQ(given.err.find("--index_base"), std::string::npos) << given.err;
+}
+
+TEST_F(PredictTest, RowsWithoutLabelAreScored) {
+  SaveTestModel(folder_ / "open", 0, {{1, .5f}, {7, -2}});
+  io::ExampleBuilder builder;
+  const int64_t keys[] = {1, 7};
+  std::string record;
+  builder.AddInt64("index", keys);
+  builder.Finish(record);
+  auto writer = io::RecordWriter::Create(folder_ / "bare.tfrecord", {});
+  ASSERT_TRUE(writer.ok() && writer->Append(record).ok() && writer->Close().ok());
+  test::WriteFile(folder_ / "bare.vw", "|f 1 7\n");
+  test::WriteFile(folder_ / "bare.svm", "1:1 7:1\n");
+  for (const char* name : {"bare.tfrecord", "bare.vw", "bare.svm"}) {
+    SCOPED_TRACE(name);
+    const std::string arguments = "--model=" + (folder_ / "open") + " " + (folder_ / name);
+    const ProgramRun run = Predict("--output=margin " + arguments);
+    EXPECT_EQ(run.status, 0) << run.err;
+    EXPECT_EQ(run.out, "-1.5\n");
+    const ProgramRun measured = Predict("--metrics " + arguments);
+    EXPECT_EQ(measured.status, 1);
+    EXPECT_NE(measured.err.find("row 1 of the input has no label: --metrics needs labels"),
+              std::string::npos)
+        << measured.err;
+    EXPECT_EQ(RunProgram("millrace-lr", "--train=" + (folder_ / name)).status, 1);
+  }
+  const std::string cells = std::string(39, '\t') + "aa\n";
+  test::WriteFile(folder_ / "bare.tsv", cells);
+  test::WriteFile(folder_ / "labelled.tsv", "1" + cells);
+  const std::string model = "--model=" + (folder_ / "open") + " ";
+  EXPECT_EQ(Predict(model + (folder_ / "bare.tsv")).out, "0.5\n");
+  EXPECT_EQ(Predict(model + (folder_ / "labelled.tsv")).out, "0.5\n");
+  EXPECT_EQ(Predict(model + "--metrics " + (folder_ / "bare.tsv")).status, 1);
+}
+
 TEST_F(PredictTest, StateFilesThatAreNoModelAreSaidToBeWhatTheyAre) {
   const auto error = [&](const io::StateFields& fields) {
     auto writer = io::StateWriter::Create(folder_ / "other", fields, {});

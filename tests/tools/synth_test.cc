@@ -171,8 +171,8 @@ TEST(Synth, SmallestModelsWork) {
   for (const char* flags : {"--num_features=39", "--num_features=1 --fields=1",
                             "--num_features=1000", "--num_features=200 --fields=100", "--zipf=0"}) {
     SCOPED_TRACE(flags);
-    const ProgramRun run = Synth(std::string("--rows=10 --test_rows=5 --shards=1 ") + flags +
-                                 " --out=" + (folder / "d"));
+    const ProgramRun run = Synth(std::string("--rows=10 --test_rows=5 --shards=1 --overwrite ") +
+                                 flags + " --out=" + (folder / "d"));
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(RowsOf(folder / "d/train-00000-of-00001.tfrecord").size(), 10u);
   }
@@ -192,7 +192,19 @@ TEST(Synth, ShardsOfAnotherCutAreNotMixedIn) {
   const ProgramRun run = Synth(SmallFlags(folder / "d") + "--shards=4");
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("already holds train-"), std::string::npos) << run.err;
-  EXPECT_EQ(Synth(SmallFlags(folder / "d")).status, 0);
+}
+
+TEST(Synth, EarlierFilesAreReplacedOnlyOnDemand) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(Synth(SmallFlags(folder / "d")).status, 0);
+  const std::string old = ReadFile(folder / "d/train-00000-of-00003.tfrecord");
+  const std::string other = SmallFlags(folder / "d") + "--seed=5 ";
+  const ProgramRun refused = Synth(other);
+  EXPECT_EQ(refused.status, 2);
+  EXPECT_NE(refused.err.find("is there already: --overwrite"), std::string::npos) << refused.err;
+  EXPECT_EQ(ReadFile(folder / "d/train-00000-of-00003.tfrecord"), old);
+  EXPECT_EQ(Synth(other + "--overwrite").status, 0);
+  EXPECT_NE(ReadFile(folder / "d/train-00000-of-00003.tfrecord"), old);
 }
 
 TEST(Synth, FullDiskLeavesTheOldFilesWhole) {
@@ -200,8 +212,9 @@ TEST(Synth, FullDiskLeavesTheOldFilesWhole) {
   ASSERT_EQ(Synth(SmallFlags(folder / "d")).status, 0);
   const std::string old = ReadFile(folder / "d/train-00000-of-00003.tfrecord");
   // A limit of 100 blocks on a file's size stands for the disk.
-  const ProgramRun run = RunShell("trap '' XFSZ; ulimit -f 100; " + std::string(MILLRACE_BIN_DIR) +
-                                  "/millrace-records synth --seed=5 " + SmallFlags(folder / "d"));
+  const ProgramRun run =
+      RunShell("trap '' XFSZ; ulimit -f 100; " + std::string(MILLRACE_BIN_DIR) +
+               "/millrace-records synth --overwrite --seed=5 " + SmallFlags(folder / "d"));
   EXPECT_EQ(run.status, 1);
   EXPECT_NE(run.err.find("cannot write " + (folder / "d")), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("File too large"), std::string::npos) << run.err;

@@ -64,8 +64,9 @@ FlagGroup WorkerFlags() {
 
 Status CheckTrainingFlags() {
   if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
-    return Invalid("--job_name=" + FLAGS_job_name +
-                   ": expected --mode=sync, async or ssp with it, found single");
+    return Invalid(
+        "a job with servers needs a mode: add --mode=sync or --mode=async (or ssp) to the "
+        "program's flags, behind -- on the command line of millrace-launch");
   }
   if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
     return Invalid("--profile needs a place for the trace: expected --run_dir");

@@ -38,6 +38,15 @@ io::Status CheckNoStrangers(const ShardOptions& options, const std::vector<std::
 
 }  // namespace
 
+io::Status CheckNoneExist(const std::vector<std::string>& files) {
+  std::error_code ignored;
+  for (const std::string& file : files) {
+    if (!fs::exists(file, ignored)) continue;
+    return io::Invalid(file + " is there already: --overwrite replaces it, or choose another name");
+  }
+  return {};
+}
+
 io::Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
   std::error_code error;
   fs::create_directories(options.folder, error);
@@ -50,6 +59,7 @@ io::Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
     writer.files_.push_back((fs::path(options.folder) / file).string());
   }
   RETURN_IF_ERROR(CheckNoStrangers(options, writer.files_));
+  if (!options.overwrite) RETURN_IF_ERROR(CheckNoneExist(writer.files_));
   for (const std::string& file : writer.files_) {
     ASSIGN_OR_RETURN(io::RecordWriter shard, io::RecordWriter::Create(file, options.writer));
     writer.writers_.push_back(std::move(shard));

@@ -13,14 +13,18 @@ struct ShardOptions {
   std::string folder;  // made when it is not there
   std::string name;    // "train": train-00000-of-00008.tfrecord
   size_t shards = 1;
+  bool overwrite = false;  // shards of the same names may be there
   io::WriterOptions writer = {};
 };
+
+// An error that names the first of the files that exists, if one does.
+io::Status CheckNoneExist(const std::vector<std::string>& files);
 
 // No shard appears under its name before Close. Not thread-safe.
 class ShardWriter {
  public:
   // Shards of the same name in other numbers or with another compression, which a pattern would
-  // take for the same data set, are an error.
+  // take for the same data set, are an error; so are those of the same names unless `overwrite`.
   static io::Result<ShardWriter> Create(const ShardOptions& options);
 
   // An error also after SIGINT or SIGTERM, so that a conversion ends without leaving parts.

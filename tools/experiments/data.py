@@ -26,7 +26,7 @@ class Data:
             self.say(f"    making {ROWS:,} training and {TEST_ROWS:,} test rows in {folder}")
             folder.mkdir(parents=True, exist_ok=True)
             self.runner.tool(
-                "millrace-records", "synth", f"--rows={ROWS}", f"--test_rows={TEST_ROWS}", f"--out={folder}"
+                "millrace-records", "synth", f"--rows={ROWS}", f"--test_rows={TEST_ROWS}", f"--out={folder}", "--overwrite"
             )
         flags = {
             "train": f"{folder}/train-*",

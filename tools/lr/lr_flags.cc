@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "io/stream/file_list.h"
+#include "io/text/vw.h"
 #include "tools/common/training_flags.h"
 
 using millrace::io::InputOptions;
@@ -24,7 +25,11 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
 DEFINE_string(weight_feature, "",
               "name of the feature with the example's weight; empty: all weigh 1");
 DEFINE_int32(index_base, 0, "libsvm: subtracted from every index, 0 or 1");
-DEFINE_int32(hash_bits, 0, "VW and Criteo text: keys are hashes of so many bits");
+DEFINE_int32(hash_bits, 0, "VW and Criteo text: keys are hashes of so many bits, 0 for 64");
+DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
+            "VW text: numbers are hashed with their namespace like other names");
+DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
+            "VW text: add a constant feature to every row");
 DEFINE_string(on_corrupt, "fail",
               "what a damaged record does: fail, or skip (counted and reported)");
 
@@ -101,7 +106,9 @@ Result<InputOptions> Input(const std::string& patterns) {
                           .weight = FLAGS_weight_feature},
                 .num_features = FLAGS_num_features,
                 .index_base = FLAGS_index_base,
-                .hash_bits = FLAGS_hash_bits};
+                .hash_bits = FLAGS_hash_bits,
+                .constant = FLAGS_constant,
+                .hash_all = FLAGS_hash_all};
   input.threads = Threads();
   return input;
 }
@@ -144,8 +151,8 @@ Status CheckFlags() {
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }
-  if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 63) {
-    return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 63");
+  if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
+    return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
   if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
     return io::Invalid("--dashboard shows a run folder: expected --run_dir");
@@ -169,7 +176,8 @@ const CommandSpec& LrSpec() {
       .job = "trains and tests sparse logistic regression",
       .groups = {{"Data",
                   {"train", "test", "format", "num_features", "label_feature", "index_feature",
-                   "value_feature", "weight_feature", "index_base", "hash_bits", "on_corrupt"},
+                   "value_feature", "weight_feature", "index_base", "hash_bits", "hash_all",
+                   "constant", "on_corrupt"},
                   {{"train", File()},
                    {"test", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},

@@ -36,6 +36,8 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
 }
 
 io::Status RunScore(const trainer::Model& model, const Args& args) {
+  const std::string taken = TakeTrainingFlags(args);
+  if (!taken.empty()) std::fprintf(stderr, "%s: as in training: %s\n", kProgram, taken.c_str());
   ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
   // A file that is half written must go. Otherwise a signal ends the program at once, even where it
   // waits for input that does not come.
@@ -45,6 +47,9 @@ io::Status RunScore(const trainer::Model& model, const Args& args) {
     std::fprintf(stderr, "%s: skipped %s (%s): no lines for them\n", kProgram,
                  Counted(summary.loss.events, "damaged place").c_str(),
                  BytesText(summary.loss.bytes).c_str());
+  }
+  if (!summary.warning.empty()) {
+    std::fprintf(stderr, "%s: warning: %s\n", kProgram, summary.warning.c_str());
   }
   if (options.metrics) PrintMetrics(summary.metrics);
   return {};

@@ -8,14 +8,20 @@
 #include <vector>
 
 #include "io/stream/file_list.h"
+#include "io/text/vw.h"
+#include "tools/predict/run_flags.h"
 
 DEFINE_string(model, "", "the model: binary or text, a checkpoint, or a run folder (its model)");
 DEFINE_string(format, "auto",
-              "of the input: tfrecord, libsvm, vw, criteo, or auto (by the files' endings; "
-              "standard input is tfrecord then)");
-DEFINE_string(output, "probability", "what to write: probability or margin");
+              "of the input: tfrecord, libsvm, vw, criteo, or auto (by the files' endings; where "
+              "they say nothing, as in training if --model is a run folder, else tfrecord)");
+DEFINE_string(output, "probability",
+              "what to write, a line for each row in the order of the files and of their rows: "
+              "probability or margin");
 DEFINE_string(out, "-", "where to write; - is standard output");
-DEFINE_bool(metrics, false, "print logloss, auc and so on, from the labels, on standard error");
+DEFINE_bool(metrics, false,
+            "print logloss, auc and so on, from the labels, on standard error; without it rows "
+            "need no labels");
 DEFINE_uint64(top, 0, "list so many of the largest weights instead of scoring");
 DEFINE_string(vocabulary, "", "with --top: the Criteo vocabulary that names the features");
 DEFINE_string(on_corrupt, "fail",
@@ -23,6 +29,10 @@ DEFINE_string(on_corrupt, "fail",
 DEFINE_int32(index_base, 0, "libsvm: the first feature's number, 0 or 1");
 DEFINE_int32(hash_bits, -1,
              "vw and criteo: bits of the hashed keys, 0 for 64; -1: as the model's size says");
+DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
+            "vw: numbers are hashed with their namespace like other names");
+DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
+            "vw: add a constant feature to every row");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -92,8 +102,8 @@ const CommandSpec& PredictSpec() {
                    {"out", File()}}},
                  {"Looking into a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
-                  {"on_corrupt", "index_base", "hash_bits", "label_feature", "index_feature",
-                   "value_feature", "weight_feature", "threads"},
+                  {"on_corrupt", "index_base", "hash_bits", "hash_all", "constant", "label_feature",
+                   "index_feature", "value_feature", "weight_feature", "threads"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
@@ -107,8 +117,8 @@ Status CheckFlags(const Args& args) {
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }
-  if (FLAGS_hash_bits < -1 || FLAGS_hash_bits > 63) {
-    return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected -1 to 63");
+  if (FLAGS_hash_bits < -1 || FLAGS_hash_bits > 64) {
+    return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected -1 to 64");
   }
   if (FLAGS_top > 0) return CheckTopFlags(args);
   if (!FLAGS_vocabulary.empty()) return Invalid("--vocabulary goes with --top=N");
@@ -119,6 +129,17 @@ Status CheckFlags(const Args& args) {
 }
 
 std::string ModelPathFromFlags() { return FLAGS_model; }
+
+std::string TakeTrainingFlags(const Args& args) {
+  std::vector<std::string> names = {"index_base",    "hash_bits",     "hash_all",     "constant",
+                                    "label_feature", "index_feature", "value_feature"};
+  // A name that says what a file is counts for more than what the training read.
+  const Result<std::vector<std::string>> files = FilesOf(args);
+  if (files.ok() && std::none_of(files->begin(), files->end(), io::NameTellsFormat)) {
+    names.insert(names.begin(), "format");
+  }
+  return TakeRunFlags(FLAGS_model, names);
+}
 
 bool TopIsAskedFor() { return FLAGS_top > 0; }
 
@@ -140,6 +161,9 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
                       .weight = FLAGS_weight_feature};
   input.rows.num_features = info.num_features;
   input.rows.index_base = FLAGS_index_base;
+  input.rows.constant = FLAGS_constant;
+  input.rows.hash_all = FLAGS_hash_all;
+  input.rows.labels = io::Labels::kOptional;
   input.batch_size = kBatchRows;
   input.compact = io::NeedsWideKeys(info.num_features);
   input.shuffle_capacity = 0;

@@ -17,6 +17,9 @@ const CommandSpec& PredictSpec();
 io::Status CheckFlags(const Args& args);
 
 std::string ModelPathFromFlags();
+// Lets the flags that say how to read the input be those of the training, where the model's run is
+// known and the command line does not give them. Returns a text that lists them; empty: none.
+std::string TakeTrainingFlags(const Args& args);
 bool TopIsAskedFor();
 TopOptions TopOptionsFromFlags();
 // What is read has the keys of the model of `info`.

@@ -9,6 +9,7 @@
 
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
+#include "tools/predict/unknown_keys.h"
 #include "trainer/model/output_buffer.h"
 
 namespace millrace::tools {
@@ -55,6 +56,7 @@ class Scorer {
     }
     progress_.reset();
     summary_.loss = queue_.loss();
+    summary_.warning = unknown_.Warning();
     if (options_.metrics) summary_.metrics = metrics_.Compute();
     RETURN_IF_ERROR(out_.Finish());
     return std::move(summary_);
@@ -65,9 +67,22 @@ class Scorer {
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(model_.Margins(batch, scratch_, margins_));
     for (const float margin : margins_) AppendScore(options_.kind, margin, out_);
-    if (options_.metrics) metrics_.Add(margins_, batch.labels, batch.weights);
+    unknown_.Look(model_, batch);
+    if (options_.metrics) {
+      RETURN_IF_ERROR(CheckLabels(batch.labels));
+      metrics_.Add(margins_, batch.labels, batch.weights);
+    }
     if (progress_) progress_->Add(batch.rows());
     summary_.rows += batch.rows();
+    return {};
+  }
+
+  Status CheckLabels(std::span<const float> labels) const {
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (!std::isnan(labels[i])) continue;
+      return io::Corrupt("row " + std::to_string(summary_.rows + i + 1) +
+                         " of the input has no label: --metrics needs labels in all rows");
+    }
     return {};
   }
 
@@ -78,6 +93,7 @@ class Scorer {
   std::optional<Progress> progress_;
   io::PodVector<float> scratch_, margins_;
   trainer::BinaryMetricsSum metrics_;
+  UnknownKeys unknown_;
   ScoreSummary summary_;
 };
 

@@ -28,8 +28,10 @@ struct ScoreSummary {
   uint64_t rows = 0;
   io::Loss loss;                   // damaged records that were skipped: they have no line
   trainer::BinaryMetrics metrics;  // if asked for
+  std::string warning;             // about keys that the model does not know; empty: none
 };
 
+// With `metrics`, a row without a label is an error.
 io::Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
 
 }  // namespace millrace::tools

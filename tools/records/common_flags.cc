@@ -6,6 +6,7 @@
 DEFINE_string(out, "", "where to write");
 DEFINE_uint64(seed, 1, "everything random derives from it; the same seed gives the same bytes");
 DEFINE_uint64(shards, 8, "files to write");
+DEFINE_bool(overwrite, false, "replace files of the same names");
 DEFINE_string(compression, "none", "of the files written: none, gzip, zlib or zstd");
 DEFINE_int32(level, 0, "compression level; 0 stands for 6 with gzip and zlib, 1 with zstd");
 DEFINE_uint64(threads, 0, "threads to work with; 0: one for each core");

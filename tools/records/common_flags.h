@@ -12,6 +12,7 @@
 DECLARE_string(out);
 DECLARE_uint64(seed);
 DECLARE_uint64(shards);
+DECLARE_bool(overwrite);
 DECLARE_string(compression);
 DECLARE_int32(level);
 DECLARE_uint64(threads);

@@ -94,6 +94,7 @@ io::Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
   if (FLAGS_vocabulary_out.empty()) {
     return IsGiven("min_count") ? io::Invalid("--min_count needs --vocabulary_out") : io::Status();
   }
+  if (!FLAGS_overwrite) RETURN_IF_ERROR(CheckNoneExist({FLAGS_vocabulary_out}));
   for (const std::string& input : inputs) {
     if (input == "-" || std::filesystem::is_fifo(input)) {
       return io::Invalid("--vocabulary_out reads the input twice, which " +
@@ -148,8 +149,11 @@ io::Result<ShardOptions> ShardOptionsFromFlags() {
                        std::to_string(kMaxShards));
   }
   ASSIGN_OR_RETURN(const io::WriterOptions writer, WriterOptionsFromFlags());
-  return ShardOptions{
-      .folder = FLAGS_out, .name = FLAGS_name, .shards = FLAGS_shards, .writer = writer};
+  return ShardOptions{.folder = FLAGS_out,
+                      .name = FLAGS_name,
+                      .shards = FLAGS_shards,
+                      .overwrite = FLAGS_overwrite,
+                      .writer = writer};
 }
 
 io::Result<ConvertOptions> OptionsFromFlags(const Args& args) {
@@ -205,7 +209,7 @@ const CommandSpec& ConvertSpec() {
                    "min_count"},
                   {{"vocabulary_out", File()}, {"vocabulary", File()}}},
                  {"Output",
-                  {"out", "name", "shards", "compression", "level", "label_feature",
+                  {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
                    "index_feature", "value_feature", "weight_feature"},
                   {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
       .examples = {

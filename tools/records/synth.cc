@@ -10,6 +10,7 @@
 #include "io/record/output_file.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
+#include "tools/convert/shard_writer.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
 #include "tools/synth/synth_model.h"
@@ -78,6 +79,16 @@ io::Status Check(const SynthFiles& files) {
   return CheckShards("test_shards", files.test_shards, files.test_rows);
 }
 
+// The shards of one part, and synth.json, that are to be written.
+io::Status CheckTargets(const SynthFiles& files, std::string_view base, uint64_t count) {
+  std::vector<std::string> targets;
+  for (uint64_t i = 0; i < count; ++i) {
+    targets.push_back(files.folder + "/" + io::ShardName(base, i, count, files.writer.compression));
+  }
+  targets.push_back(files.folder + "/synth.json");
+  return CheckNoneExist(targets);
+}
+
 // Shards of another cut would be read together with the new ones by any pattern like train-*.
 io::Status CheckLeftovers(const SynthFiles& files, std::string_view base, uint64_t count) {
   const std::string end =
@@ -101,8 +112,12 @@ io::Status PrepareFolder(const SynthFiles& files) {
   std::error_code error;
   fs::create_directories(files.folder, error);
   if (error) return io::IoError("cannot create folder " + files.folder, error.value());
+  const uint64_t test_shards = files.test_rows > 0 ? files.test_shards : 0;
   RETURN_IF_ERROR(CheckLeftovers(files, "train", files.shards));
-  return CheckLeftovers(files, "test", files.test_rows > 0 ? files.test_shards : 0);
+  RETURN_IF_ERROR(CheckLeftovers(files, "test", test_shards));
+  if (FLAGS_overwrite) return {};
+  RETURN_IF_ERROR(CheckTargets(files, "train", files.shards));
+  return CheckTargets(files, "test", test_shards);
 }
 
 std::string Format(const char* format, double number) {
@@ -211,8 +226,8 @@ const CommandSpec& SynthSpec() {
       .name = "millrace-records synth",
       .job = "makes Criteo-like training and test data with a hidden model",
       .groups = {{"Files",
-                  {"out", "rows", "test_rows", "shards", "test_shards", "compression", "level",
-                   "values"},
+                  {"out", "rows", "test_rows", "shards", "test_shards", "overwrite", "compression",
+                   "level", "values"},
                   {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}},
                  {"Data", {"num_features", "fields", "zipf", "positives", "bayes_logloss", "seed"}},
                  {"Names in the records", {"label_feature", "index_feature", "value_feature"}},

@@ -339,7 +339,7 @@ Result<bool> SparseTrainer::TestIfDue(bool at_end) {
   MetricsRow row;
   row.step = state_.steps;
   row.examples = state_.examples;
-  row.epoch = static_cast<double>(state_.position.epoch);
+  row.epoch = static_cast<double>(state_.position.epoch + 1);
   row.seconds = state_.seconds;
   row.loss = state_.row_weight > 0 ? state_.row_loss / state_.row_weight : 0;
   row.examples_per_s =

@@ -25,6 +25,11 @@ Status TrainOptions::Validate() const {
   if (test.files.empty() && early_stop.enabled()) {
     return io::Invalid("early_stop needs test data: expected --test=FILES, found none");
   }
+  if (early_stop.enabled() && eval_every == 0) {
+    return io::Invalid(
+        "early_stop counts tests: expected --eval_every=N, the training examples between two, "
+        "found none");
+  }
   if (checkpoint_every > 0 && checkpoints.empty()) {
     return io::Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
   }

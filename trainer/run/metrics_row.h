@@ -13,9 +13,9 @@ namespace millrace::trainer {
 struct MetricsRow {
   uint64_t step = 0;      // batches learnt from
   uint64_t examples = 0;  // examples learnt from
-  double epoch = 0;
-  double seconds = 0;  // of training and testing, those before a resume included
-  double loss = 0;     // mean over the examples since the last row, each taken before learning it
+  double epoch = 0;       // the pass that the last of them belongs to, from 1 on
+  double seconds = 0;     // of training and testing, those before a resume included
+  double loss = 0;  // mean over the examples since the last row, each taken before learning it
   BinaryMetrics test = {};
   double examples_per_s = 0;  // learnt, since the last row, testing left out
 };

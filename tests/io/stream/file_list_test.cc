@@ -25,6 +25,13 @@ TEST(ExpandFiles, BracesMayHoldCommas) {
   EXPECT_EQ(*files, (Files{folder / "x1", folder / "x3"}));
 }
 
+TEST(ExpandFiles, NameOfAFileIsNoPattern) {
+  const test::TemporaryFolder folder;
+  for (const char* name : {"x[1].tfrecord", "x1.tfrecord"}) test::WriteFile(folder / name, "");
+  EXPECT_EQ(*ExpandFiles(folder / "x[1].tfrecord"), (Files{folder / "x[1].tfrecord"}));
+  EXPECT_EQ(*ExpandFiles(folder / "x[12].tfrecord"), (Files{folder / "x1.tfrecord"}));
+}
+
 TEST(ExpandFiles, ReadsListsOfPatterns) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "x", "");

@@ -96,6 +96,7 @@ class PageTest(unittest.TestCase):
             self.long_spans_are_drawn(page)
             self.search_and_sort(page)
             self.shared_cursor(page)
+            self.graph_keeps_its_shape(page)
             page.run("document.getElementById('theme').click()")
             page.screenshot(SHOTS / "report-dark.png", whole_page=True)
             self.assertEqual(page.log(), [])
@@ -109,6 +110,7 @@ class PageTest(unittest.TestCase):
             page.wait_for("window.millrace && !!millrace.timeline")
             self.assertIn("Start it with --profile", page.run("return document.getElementById('no-trace').innerText"))
             self.assertEqual(page.run("return document.getElementById('timeline-canvas').clientHeight"), 0)
+            self.assertTrue(page.run("return document.querySelector('nav a[href=\"#ops\"]').hidden"))
             labels = page.run("return [...millrace.curveCharts, ...millrace.resourceCharts].flatMap(c => [c.labels.x, c.labels.y])")
             self.assertGreater(len(labels), 10)
             for of_axis in labels:
@@ -118,6 +120,19 @@ class PageTest(unittest.TestCase):
                                       ["5", "5.000001"]])
             page.screenshot(SHOTS / "without-trace.png", whole_page=True)
             self.assertEqual(page.log(), [])
+
+    def graph_keeps_its_shape(self, page):
+        width, height, of_width, of_height = page.run(
+            "const box = document.getElementById('graph-box'), s = box.querySelector('svg'), v = s.viewBox.baseVal;"
+            "box.style.width = '340px'; const sizes = [s.clientWidth, s.clientHeight, v.width, v.height];"
+            "box.style.width = ''; return sizes;")
+        self.assertLess(width, of_width)
+        self.assertAlmostEqual(height, width * of_height / of_width, delta=2)
+        furthest, boxes_end = page.run(
+            "const right = n => { const b = n.getBBox(); return b.x + b.width; };"
+            "return [Math.max(...[...document.querySelectorAll('#graph-box .back')].map(right)),"
+            " Math.max(...[...document.querySelectorAll('#graph-box .box')].map(n => n.transform.baseVal[0].matrix.e)) + boxSize.width];")
+        self.assertLess(furthest, boxes_end + 20)
 
     def zoom_pan_and_click(self, page):
         box = self.canvas_box(page)

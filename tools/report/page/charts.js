@@ -121,7 +121,8 @@ class LineChart {
     const places = this.onlyX === null ? ticks(this.r.x0, this.r.x1, Math.max(2, this.box.width / 90)) : [this.onlyX], placeLabels = tickLabels(places);
     for (const [i, t] of places.entries()) {
       const x = this.px(t);
-      if (x >= this.box.left - 1 && x <= this.box.left + this.box.width + 1) g.fillText(placeLabels[i] + (this.options.xUnit || ''), x, this.box.top + this.box.height + 6);
+      const text = placeLabels[i] + (this.options.xUnit || ''), room = width - 2 - g.measureText(text).width / 2;
+      if (x >= this.box.left - 1 && x <= this.box.left + this.box.width + 1) g.fillText(text, Math.min(x, room), this.box.top + this.box.height + 6);
     }
     this.labels = {x: placeLabels, y: levelLabels};
     this.points = 0;

@@ -35,9 +35,10 @@ function arrowPath(from, to) {
   return `M${begin[0]} ${begin[1]}V${middle}H${end[0]}V${end[1]}`;
 }
 
-// Weights that go back pass the boxes on the right.
-function backPath(from, to, width) {
-  const {width: w, height: h, lane} = boxSize, right = width - 6, over = to.y + h + lane / 2 - 4, below = from.y + h + 6;
+// Weights that go back pass the boxes on the right, or below where all are in one row.
+function backPath(from, to, right) {
+  const {width: w, height: h, lane} = boxSize, over = to.y + h + lane / 2 - 4, below = from.y + h + 6;
+  if (from.y === to.y) return `M${from.x + w / 2} ${from.y + h}V${over}H${to.x + w / 2 + 14}V${to.y + h + 3}`;
   return `M${from.x + w / 2} ${from.y + h}V${below}H${right}V${over}H${to.x + w / 2 + 14}V${to.y + h + 3}`;
 }
 
@@ -75,7 +76,8 @@ function showGraph(data) {
   picture.append(definitions);
   for (const lane of lanes) picture.append(svg('text', {x: 2, y: lane.y + 4, class: 'lane'}, lane.name));
   for (let i = 1; i < places.length; ++i) picture.append(svg('path', {d: arrowPath(places[i - 1], places[i]), class: 'edge', 'marker-end': 'url(#arrow)'}));
-  for (const [from, to] of back) picture.append(svg('path', {d: backPath(places[from], places[to], width), class: 'edge back', 'marker-end': 'url(#arrow)'}));
+  const right = Math.min(width - 6, Math.max(...places.map(p => p.x)) + boxSize.width + 14);
+  for (const [from, to] of back) picture.append(svg('path', {d: backPath(places[from], places[to], right), class: 'edge back', 'marker-end': 'url(#arrow)'}));
   const steps = data.verdict.workers.reduce((n, w) => n + w.steps, 0) || 1, most = Math.max(...nodes.map(n => n.forward_s + n.backward_s)) || 1;
   nodes.forEach((node, i) => picture.append(drawBox(node, places[i], steps, most)));
   box.replaceChildren(picture);

@@ -195,7 +195,7 @@ function showTable(table, columns, rows, onRow) {
 }
 
 function showOps(data) {
-  $('ops').hidden = !data.ops.length;
+  $('ops').hidden = document.querySelector('nav a[href="#ops"]').hidden = !data.ops.length;
   const {key, down} = state.sort;
   const rows = [...data.ops].sort((a, b) => (typeof a[key] === 'string' ? a[key].localeCompare(b[key]) : a[key] - b[key]) * (down ? -1 : 1));
   const number = (title, k, cell) => ({title, key: k, number: true, sortable: true, cell: r => cell ? cell(r) : formatNumber(r[k])});

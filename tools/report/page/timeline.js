@@ -155,7 +155,9 @@ class Timeline {
     for (const t of ticks(this.view.begin / unit[0], this.view.end / unit[0], (width - this.left) / 110)) {
       const x = Math.round(this.x(t * unit[0])) + .5;
       g.beginPath(); g.moveTo(x, this.head); g.lineTo(x, this.height); g.stroke();
-      g.fillText(`${+t.toPrecision(12)} ${unit[1]}`, x + 4, 14);
+      const text = `${+t.toPrecision(12)} ${unit[1]}`;
+      g.textAlign = x + 6 + g.measureText(text).width > width ? 'right' : 'left';
+      g.fillText(text, g.textAlign === 'left' ? x + 4 : x - 4, 14);
     }
     g.beginPath(); g.moveTo(0, this.head + .5); g.lineTo(width, this.head + .5); g.stroke();
   }

@@ -129,9 +129,9 @@ Status RemoteDenseStore::SendInit(Block& block) {
 
 Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t rows) {
   Lane& lane = *lanes_[block.shard];
-  TRACE_SCOPE("push_dense", Cat::kNetwork,
-              {.bytes = static_cast<int64_t>(4 * block.weights.size())});
+  profiler::TraceScope span("push_dense", Cat::kNetwork);
   RETURN_IF_ERROR(lane.codec.Encode(block.gradient, {.bf16 = config_.bf16}, lane.values));
+  span.Set("bytes", static_cast<int64_t>(lane.values.size()));
   ++lane.wire.exchanges;
   lane.wire.predicted_sent += kPushBytes + lane.values.size();
   lane.wire.predicted_received += kPushReplyBytes;
@@ -147,8 +147,7 @@ Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t 
 
 Status RemoteDenseStore::Fetch(Block& block) {
   Lane& lane = *lanes_[block.shard];
-  TRACE_SCOPE("pull_dense", Cat::kNetwork,
-              {.bytes = static_cast<int64_t>(4 * block.weights.size())});
+  profiler::TraceScope span("pull_dense", Cat::kNetwork);
   DenseReply reply;
   while (true) {
     ++lane.wire.exchanges;
@@ -161,6 +160,7 @@ Status RemoteDenseStore::Fetch(Block& block) {
     if (reply.waiting.empty()) break;
     if (job_.GivesUp()) return io::Cancelled("interrupted");
   }
+  span.Set("bytes", static_cast<int64_t>(reply.values.size()));
   block.step = reply.step;
   return lane.codec.Decode(reply.values, block.weights);
 }

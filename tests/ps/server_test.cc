@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "io/base/random.h"
+#include "profiler/trace.h"
 #include "ps/wire/key_codec.h"
 #include "ps/worker/remote_dense_store.h"
 #include "ps/worker/remote_store.h"
@@ -380,6 +381,42 @@ TEST_F(ServerTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
   }
   EXPECT_EQ(finals[0].front(), x);
   EXPECT_EQ(finals[0].back(), x);
+}
+
+// The bytes that the trace so far gives to spans of that name.
+uint64_t TracedBytes(const std::string& trace, const std::string& name) {
+  uint64_t sum = 0;
+  for (size_t at = 0; (at = trace.find("\"" + name + "\"", at)) != std::string::npos; ++at) {
+    const size_t bytes = trace.find("\"bytes\":", at);
+    if (bytes < trace.find('\n', at)) sum += std::stoull(trace.substr(bytes + 8));
+  }
+  return sum;
+}
+
+TEST_F(ServerTest, DenseSpansTellTheBytesThatWereSent) {
+  constexpr size_t kNumbers = 30000;
+  for (const bool bf16 : {false, true}) {
+    JobConfig config = Config(1, 0);
+    config.dense.emplace();
+    config.bf16 = bf16;
+    StartServer(1);
+    const auto job = Worker(config, 0);
+    std::vector<float> weights(kNumbers, 1), gradient(kNumbers, 0.5f);
+    RemoteDenseStore store(*job, config, true);
+    const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
+    ASSERT_TRUE(store.Init(params).ok());
+    const WireStats before = store.wire(0);
+    profiler::StartTracing();
+    store.Describe({.rows = 1, .weight = 1}, "");
+    ASSERT_TRUE(store.Push(0, gradient).ok() && store.Pull(0).ok());
+    profiler::StopTracing();
+    const std::string trace = profiler::RecentTrace(1000);
+    EXPECT_EQ(TracedBytes(trace, "push_dense"), 1 + (bf16 ? 2 : 4) * kNumbers);
+    EXPECT_EQ(TracedBytes(trace, "pull_dense"), 1 + 4 * kNumbers);
+    const WireStats after = store.wire(0);
+    EXPECT_NEAR(static_cast<double>(after.sent - before.sent), (bf16 ? 2 : 4) * kNumbers, 600);
+    ASSERT_TRUE(job->Finish().ok() && job->Leave().ok());
+  }
 }
 
 TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {

@@ -201,6 +201,11 @@ double Stated(const RunData& run, const std::string& name) {
   return found == run.run.end() ? 0 : std::atof(found->second.c_str());
 }
 
+bool IsSet(const RunData& run, const std::string& name) {
+  const auto found = run.run.find(name);
+  return found != run.run.end() && found->second == "true";
+}
+
 double LastOf(const ProcessData& process, std::string_view column) {
   const auto values = process.samples.find(column);
   if (values == process.samples.end() || values->second.empty()) return 0;
@@ -212,12 +217,13 @@ void AddTraffic(const RunData& run, const StepSplit& split, std::vector<std::str
   const double exchanges = split.exchanges, keys = split.exchanged_keys / exchanges;
   constexpr double kUp = 12, kDown = 4;  // key and gradient; weight
   double predicted = keys * (kUp + kDown);
-  bool is_packed = true;  // keys are sent as differences
+  bool is_packed = true;  // keys are sent as differences, and zstd packs what it can
   std::string how = Format("%.0f keys; 12 bytes a key up, 4 down, as they are", keys);
   if (const uint64_t parameters = NumParameters(run); parameters > 0) {
-    predicted = 2 * sizeof(float) * static_cast<double>(parameters);
-    is_packed = false;
-    how = WithCommas(parameters) + " parameters; 4 bytes each up, 4 down";
+    const double up = IsSet(run, "flags.wire_bf16") ? 2 : 4;
+    predicted = (up + kDown) * static_cast<double>(parameters);
+    is_packed = IsSet(run, "flags.wire_zstd");
+    how = WithCommas(parameters) + Format(" parameters; %.0f bytes each up, 4 down", up);
   }
   if (const double stated = Stated(run, "predicted.bytes_per_exchange"); stated > 0) {
     predicted = stated;

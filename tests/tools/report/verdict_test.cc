@@ -286,6 +286,40 @@ TEST_F(VerdictTest, PartsSumUpToTheTotal) {
   EXPECT_NEAR(sum, v.split.total_s, 1e-9);
 }
 
+// A step of a net of 1000 parameters, with so many bytes of blocks out; 4000 come back.
+void WriteNet(const test::TemporaryFolder& folder, const std::string& flags, int sent) {
+  SyntheticTrace trace;
+  trace.Span(1, "step", "step", 1000, 100, "\"rows\":100");
+  trace.Span(1, "exchange_send", "network", 1010, 1, "\"bytes\":0,\"keys\":0");
+  trace.Span(1, "exchange_wait", "network", 1020, 1, "\"bytes\":0");
+  trace.Span(2, "push_dense", "network", 1005, 5, "\"bytes\":" + std::to_string(sent));
+  trace.Span(2, "pull_dense", "network", 1030, 5, "\"bytes\":4000");
+  trace.Write(folder, "worker-0");
+  test::WriteFile(folder / "run.json", "{\"flags\":{" + flags + "}}");
+  test::WriteFile(folder / "graph.dot",
+                  "digraph \"net\" {\n  \"a\" [label=\"a\\nfc -> 10\\n1000 parameters\"];\n}\n");
+}
+
+TEST_F(VerdictTest, BytesOfANetArePredictedByTheFormatOfTheRun) {
+  const auto line = [&](const std::string& flags, int sent) {
+    WriteNet(folder_, flags, sent);
+    for (const std::string& text : Judge().evidence) {
+      if (text.starts_with("bytes an exchange")) return text;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(line("", 4000),
+            "bytes an exchange: predicted 8 kB (1,000 parameters; 4 bytes each up, 4 down), "
+            "measured 4 kB sent + 4 kB received = 1.00 of it");
+  EXPECT_EQ(line(R"("wire_bf16":"true")", 2000),
+            "bytes an exchange: predicted 6 kB (1,000 parameters; 2 bytes each up, 4 down), "
+            "measured 2 kB sent + 4 kB received = 1.00 of it");
+  EXPECT_NE(line(R"("wire_bf16":"true")", 4000).find("= 1.33 of it"), std::string::npos);
+  EXPECT_EQ(line(R"("wire_zstd":"true")", 1000),
+            "bytes an exchange: unpacked 8 kB (1,000 parameters; 4 bytes each up, 4 down), "
+            "measured 1 kB sent + 4 kB received = 0.62 of it");
+}
+
 TEST_F(VerdictTest, RunWithoutStepsSaysSo) {
   test::WriteFile(folder_ / "run.json", "{\"status\":\"finished\",\"flags\":{\"a\":\"<b>\"}}");
   EXPECT_EQ(Judge().bottleneck, "unknown");

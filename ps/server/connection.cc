@@ -308,6 +308,24 @@ void Connection::load(int32_t worker, int64_t generation, const std::string& ent
   ThrowIf(status);
 }
 
+// Numbers of a block that has come; packed ones must be as many as the block has.
+Status Connection::DecodeDense(Lock& lock, const rpc::DenseRequest& request) {
+  const auto block = static_cast<size_t>(request.block);
+  const size_t width = FloatCodec::RawWidth(request.values);
+  const auto& table = state_.shard.dense();
+  if (width > 0) {
+    dense_.resize((request.values.size() - 1) / width);
+  } else if (table && table->Has(block)) {
+    dense_.resize(table->weights(block).size());
+  } else {
+    return io::Invalid("dense block " + std::to_string(block) + " is packed, and not known");
+  }
+  lock.unlock();
+  const Status decoded = floats_.Decode(request.values, dense_);
+  lock.lock();
+  return decoded.ok() ? state_.shard.CheckCaller(worker_, generation_) : decoded;
+}
+
 // The block that a dense call is about; its numbers are in dense_. No lock where the shard is not
 // free: `reply` then says so.
 Connection::Lock Connection::EnterDense(const char* kind, const rpc::DenseRequest& request,
@@ -315,13 +333,15 @@ Connection::Lock Connection::EnterDense(const char* kind, const rpc::DenseReques
   if (request.block < 0 || request.sequence < 0 || request.rows < 0) {
     Refuse("a dense block: expected numbers from 0 on");
   }
-  if (!request.values.empty()) {
-    const size_t width = floats_.RawWidth(request.values);
-    dense_.resize(width == 0 ? 0 : (request.values.size() - 1) / width);
-    ThrowIf(floats_.Decode(request.values, dense_));
-  }
   Lock lock = Enter(kind, request.worker, request.generation);
-  if (state_.WaitFree(lock)) return lock;
+  bool free = state_.WaitFree(lock);
+  if (free && !request.values.empty()) {
+    const Status decoded = DecodeDense(lock, request);
+    if (!decoded.ok()) lock.unlock();
+    ThrowIf(decoded);
+    free = state_.WaitFree(lock);
+  }
+  if (free) return lock;
   reply.waiting = kAtCheckpoint;
   lock.unlock();
   return lock;
@@ -374,9 +394,15 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
   if (status.ok()) {
     const DenseTable::View view = state_.shard.dense()->For(block, worker_, sequence);
     reply.step = static_cast<int64_t>(view.steps);
-    status = floats_.Encode(view.weights, {}, reply.values);
+    if (state_.shard.config().zstd) {  // takes long: not while the others wait for the shard
+      dense_.assign(view.weights.begin(), view.weights.end());
+      lock.unlock();
+      status = floats_.Encode(dense_, {.zstd = true}, reply.values);
+    } else {
+      status = floats_.Encode(view.weights, {}, reply.values);
+    }
   }
-  lock.unlock();
+  if (lock) lock.unlock();
   ThrowIf(status);
 }
 

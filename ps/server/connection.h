@@ -49,6 +49,7 @@ class Connection final : public rpc::ParameterServerIf {
 
   void CountLastCall(const char* kind);
   Lock Enter(const char* kind, int32_t worker, int64_t generation);
+  io::Status DecodeDense(Lock& lock, const rpc::DenseRequest& request);
   Lock EnterDense(const char* kind, const rpc::DenseRequest& request, rpc::DenseReply& reply);
   // True when the work is done; false: the same call is to be made again.
   bool LongWork(Lock& lock, uint64_t id, const std::function<io::Status(Shard&)>& work);

@@ -130,7 +130,8 @@ Status RemoteDenseStore::SendInit(Block& block) {
 Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t rows) {
   Lane& lane = *lanes_[block.shard];
   profiler::TraceScope span("push_dense", Cat::kNetwork);
-  RETURN_IF_ERROR(lane.codec.Encode(block.gradient, {.bf16 = config_.bf16}, lane.values));
+  const FloatFormat format = {.bf16 = config_.bf16, .zstd = config_.zstd};
+  RETURN_IF_ERROR(lane.codec.Encode(block.gradient, format, lane.values));
   span.Set("bytes", static_cast<int64_t>(lane.values.size()));
   ++lane.wire.exchanges;
   lane.wire.predicted_sent += kPushBytes + lane.values.size();

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "gen-cpp/parameter_server_constants.h"
 #include "io/base/status.h"
 #include "ps/job_config.h"
 #include "ps/server/connection.h"
@@ -22,8 +23,12 @@ namespace {
 using apache::thrift::protocol::TBinaryProtocol;
 using apache::thrift::transport::TMemoryBuffer;
 
-void Service(std::string_view bytes) {
+Strangers::Visit Visit() {
   static Strangers strangers({.stay = std::chrono::minutes(1)}, {});
+  return strangers.Begin(/*socket=*/-1);
+}
+
+void Service(std::string_view bytes) {
   ServerState state({}, "token", 1000, 10);
   auto in = std::make_shared<MessageTransport>(
       std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
@@ -31,8 +36,7 @@ void Service(std::string_view bytes) {
   auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
   auto input = std::make_shared<TBinaryProtocol>(in, 64 << 10, 1 << 16, true, true);
   auto output = std::make_shared<TBinaryProtocol>(out);
-  auto connection =
-      std::make_shared<Connection>(state, strangers.Begin(/*socket=*/-1), input, in, out);
+  auto connection = std::make_shared<Connection>(state, Visit(), input, in, out);
   rpc::ParameterServerProcessor processor(connection);
   try {
     while (processor.process(input, output, nullptr)) {
@@ -41,6 +45,36 @@ void Service(std::string_view bytes) {
     // The connection ends: that is all that bad bytes cost.
   }
   CHECK(!state.shard.joined());
+}
+
+// The numbers of a block, from a worker that has joined.
+void Dense(std::string_view bytes) {
+  ServerState state({}, "token", 1000, 10);
+  auto in = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
+  auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
+  Connection connection(state, Visit(), std::make_shared<TBinaryProtocol>(in), in, out);
+  JobConfig config;
+  config.num_features = 0;
+  config.dense.emplace();
+  rpc::JoinRequest join;
+  join.version = rpc::g_parameter_server_constants.kProtocolVersion;
+  join.token = "token";
+  join.config = config.Fields().Encode();
+  rpc::JoinReply joined;
+  connection.join(joined, join);
+  rpc::DenseRequest request;
+  request.generation = joined.generation;
+  request.values = std::string(1 + 4 * 20, '\0');
+  rpc::DenseReply reply;
+  connection.init_dense(reply, request);
+  request.sequence = request.rows = 1;
+  request.values = bytes;
+  try {
+    connection.push_dense(reply, request);
+  } catch (const rpc::Refused&) {
+    return;
+  }
+  CHECK(state.shard.dense()->weights(0).size() == 20);
 }
 
 void Keys(std::string_view bytes) {
@@ -81,7 +115,7 @@ void Config(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 4096) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 5) {
+  switch (data[0] % 6) {
     case 0:
       millrace::ps::Service(bytes);
       break;
@@ -94,8 +128,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 3:
       millrace::ps::Entries(bytes);
       break;
-    default:
+    case 4:
       millrace::ps::Config(bytes);
+      break;
+    default:
+      millrace::ps::Dense(bytes);
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of the message fuzzer. Usage: make_message_corpus.py FOLDER.
 
-The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration.
+The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block.
 """
 import pathlib
 import struct
@@ -50,6 +50,10 @@ seeds = {
     "packed": b"\2\2" + bytes.fromhex("28b52ffd200c6100000000000000803f000000c00000003f"),
     "entries": b"\3\x05" + struct.pack("<f", 1) + b"\x80\x01" + struct.pack("<f", -1),
     "config": b"\4" + config.encode(),
+    "dense": b"\5\0" + struct.pack("<20f", *range(20)),
+    "dense_halves": b"\5\1" + struct.pack("<20H", *range(0x3F80, 0x3F94)),
+    "dense_packed": b"\5\2" + bytes.fromhex("28b52ffd004845000010000001008b022c"),
+    "dense_packed_too_large": b"\5\2" + bytes.fromhex("28b52ffd004855000010000001009b8639c002"),
 }
 for name, data in seeds.items():
     (folder / name).write_bytes(data)

@@ -419,6 +419,58 @@ TEST_F(ServerTest, DenseSpansTellTheBytesThatWereSent) {
   }
 }
 
+TEST_F(ServerTest, PackedDenseBlocksAreSmallerBothWaysAndTrainTheSame) {
+  constexpr size_t kNumbers = 30000;
+  std::vector<std::vector<float>> finals;
+  for (const bool zstd : {false, true}) {
+    JobConfig config = Config(1, 0);
+    config.dense.emplace();
+    config.zstd = zstd;
+    StartServer(1);
+    const auto job = Worker(config, 0);
+    std::vector<float> weights(kNumbers), gradient(kNumbers);
+    for (size_t i = 0; i < kNumbers; ++i) gradient[i] = static_cast<float>(i % 7);
+    RemoteDenseStore store(*job, config, true);
+    const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
+    ASSERT_TRUE(store.Init(params).ok());
+    const WireStats before = store.wire(0);
+    for (int step = 0; step < 3; ++step) {
+      store.Describe({.rows = 1, .weight = 1}, "");
+      ASSERT_TRUE(store.Push(0, gradient).ok() && store.Pull(0).ok());
+    }
+    const WireStats after = store.wire(0);
+    EXPECT_EQ(after.sent - before.sent < 3 * kNumbers, zstd);
+    EXPECT_EQ(after.received - before.received < 3 * kNumbers, zstd);
+    finals.push_back(weights);
+    ASSERT_TRUE(job->Finish().ok() && job->Leave().ok());
+  }
+  EXPECT_NE(finals[0][1], 0);
+  EXPECT_EQ(finals[0], finals[1]);
+}
+
+TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
+  JobConfig config = Config(1, 0);
+  config.dense.emplace();
+  StartServer(1);
+  const std::vector<float> weights(10), many(10 << 20);
+  FloatCodec codec;
+  std::string values, packed;
+  ASSERT_TRUE(codec.Encode(weights, {}, values).ok());
+  ASSERT_TRUE(codec.Encode(many, {.zstd = true}, packed).ok());
+  const auto store = Worker(config, 0);
+  const auto init = [&](uint32_t block, const std::string& numbers) {
+    return store->CallShard(0, [&](Channel& channel) {
+      return channel.InitDense({.block = block, .values = numbers});
+    });
+  };
+  ASSERT_TRUE(init(0, values).ok());
+  const io::Status unknown = init(1, packed);
+  EXPECT_NE(unknown.message().find("dense block 1 is packed, and not known"), std::string::npos)
+      << unknown.message();
+  const io::Status large = init(0, packed);
+  EXPECT_NE(large.message().find("zstd: "), std::string::npos) << large.message();
+}
+
 TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
   StartServer(1);
   auto store = StartedWorker(Config(1));

@@ -197,11 +197,13 @@ class Run {
 
   void PrintJob() const {
     const ps::JobConfig& c = options_.job->config;
-    std::printf("job       worker %llu of %llu, %llu server%s, %s, %s a step each way",
+    const uint64_t bytes = job_->bytes_a_step();
+    std::printf("job       worker %llu of %llu, %llu server%s, %s, %s a step out, %s back%s",
                 static_cast<unsigned long long>(options_.job->worker),
                 static_cast<unsigned long long>(c.num_workers),
                 static_cast<unsigned long long>(c.num_shards), c.num_shards == 1 ? "" : "s",
-                ps::ModeName(c.mode), BytesText(job_->bytes_a_step()).c_str());
+                ps::ModeName(c.mode), BytesText(c.bf16 ? bytes / 2 : bytes).c_str(),
+                BytesText(bytes).c_str(), c.zstd ? " before they are packed" : "");
     if (c.mode == ps::Mode::kSync) {
       const uint64_t replicas = c.replicas_to_aggregate ? c.replicas_to_aggregate : c.num_workers;
       std::printf("; effective batch %s", WithCommas(replicas * options_.train.batch_size).c_str());

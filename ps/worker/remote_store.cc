@@ -247,10 +247,12 @@ Status RemoteStore::Receive(std::span<float> weights) {
     weights = stash_;
     stashed_ = true;
   }
-  int64_t slowest_ns = 0;
+  int64_t slowest_ns = 0, waited_ns = 0;
+  size_t slowest = 0;
   Status given_up;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
     ExchangeReply& reply = replies_[shard];
+    const int64_t waited_before_ns = clients_[shard].stats().wait_ns;
     const Status received = clients_[shard].Receive(reply);
     if (received.code() == io::Code::kCancelled) {
       given_up = received;
@@ -258,7 +260,9 @@ Status RemoteStore::Receive(std::span<float> weights) {
     }
     RETURN_IF_ERROR(received);
     bytes += reply.weights.size();
+    waited_ns += clients_[shard].stats().wait_ns - waited_before_ns;
     if (shard == 0 || reply.barrier_ns + reply.server_ns > slowest_ns) {
+      slowest = shard;
       slowest_ns = reply.barrier_ns + reply.server_ns;
       span.Set("server_ns", reply.server_ns);
       span.Set("barrier_ns", reply.barrier_ns);
@@ -273,6 +277,7 @@ Status RemoteStore::Receive(std::span<float> weights) {
     RETURN_IF_ERROR(UnpackWeights(shard, *pull, weights));
   }
   span.Set("bytes", static_cast<int64_t>(bytes));
+  if (given_up.ok()) clients_[slowest].CountCause(waited_ns, replies_[slowest]);
   gave_up_ |= !given_up.ok();
   return given_up;
 }

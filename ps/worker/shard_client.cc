@@ -140,14 +140,14 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
 
 Status ShardClient::Receive(ExchangeReply& reply) {
   const int64_t begin_ns = clock_.NowNs();
-  int64_t barrier_ns = 0;
+  int64_t barrier_ns = 0, server_ns = 0;
   while (true) {
     Status status = channel_->ReceiveExchange(reply);
     awaiting_ = false;
     if (status.ok()) {
       broken_ = 0;
       barrier_ns += reply.barrier_ns;
-      stats_.server_ns += reply.server_ns;
+      server_ns += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
       if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
       if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
@@ -169,9 +169,15 @@ Status ShardClient::Receive(ExchangeReply& reply) {
   stats_.received += channel_->bytes_received() - received_before_;
   CountBytes();
   stats_.wait_ns += clock_.NowNs() - begin_ns;
-  stats_.barrier_ns += barrier_ns;
   reply.barrier_ns = barrier_ns;
+  reply.server_ns = server_ns;
   return {};
+}
+
+void ShardClient::CountCause(int64_t wait_ns, const ExchangeReply& reply) {
+  const int64_t barrier_ns = std::clamp<int64_t>(reply.barrier_ns, 0, wait_ns);
+  stats_.barrier_ns += barrier_ns;
+  stats_.server_ns += std::clamp<int64_t>(reply.server_ns, 0, wait_ns - barrier_ns);
 }
 
 Status ShardClient::Call(const std::function<Status(Channel&)>& call) {

@@ -48,7 +48,11 @@ class ShardClient {
   // `request` and what its views show must stay as they are until Receive is over. A key list
   // that the server should know is sent only if it turns out not to.
   io::Status Send(const ExchangeRequest& request, bool push_list_known, bool pull_list_known);
+  // `reply` tells the server's times over all tries.
   io::Status Receive(ExchangeReply& reply);
+  // Shards wait side by side: a step's waiting is what the slowest one says it was for. To be
+  // called for that one alone.
+  void CountCause(int64_t wait_ns, const ExchangeReply& reply);
 
   // Any other call: `call(channel)`, again on a new connection where one breaks.
   io::Status Call(const std::function<io::Status(Channel&)>& call);

@@ -471,6 +471,35 @@ TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
   EXPECT_NE(large.message().find("zstd: "), std::string::npos) << large.message();
 }
 
+TEST_F(ServerTest, WaitingForTwoServersAtOnceIsCountedOnce) {
+  JobConfig config = Config(2);
+  config.num_shards = 2;
+  options_.shard.num_shards = 2;
+  options_.shard.shard = 1;
+  StartServer(2);
+  const std::unique_ptr<Server> second = std::move(server_);
+  options_.shard.shard = 0;
+  StartServer(2);
+  thrift_.servers.push_back({.host = "127.0.0.1", .port = second->port()});
+  std::vector<std::jthread> workers;
+  for (size_t w = 0; w < 2; ++w) {
+    workers.emplace_back([w, job = Worker(config, w)] {
+      ASSERT_TRUE(job->Start().ok());
+      const std::vector<uint64_t> keys = {1, 2, 99999};
+      std::vector<float> weights(3);
+      ASSERT_TRUE(job->Pull(keys, weights).ok());
+      if (w == 1) std::this_thread::sleep_for(milliseconds(250));
+      job->Describe({.rows = 1, .weight = 1});
+      ASSERT_TRUE(job->Push(keys, weights).ok() && job->Flush().ok());
+      WireStats sum = job->wire(0);
+      sum.Add(job->wire(1));
+      EXPECT_LE(sum.barrier_ns + sum.server_ns, sum.wait_ns);
+      EXPECT_TRUE(w == 1 || sum.barrier_ns > 0);
+      ASSERT_TRUE(job->Finish().ok() && job->Leave().ok());
+    });
+  }
+}
+
 TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
   StartServer(1);
   auto store = StartedWorker(Config(1));

@@ -47,11 +47,14 @@ std::string NetConsoleHeader() {
 }
 
 std::string NetConsoleLine(const NamedRow& row) {
-  char line[160];
-  std::snprintf(line, sizeof line, "%9llu  %11llu  %5.2f  %7.5f     %6.4f    %7.5f    %6.4f  %8.0f",
+  char line[160], rate[32] = "-";
+  if (std::isfinite(row.examples_per_s)) {
+    std::snprintf(rate, sizeof rate, "%.0f", row.examples_per_s);
+  }
+  std::snprintf(line, sizeof line, "%9llu  %11llu  %5.2f  %7.5f     %6.4f    %7.5f    %6.4f  %8s",
                 static_cast<unsigned long long>(row.step),
                 static_cast<unsigned long long>(row.examples), row.epoch, row.loss,
-                row.test[2].value, row.test[1].value, row.test[0].value, row.examples_per_s);
+                row.test[2].value, row.test[1].value, row.test[0].value, rate);
   return line;
 }
 
@@ -246,11 +249,12 @@ void NetTrainer::SyncWithJob() {
 // One step. False when there is no more data.
 Result<bool> NetTrainer::Step() {
   profiler::MarkStep(state_.batches);
-  TRACE_SCOPE("step", profiler::Cat::kStep, {.rows = static_cast<int64_t>(options_.batch_size)});
+  profiler::TraceScope span("step", profiler::Cat::kStep);
   Batch batch;
   ASSIGN_OR_RETURN(const bool more, batches_->Next(batch));
   if (!more) return false;
   const auto images = static_cast<uint32_t>(batch.images());
+  span.Set("rows", images);
   if (job_) job_->Describe(images, 0, state_);
   const Result<Outcome> outcome =
       net_->Learn(batch, state_.batches + 1, [this](size_t param, std::span<const float> gradient) {
@@ -294,7 +298,7 @@ Status NetTrainer::Test() {
   row.test = NetMetrics(Share(static_cast<double>(sum.correct), test_->size()),
                         Share(sum.loss, test_->size()),
                         Share(static_cast<double>(state_.row_correct), state_.row_own_examples));
-  row.examples_per_s = static_cast<double>(row_examples_here_) / std::max(row_seconds_, 1e-9);
+  row.examples_per_s = trainer::RowRate(row_examples_here_, row_seconds_);
   schedule_.Tested(state_.examples);
   state_.tested_at = schedule_.tested_at();
   state_.row_loss = 0;
@@ -385,11 +389,13 @@ Result<NetSummary> NetTrainer::Run() {
     step_begin = observer_.now_s();
   }
   if (job_) {
+    const double alone_s = observer_.now_s();
     summary_.stopped |= !chief() && job_->stopped();
     const Status finished = job_->Finish();
     const bool waited = finished.code() == io::Code::kCancelled && AskedToStop();
     RETURN_IF_ERROR(waited && !summary_.stopped ? Interrupt(state_) : finished);
     SyncWithJob();
+    row_seconds_ += observer_.now_s() - alone_s;  // in which the other workers went on
   }
   if (tests && !summary_.stopped && schedule_.DueAtEnd(state_.examples)) RETURN_IF_ERROR(Test());
   summary_.steps = state_.steps;

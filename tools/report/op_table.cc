@@ -66,10 +66,12 @@ void AddThread(const RunData& run, const ProcessData& process, const TracedThrea
                std::map<Key, Sum>& sums) {
   const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
+  const uint32_t step = run.names.Find("step"), rows = run.names.Find("rows");
   const bool is_for_tests = thread.name.starts_with("test");
   int64_t test_ends = INT64_MIN;
   for (const Span& span : thread.spans) {
     if (span.begin_ns < from_ns) continue;
+    if (span.name == step && process.Arg(span, rows, -1) < 0) continue;  // found no more data
     const bool testing = span.begin_ns < test_ends ||
                          (span.cat == Cat::kCompute && IsWithin(tests, span.begin_ns)) ||
                          (is_for_tests && span.cat != Cat::kEvaluation);

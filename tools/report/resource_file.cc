@@ -43,11 +43,14 @@ void AddThreads(std::string_view text, size_t sample, ProcessData& process) {
 
 // The last sample is taken at the process's end. Close behind another, it would give rates of many
 // times the cores, since the kernel counts CPU time in pieces of 10 ms: it takes that one's place.
+// Of a process that lived too short for any rate one sample is left, the last.
 void JoinLastSamples(ProcessData& process) {
+  constexpr double kShortestNs = 100e6;
   const size_t n = process.num_samples();
-  if (n < 3) return;
+  if (n < 2) return;
   const std::vector<double>& time = process.samples["time_ns"];
-  if (time[n - 1] - time[n - 2] > (time[n - 2] - time[n - 3]) / 2) return;
+  const double shortest_ns = n < 3 ? kShortestNs : (time[n - 2] - time[n - 3]) / 2;
+  if (time[n - 1] - time[n - 2] > shortest_ns) return;
   const auto drop = [&](std::vector<double>& values) {
     values.erase(values.begin() + static_cast<ptrdiff_t>(n - 2));
   };

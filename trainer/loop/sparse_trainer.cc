@@ -342,8 +342,7 @@ Result<bool> SparseTrainer::TestIfDue(bool at_end) {
   row.epoch = static_cast<double>(state_.position.epoch + 1);
   row.seconds = state_.seconds;
   row.loss = state_.row_weight > 0 ? state_.row_loss / state_.row_weight : 0;
-  row.examples_per_s =
-      static_cast<double>(row_examples_) / std::max(observer_.now_s() - row_start_s_, 1e-9);
+  row.examples_per_s = RowRate(row_examples_, observer_.now_s() - row_start_s_);
   tested_row_ = row;
   bool stop = false;
   ASSIGN_OR_RETURN(const bool begun, at_end ? Result<bool>(false) : BeginTest());

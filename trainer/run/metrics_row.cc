@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "io/base/json.h"
 
@@ -84,6 +85,12 @@ NamedRow Named(const MetricsRow& row) {
           .loss = row.loss,
           .test = NamedValues(row.test),
           .examples_per_s = row.examples_per_s};
+}
+
+double RowRate(uint64_t examples, double seconds) {
+  constexpr double kShortestS = 1e-3;
+  if (seconds < kShortestS) return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(examples) / seconds;
 }
 
 std::string FormatConsoleHeader() {

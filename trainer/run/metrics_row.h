@@ -32,6 +32,9 @@ struct NamedRow {
 };
 NamedRow Named(const MetricsRow& row);
 
+// Examples a second; NaN over a time that is too short to tell.
+double RowRate(uint64_t examples, double seconds);
+
 // A header and lines of the same columns, without an end of line; what is not defined reads "nan".
 std::string FormatConsoleHeader();
 std::string FormatConsoleLine(const MetricsRow& row);

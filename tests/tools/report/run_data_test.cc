@@ -17,6 +17,7 @@
 #include "tools/report/page.h"
 #include "tools/report/page_data.h"
 #include "tools/report/peaks.h"
+#include "tools/report/resource_file.h"
 #include "tools/report/trace_file.h"
 
 namespace millrace::tools {
@@ -201,6 +202,30 @@ TEST_F(RunDataTest, LastSampleCloseBehindAnotherGivesNoPeak) {
   ASSERT_EQ(run.processes[0].num_samples(), 3u);
   EXPECT_EQ(run.processes[0].thread_samples.at(4).cpu_s.size(), 3u);
   EXPECT_NEAR(MakePeaks(run)[0].rows[0].peak, 0.1, 1e-3);
+}
+
+TEST_F(RunDataTest, ProcessOfAFewMillisecondsHasNoRates) {
+  profiler::Resources r;
+  std::string csv = profiler::ResourcesCsvHeader();
+  for (int i = 0; i < 2; ++i) {
+    r.steady_ns = i * 3'000'000;
+    r.host_busy_s_total = 0.01 * i;
+    csv += profiler::ResourcesCsvLine(r, 0);
+  }
+  test::WriteFile(folder_ / "resources-worker-0.csv", csv);
+  const RunData run = Load();
+  EXPECT_EQ(run.processes[0].num_samples(), 1u);
+  EXPECT_TRUE(Rates(run.processes[0], "host_busy_s_total").empty());
+}
+
+TEST_F(RunDataTest, OpTableCountsNoStepThatFoundNoData) {
+  SyntheticTrace trace;
+  for (int i = 0; i < 5; ++i) trace.Span(1, "step", "step", 200 * i, 100, "\"rows\":100");
+  trace.Span(1, "step", "step", 1000, 1);
+  trace.Write(folder_, "worker-0");
+  const std::vector<OpRow> ops = MakeOpTable(Load());
+  ASSERT_EQ(ops.size(), 1u);
+  EXPECT_EQ(ops[0].calls, 5u);
 }
 
 TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 namespace millrace::trainer {
@@ -52,6 +53,12 @@ TEST(MetricsRow, ARowOfAnyMetricsHasTheirColumns) {
   const std::vector<Scalar> scalars = EventScalars(row);
   ASSERT_EQ(scalars.size(), 3u);
   EXPECT_EQ(scalars[2].tag, "test/accuracy");
+}
+
+TEST(MetricsRow, RateOverNoTimeIsNotTold) {
+  EXPECT_EQ(RowRate(10, 0.5), 20);
+  EXPECT_TRUE(std::isnan(RowRate(8, 0)));
+  EXPECT_TRUE(std::isnan(RowRate(8, 1e-9)));
 }
 
 TEST(MetricsRow, JsonHasTheSameNames) {

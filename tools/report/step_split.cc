@@ -289,13 +289,12 @@ void CountDenseTraffic(const RunData& run, const ProcessData& process, const Int
   }
 }
 
-// CPU seconds between two moments, by the samples around them.
-double CpuBetween(const ProcessData& process, const Interval& whole) {
+// How a column grew between two moments, by the samples around them.
+double GrowthBetween(const ProcessData& process, const char* column, const Interval& whole) {
   const size_t n = process.num_samples();
   if (n < 2) return 0;
   const auto& times = process.samples.at("time_ns");
-  const auto& user = process.samples.at("user_s_total");
-  const auto& system = process.samples.at("system_s_total");
+  const auto& values = process.samples.at(column);
   const auto at = [&](int64_t ns) {
     const auto time = static_cast<double>(ns);
     const auto later =
@@ -304,10 +303,21 @@ double CpuBetween(const ProcessData& process, const Interval& whole) {
     const auto i = static_cast<size_t>(later);
     const double gap = times[i] - times[i - 1];
     const double share = gap > 0 ? std::clamp((time - times[i - 1]) / gap, 0.0, 1.0) : 0;
-    const double before = user[i - 1] + system[i - 1];
-    return before + share * (user[i] + system[i] - before);
+    return values[i - 1] + share * (values[i] - values[i - 1]);
   };
   return at(whole.end_ns) - at(whole.begin_ns);
+}
+
+double CpuBetween(const ProcessData& process, const Interval& whole) {
+  return GrowthBetween(process, "user_s_total", whole) +
+         GrowthBetween(process, "system_s_total", whole);
+}
+
+// The host's cores, and what other processes than the run's took of their time.
+void CountOthers(const ProcessData& process, const Interval& whole, StepSplit& split) {
+  const double busy_s = GrowthBetween(process, "host_busy_s_total", whole);
+  split.host_core_s = busy_s + GrowthBetween(process, "host_idle_s_total", whole);
+  split.others_cpu_s = std::max(0.0, busy_s - split.host_cpu_s);
 }
 
 }  // namespace
@@ -333,6 +343,7 @@ std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& proce
   for (const ProcessData& other : run.processes) {
     if (other.host == process.host) split.host_cpu_s += CpuBetween(other, splitter.whole());
   }
+  CountOthers(process, splitter.whole(), split);
   return split;
 }
 
@@ -362,6 +373,8 @@ StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
     mean.received_bytes += split.received_bytes;
     mean.cpu_s += split.cpu_s;
     mean.host_cpu_s += split.host_cpu_s / n;
+    mean.host_core_s += split.host_core_s / n;
+    mean.others_cpu_s += split.others_cpu_s / n;
     mean.saved_without_network_s += split.saved_without_network_s / n;
     mean.saved_without_server_s += split.saved_without_server_s / n;
     mean.saved_without_barrier_s += split.saved_without_barrier_s / n;

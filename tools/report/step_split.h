@@ -59,7 +59,9 @@ struct StepSplit {
   double saved_without_barrier_s = 0;
   // From the samples, between the same two moments; 0 without samples.
   double cpu_s = 0;
-  double host_cpu_s = 0;  // of all processes of the run on the same host
+  double host_cpu_s = 0;    // of all processes of the run on the same host
+  double host_core_s = 0;   // that the host's cores had, busy or not
+  double others_cpu_s = 0;  // of all processes of the host that are not the run's
 
   double operator[](Part part) const { return seconds[static_cast<size_t>(part)]; }
   double& operator[](Part part) { return seconds[static_cast<size_t>(part)]; }

@@ -5,6 +5,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 #include "tools/common/progress.h"
 #include "tools/report/graph.h"
@@ -255,6 +256,25 @@ double PeakOf(const std::vector<double>& rates) {
   return rates.empty() ? 0 : *std::max_element(rates.begin(), rates.end());
 }
 
+// Whether the run had the cores of its hosts for itself.
+void AddOthers(const RunData& run, const Verdict& verdict, std::vector<std::string>& lines) {
+  constexpr double kShare = 0.25;  // of the cores
+  std::map<std::string, const StepSplit*> hosts;
+  for (const StepSplit& split : verdict.workers) {
+    for (const ProcessData& process : run.processes) {
+      if (process.name == split.process) hosts.try_emplace(process.host, &split);
+    }
+  }
+  for (const auto& [host, split] : hosts) {
+    if (split->others_cpu_s <= kShare * split->host_core_s) continue;
+    const std::string where = hosts.size() > 1 ? " on " + host : "";
+    lines.push_back(Format(
+        "CPU: %.1f of %.0f cores%s were busy with other processes on average; "
+        "the run had what was left",
+        split->others_cpu_s / split->total_s, split->host_core_s / split->total_s, where.c_str()));
+  }
+}
+
 void AddLimits(const RunData& run, const Limits& limits, const Verdict& verdict,
                std::vector<std::string>& lines) {
   const double cores = Cores(run);
@@ -262,6 +282,7 @@ void AddLimits(const RunData& run, const Limits& limits, const Verdict& verdict,
     lines.push_back(Format("CPU: %.2f of %.0f cores busy with the run's processes on average",
                            verdict.split.host_cpu_s / verdict.split.total_s, cores));
   }
+  AddOthers(run, verdict, lines);
   for (const ProcessData& process : run.processes) {
     if (limits.network_bytes_per_s > 0) {
       const double peak = PeakOf(Rates(process, "tcp_sent_bytes_total"));
@@ -294,6 +315,19 @@ void AddStepBounds(const RunData& run, const StepSplit& split, std::vector<std::
       TimeText(split.warm_up_s).c_str()));
 }
 
+// Why there is nothing to judge.
+std::string NoSteps(const RunData& run) {
+  const auto window = run.run.find("flags.profile_steps");
+  if (window == run.run.end() || window->second.empty()) {
+    return "No trace with steps in this run: start it with --profile to get a verdict.";
+  }
+  uint64_t steps = 0;
+  for (const ProcessData& process : run.processes) steps = std::max(steps, process.steps);
+  const std::string reached = steps > 0 ? ": the run made " + WithCommas(steps) + " steps" : "";
+  return "No step was traced: the window --profile_steps=" + window->second + " was not reached" +
+         reached + ".";
+}
+
 void AddTraceBounds(const RunData& run, std::vector<std::string>& lines) {
   for (const ProcessData& process : run.processes) {
     if (process.dropped_spans == 0) continue;
@@ -316,7 +350,7 @@ Verdict JudgeRun(const RunData& run, const Limits& limits) {
   }
   AddTraceBounds(run, verdict.evidence);
   if (verdict.workers.empty()) {
-    verdict.sentence = "No trace with steps in this run: start it with --profile to get a verdict.";
+    verdict.sentence = NoSteps(run);
     return verdict;
   }
   for (const StepSplit& worker : verdict.workers) AddStepBounds(run, worker, verdict.evidence);

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "profiler/resources.h"
 #include "tests/tools/report/synthetic_run.h"
 
 namespace millrace::tools {
@@ -273,6 +274,49 @@ TEST_F(VerdictTest, WindowOfStepsIsStated) {
   EXPECT_EQ(v.evidence[0],
             "worker-0: traced 21 of 2,000 steps (--profile_steps=100:120); what is said here is "
             "about them");
+}
+
+TEST_F(VerdictTest, WindowThatWasNotReachedIsNamed) {
+  SyntheticTrace trace;
+  trace.SetSteps(326);
+  trace.Write(folder_, "worker-0");
+  test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"50000:50010"}})");
+  EXPECT_EQ(Judge().sentence,
+            "No step was traced: the window --profile_steps=50000:50010 was not reached: the run "
+            "made 326 steps.");
+}
+
+// A worker and a server, 0.3 and 0.2 cores of a host of 2, whose cores are busy to this number.
+void WriteSamples(const test::TemporaryFolder& folder, double busy) {
+  const std::pair<const char*, double> processes[] = {{"worker-0", 0.3}, {"ps-0", 0.2}};
+  for (const auto& [name, cores] : processes) {
+    profiler::Resources r;
+    std::string csv = profiler::ResourcesCsvHeader();
+    for (int second = 0; second < 4; ++second) {
+      r.steady_ns = second * 1'000'000'000LL;
+      r.user_s_total = cores * second;
+      r.host_busy_s_total = 500 + busy * second;
+      r.host_idle_s_total = 900 + (2 - busy) * second;
+      csv += profiler::ResourcesCsvLine(r, 0);
+    }
+    test::WriteFile(folder / ("resources-" + std::string(name) + ".csv"), csv);
+  }
+}
+
+TEST_F(VerdictTest, CoresThatOtherProcessesTookAreTold) {
+  Worker({.compute = 50000}, 50).Write(folder_, "worker-0");
+  SyntheticTrace().Write(folder_, "ps-0");
+  const auto line = [&](double busy) {
+    WriteSamples(folder_, busy);
+    for (const std::string& text : Judge().evidence) {
+      if (text.find("other processes") != std::string::npos) return text;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(line(2),
+            "CPU: 1.5 of 2 cores were busy with other processes on average; the run had "
+            "what was left");
+  EXPECT_EQ(line(0.9), "");
 }
 
 TEST_F(VerdictTest, PartsSumUpToTheTotal) {

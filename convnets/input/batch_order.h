@@ -17,7 +17,8 @@ struct BatchOrderOptions {
   size_t worker = 0, workers = 1;
 };
 
-// Every epoch has another order and visits every image once; its last batch may be smaller.
+// Every epoch has another order and visits every image once; its last batch may be smaller. Several
+// workers have equally many images: up to workers - 1 of an epoch are left out.
 class BatchOrder {
  public:
   explicit BatchOrder(const BatchOrderOptions& options) : options_(options) {}

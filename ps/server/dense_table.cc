@@ -15,6 +15,10 @@ Status DenseTable::Init(size_t block, std::span<const float> weights) {
     return io::Invalid("dense block " + std::to_string(block) + ": expected below " +
                        std::to_string(kMaxBlocks));
   }
+  if (is_closed_ && !Has(block)) {
+    return io::Invalid("dense block " + std::to_string(block) +
+                       ": not in the checkpoint, where the net was cut otherwise");
+  }
   if (block >= blocks_.size()) blocks_.resize(block + 1);
   Block& b = blocks_[block];
   if (b.ready && b.weights.size() != weights.size()) {

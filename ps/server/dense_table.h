@@ -25,6 +25,8 @@ class DenseTable {
 
   // The weights to begin with; of a block that has some already they stay.
   io::Status Init(size_t block, std::span<const float> weights);
+  // The blocks are all that there are: those of a checkpoint. Init of another one is an error then.
+  void Close() { is_closed_ = true; }
   bool Has(size_t block) const { return block < blocks_.size() && blocks_[block].ready; }
 
   struct Gradient {
@@ -91,6 +93,7 @@ class DenseTable {
   sparse::DenseOptions options_;
   size_t workers_;
   std::vector<Block> blocks_;
+  bool is_closed_ = false;
   io::PodVector<float> mean_;
 };
 

@@ -212,6 +212,7 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
     for (auto& [b, content] : blocks) {
       RETURN_IF_ERROR(LoadDense(reader.fields(), b, content, restored.workers, dense));
     }
+    dense.Close();
     shard.dense_ = std::move(dense);
   }
   store->set_steps(restored.steps);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "profiler/trace.h"
+#include "ps/worker/dense_cut.h"
 
 namespace millrace::ps {
 
@@ -93,29 +94,17 @@ Status RemoteDenseStore::WaitForLanes() {
   return {};
 }
 
-// The largest blocks first, each to the shard that has least.
 void RemoteDenseStore::MakeBlocks(std::span<const sparse::DenseParam> params) {
-  for (size_t p = 0; p < params.size(); ++p) {
-    const std::span<float> all = params[p].weights;
-    for (size_t at = 0; at < all.size(); at += kBlockFloats) {
-      Block block;
-      block.param = p;
-      block.weights = all.subspan(at, std::min(kBlockFloats, all.size() - at));
-      block.number = static_cast<uint32_t>(blocks_.size());
-      blocks_.push_back(std::move(block));
-    }
-  }
-  std::vector<Block*> by_size;
-  for (Block& block : blocks_) by_size.push_back(&block);
-  std::stable_sort(by_size.begin(), by_size.end(), [](const Block* a, const Block* b) {
-    return a->weights.size() > b->weights.size();
-  });
-  std::vector<size_t> loads(lanes_.size());
-  for (Block* block : by_size) {
-    const auto least = std::min_element(loads.begin(), loads.end());
-    block->shard = static_cast<size_t>(least - loads.begin());
-    *least += block->weights.size();
-    bytes_a_step_ += 4 * block->weights.size();
+  std::vector<size_t> sizes;
+  for (const sparse::DenseParam& param : params) sizes.push_back(param.weights.size());
+  for (const DensePiece& piece : CutDense(sizes, lanes_.size(), kBlockFloats)) {
+    Block block;
+    block.param = piece.param;
+    block.weights = params[piece.param].weights.subspan(piece.begin, piece.size);
+    block.shard = piece.shard;
+    block.number = static_cast<uint32_t>(blocks_.size());
+    blocks_.push_back(std::move(block));
+    bytes_a_step_ += sizeof(float) * piece.size;
   }
 }
 

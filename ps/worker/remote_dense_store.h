@@ -1,5 +1,5 @@
-// Dense parameters on the servers of a job: a net's layers, cut into blocks that are spread evenly
-// over the shards.
+// Dense parameters on the servers of a job: a net's layers, cut into blocks (dense_cut.h) so that
+// the shards have even parts.
 #pragma once
 
 #include <condition_variable>

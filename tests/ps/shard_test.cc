@@ -411,6 +411,9 @@ TEST(Shard, NobodyWaitsForAGradientThatWasPendingBeforeTheRestart) {
   ASSERT_TRUE(restored.Restore(1).ok());
   EXPECT_EQ(restored.worker(2).received, 1u);
   EXPECT_TRUE(restored.DenseReady(2, 0, 1));
+  EXPECT_TRUE(restored.InitDense(0, 0, weights).ok());
+  EXPECT_EQ(restored.InitDense(0, 1, weights).message(),
+            "dense block 1: not in the checkpoint, where the net was cut otherwise");
 }
 
 TEST(Shard, CheckpointsThatARestartLeavesBehindAreForgotten) {

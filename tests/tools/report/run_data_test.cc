@@ -218,6 +218,22 @@ TEST_F(RunDataTest, ProcessOfAFewMillisecondsHasNoRates) {
   EXPECT_TRUE(Rates(run.processes[0], "host_busy_s_total").empty());
 }
 
+TEST_F(RunDataTest, HostIsNeverBusierThanItsCores) {
+  profiler::Resources r;
+  std::string csv = profiler::ResourcesCsvHeader();
+  for (int i = 0; i < 3; ++i) {
+    r.steady_ns = i * 200'000'000;
+    r.host_busy_s_total = 0.42 * i;
+    csv += profiler::ResourcesCsvLine(r, 0);
+  }
+  test::WriteFile(folder_ / "resources-worker-0.csv", csv);
+  test::WriteFile(folder_ / "run.json", R"({"host":{"cores":2}})");
+  const std::vector<ProcessPeaks> peaks = MakePeaks(Load());
+  EXPECT_EQ(peaks.back().rows[0].what, "CPU");
+  EXPECT_EQ(peaks.back().rows[0].mean, 2);
+  EXPECT_EQ(peaks.back().rows[0].peak, 2);
+}
+
 TEST_F(RunDataTest, OpTableCountsNoStepThatFoundNoData) {
   SyntheticTrace trace;
   for (int i = 0; i < 5; ++i) trace.Span(1, "step", "step", 200 * i, 100, "\"rows\":100");

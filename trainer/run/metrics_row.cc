@@ -101,11 +101,12 @@ std::string FormatConsoleHeader() {
 
 std::string FormatConsoleLine(const MetricsRow& row) {
   const BinaryMetrics& test = row.test;
+  const std::string rate = std::isnan(row.examples_per_s) ? "-" : Fixed(row.examples_per_s, 0);
   const std::string texts[] = {std::to_string(row.step), std::to_string(row.examples),
                                Fixed(row.loss, 5),       Fixed(test.logloss, 5),
                                Fixed(test.auc, 4),       Fixed(test.accuracy, 4),
                                Fixed(test.precision, 4), Fixed(test.recall, 4),
-                               Fixed(test.ne, 4),        Fixed(row.examples_per_s, 0)};
+                               Fixed(test.ne, 4),        rate};
   static_assert(std::size(texts) == std::size(kConsole));
   return ConsoleLine(texts);
 }

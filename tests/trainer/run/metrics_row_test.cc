@@ -59,6 +59,10 @@ TEST(MetricsRow, RateOverNoTimeIsNotTold) {
   EXPECT_EQ(RowRate(10, 0.5), 20);
   EXPECT_TRUE(std::isnan(RowRate(8, 0)));
   EXPECT_TRUE(std::isnan(RowRate(8, 1e-9)));
+  MetricsRow row = SomeRow();
+  row.examples_per_s = kNan;
+  const std::string line = FormatConsoleLine(row);
+  EXPECT_EQ(line.substr(line.size() - 2), " -") << line;
 }
 
 TEST(MetricsRow, JsonHasTheSameNames) {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "sparse/kernels.h"
 #include "sparse/logistic.h"
+#include "sparse/row_sums.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -116,42 +116,16 @@ AVX2 double LossAndSlopesAvx2(std::span<const float> margins, std::span<const fl
   return parts[0] + parts[1] + parts[2] + parts[3];
 }
 
-// The sum of some weights, in four sums side by side, which hide the additions' latency. Columns
-// are loaded two at a time: the loads are what such a loop waits for.
-template <bool kOnes>
-float SumRow(const uint32_t* cols, const float* values, size_t count, const float* weights) {
-  const auto term = [=](size_t i, uint64_t col) {
-    return kOnes ? weights[col] : values[i] * weights[col];
-  };
-  float a = 0, b = 0, c = 0, d = 0;
-  size_t i = 0;
-  for (; i + 4 <= count; i += 4) {
-    std::array<uint64_t, 2> pairs;
-    std::memcpy(pairs.data(), cols + i, sizeof pairs);
-    a += term(i, static_cast<uint32_t>(pairs[0]));
-    b += term(i + 1, pairs[0] >> 32);
-    c += term(i + 2, static_cast<uint32_t>(pairs[1]));
-    d += term(i + 3, pairs[1] >> 32);
-  }
-  for (; i < count; ++i) a += term(i, cols[i]);
-  return (a + b) + (c + d);
-}
-
-template <bool kOnes>
-void SumRows(const CsrBatch& batch, const float* weights, float* margins) {
-  const uint32_t* row_begin = batch.row_begin.data();
-  const uint32_t* cols = batch.cols.data();
-  const float* values = batch.values.data();
-  for (size_t r = 0, rows = batch.rows(); r < rows; ++r) {
-    const uint32_t begin = row_begin[r];
-    margins[r] = SumRow<kOnes>(cols + begin, kOnes ? nullptr : values + begin,
-                               row_begin[r + 1] - begin, weights);
-  }
-}
+struct DenseWeight {
+  const uint32_t* cols;
+  const float* weights;
+  float Of(uint64_t col) const { return weights[col]; }
+  float operator()(uint32_t i) const { return Of(cols[i]); }
+};
 
 void MarginsLoads(const CsrBatch& batch, std::span<const float> weights, std::span<float> margins) {
-  if (batch.values.empty()) return SumRows<true>(batch, weights.data(), margins.data());
-  SumRows<false>(batch, weights.data(), margins.data());
+  internal::SumRows(batch, margins.data(), DenseWeight{batch.cols.data(), weights.data()},
+                    [](size_t) {});
 }
 
 // Sixteen weights a gather.

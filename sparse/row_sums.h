@@ -1,7 +1,9 @@
 // Sums over the rows of a batch, whatever its weights are kept in.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "io/batch/csr_batch.h"
 #include "sparse/float4.h"
@@ -9,7 +11,9 @@
 namespace millrace::sparse::internal {
 
 // margins[r] = sum over row r of value * weight(i), i counting entries, in four sums side by side.
-// A weight that takes some work to compute may offer four at once, as weight.Four(i).
+// A weight that takes some work to compute may offer four at once, as weight.Four(i); one that
+// depends on the column alone, as weight.Of(col): columns are then loaded two at a time, since the
+// loads are what such a loop waits for.
 // before_row(r) comes before each row.
 template <bool kOnes, typename Weight, typename BeforeRow>
 void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
@@ -28,6 +32,18 @@ void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeR
         sum += kOnes ? weight.Four(i) : Load4(values + i) * weight.Four(i);
       }
       a = sum[0], b = sum[1], c = sum[2], d = sum[3];
+    } else if constexpr (requires { weight.Of(uint64_t{0}); }) {
+      const auto of = [=](uint32_t at, uint64_t col) {
+        return kOnes ? weight.Of(col) : values[at] * weight.Of(col);
+      };
+      for (; i + 4 <= end; i += 4) {
+        std::array<uint64_t, 2> pairs;
+        std::memcpy(pairs.data(), batch.cols.data() + i, sizeof pairs);
+        a += of(i, static_cast<uint32_t>(pairs[0]));
+        b += of(i + 1, pairs[0] >> 32);
+        c += of(i + 2, static_cast<uint32_t>(pairs[1]));
+        d += of(i + 3, pairs[1] >> 32);
+      }
     } else {
       for (; i + 4 <= end; i += 4) {
         a += term(i);

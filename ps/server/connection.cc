@@ -1,6 +1,5 @@
 #include "ps/server/connection.h"
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -15,12 +14,6 @@ using io::Status;
 using profiler::Cat;
 
 constexpr char kAtCheckpoint[] = "the server, which writes or reads a checkpoint";
-
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // Takes the same time wherever the difference is.
 bool SameToken(const std::string& a, const std::string& b) {

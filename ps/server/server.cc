@@ -30,12 +30,6 @@ constexpr int kContainerLimit = 1 << 16;
 constexpr int64_t kConnectionsBeyondWorkers = 512;
 constexpr std::chrono::milliseconds kTick(100);
 
-int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 class ConnectionFactory final : public rpc::ParameterServerIfFactory {
  public:
   ConnectionFactory(ServerState& state, Strangers& strangers)

@@ -19,6 +19,13 @@
 
 namespace millrace::ps {
 
+// By the steady clock.
+inline int64_t NowNs() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
 // Fields are guarded by `mu`. `busy` lends the shard to a thread that works on it for long without
 // holding the lock: others wait for `changed` until it is over.
 struct ServerState {

@@ -1,24 +1,18 @@
 #include "ps/wire/key_codec.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <optional>
 
 #include "io/base/random.h"
 #include "io/example/varint_list.h"
+#include "ps/wire/key_kernels.h"
 
 namespace millrace::ps {
 namespace {
 
 using io::Status;
-
-constexpr size_t kMaxVarintBytes = 10;
-
-char* PutVarint(char* out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) *out++ = static_cast<char>(value | 0x80);
-  *out++ = static_cast<char>(value);
-  return out;
-}
 
 // The number of keys at the beginning; removes it.
 std::optional<uint64_t> TakeCount(std::string_view& bytes) {
@@ -42,17 +36,17 @@ Status CountError(uint64_t expected, size_t found) {
 }  // namespace
 
 void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
-  char block[4096];
-  out.assign(block, PutVarint(block, keys.size()));
+  static const PutKeysFunction put_keys = PutKeysFor(io::DetectCpuLevel());
+  constexpr size_t kBlockKeys = 512;
+  std::array<char, kBlockKeys * kMaxKeyBytes + kKeyWriteSlack> block;
+  const uint64_t count = keys.size();
+  out.assign(block.data(), put_keys({&count, 1}, 0, block.data()));
   uint64_t last = 0;
-  constexpr size_t kBlockKeys = sizeof block / kMaxVarintBytes;
-  for (size_t begin = 0; begin < keys.size(); begin += kBlockKeys) {
-    char* at = block;
-    for (const uint64_t key : keys.subspan(begin, std::min(kBlockKeys, keys.size() - begin))) {
-      at = PutVarint(at, key - last);
-      last = key;
-    }
-    out.append(block, at);
+  while (!keys.empty()) {
+    const auto some = keys.first(std::min(kBlockKeys, keys.size()));
+    out.append(block.data(), put_keys(some, last, block.data()));
+    last = some.back();
+    keys = keys.subspan(some.size());
   }
 }
 
@@ -67,18 +61,17 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
   narrow_.resize(list.size() + io::kVarintWriteSlack);
   keys.resize(*count);
   bool ascending = true;
-  uint64_t key = 0;
   static const io::Varints32Function decode32 = io::DecodeVarints32For(io::DetectCpuLevel());
   if (const auto narrow = decode32(list, narrow_.data())) {
     if (narrow->count != *count) return CountError(*count, narrow->count);
-    const std::span<const uint32_t> steps(narrow_.data(), *count);
-    for (const uint32_t step : steps.subspan(std::min<size_t>(1, *count))) ascending &= step != 0;
-    for (size_t i = 0; i < steps.size(); ++i) keys[i] = key += steps[i];
+    static const SumStepsFunction sum_steps = SumStepsFor(io::DetectCpuLevel());
+    ascending = sum_steps({narrow_.data(), *count}, keys.data());
   } else {
     wide_.resize(list.size());
     const std::optional<size_t> wide = io::DecodeVarints64(list, wide_.data());
     if (!wide) return io::Corrupt("key list: expected varints, found a cut or too long one");
     if (*wide != *count) return CountError(*count, *wide);
+    uint64_t key = 0;
     for (size_t i = 0; i < *count; ++i) {
       const uint64_t next = key + wide_[i];
       ascending &= i == 0 || next > key;  // false for a difference of 0 and for an overflow
@@ -93,9 +86,9 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
   return {};
 }
 
-// Four sums side by side: a single one would wait for each of its multiplications.
+// Eight sums side by side: a single one would wait for each of its multiplications.
 uint64_t ListSignature(std::string_view bytes) {
-  constexpr size_t kLanes = 4;
+  constexpr size_t kLanes = 8;
   uint64_t lanes[kLanes];
   for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = io::Mix64(bytes.size() + 1 + lane);
   uint64_t words[kLanes];

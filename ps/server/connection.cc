@@ -32,15 +32,14 @@ rpc::JobFailed Failure(const Status& status) {
 }  // namespace
 
 Connection::Connection(ServerState& state, Strangers::Visit visit,
-                       std::shared_ptr<Protocol> protocol, std::shared_ptr<MessageTransport> input,
+                       std::shared_ptr<MessageProtocol> protocol,
                        std::shared_ptr<MessageTransport> output)
     : state_(state),
       visit_(std::move(visit)),
       protocol_(std::move(protocol)),
-      input_(std::move(input)),
       output_(std::move(output)) {
   protocol_->setStringSizeLimit(state.stranger_limits.max_string);
-  input_->SetLimits(state.stranger_limits);
+  protocol_->transport().SetLimits(state.stranger_limits);
 }
 
 Connection::~Connection() {
@@ -54,8 +53,8 @@ Connection::~Connection() {
 // The bytes since the last call are its answer and the present request: the answer goes to its
 // kind, the request to `kind`.
 void Connection::CountLastCall(const char* kind) {
-  const CountingTransport::Bytes before =
-      std::exchange(counted_, {.in = input_->bytes().in, .out = output_->bytes().out});
+  const MessageTransport::Bytes before = std::exchange(
+      counted_, {.in = protocol_->transport().bytes().in, .out = output_->bytes().out});
   std::lock_guard lock(state_.mu);
   if (last_kind_) state_.calls[last_kind_].bytes_out += counted_.out - before.out;
   last_kind_ = kind;
@@ -133,7 +132,7 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   profiler::NameThread("for worker " + std::to_string(worker_));
   const ConnectionLimits limits;
   protocol_->setStringSizeLimit(limits.max_string);
-  input_->SetLimits(limits);
+  protocol_->transport().SetLimits(limits);
   reply.generation = static_cast<int64_t>(generation_);
   reply.clock_ns = NowNs();
   reply.instance = state_.instance;
@@ -167,14 +166,20 @@ void Connection::start(rpc::StartReply& reply, const rpc::StartRequest& request)
 }
 
 void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& in) {
-  profiler::TraceScope span("serve_exchange", Cat::kServer,
-                            {.bytes = static_cast<int64_t>(
-                                 in.gradient.size() + in.push_keys.size() + in.pull_keys.size())});
-  span.FlowIn(FlowId(worker_, state_.shard.options().shard, static_cast<uint64_t>(in.sequence)));
-  const int64_t begin_ns = NowNs();
-  const ExchangeRequest request = FromRpc(in);
   ExchangeReply reply;
-  Lock lock = Enter("exchange", in.worker, in.generation);
+  Exchange({.worker = in.worker, .generation = in.generation, .request = FromRpc(in)}, reply);
+  ToRpc(reply, out);
+}
+
+void Connection::Exchange(const ExchangeCall& call, ExchangeReply& reply) {
+  const ExchangeRequest& request = call.request;
+  profiler::TraceScope span(
+      "serve_exchange", Cat::kServer,
+      {.bytes = static_cast<int64_t>(request.gradient.size() + request.push_keys.size() +
+                                     request.pull_keys.size())});
+  span.FlowIn(FlowId(worker_, state_.shard.options().shard, request.sequence));
+  const int64_t begin_ns = NowNs();
+  Lock lock = Enter("exchange", call.worker, call.generation);
   if (!state_.WaitFree(lock)) {
     reply.outcome = Outcome::kWaiting;
     reply.waiting = kAtCheckpoint;
@@ -184,7 +189,6 @@ void Connection::exchange(rpc::ExchangeReply& out, const rpc::ExchangeRequest& i
     Answer(lock, request, reply);
   }
   reply.server_ns = NowNs() - begin_ns - reply.barrier_ns;
-  ToRpc(reply, out);
 }
 
 void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply) {

@@ -11,7 +11,8 @@
 #include "ps/server/model_pieces.h"
 #include "ps/server/server_state.h"
 #include "ps/server/strangers.h"
-#include "ps/wire/guarded_socket.h"
+#include "ps/wire/exchange_wire.h"
+#include "ps/wire/message_protocol.h"
 
 namespace millrace::ps {
 
@@ -19,14 +20,16 @@ namespace millrace::ps {
 // connection.
 class Connection final : public rpc::ParameterServerIf {
  public:
-  using Protocol = apache::thrift::protocol::TBinaryProtocol;
-  Connection(ServerState& state, Strangers::Visit visit, std::shared_ptr<Protocol> protocol,
-             std::shared_ptr<MessageTransport> input, std::shared_ptr<MessageTransport> output);
+  Connection(ServerState& state, Strangers::Visit visit, std::shared_ptr<MessageProtocol> protocol,
+             std::shared_ptr<MessageTransport> output);
   ~Connection() override;
 
   void join(rpc::JoinReply& reply, const rpc::JoinRequest& request) override;
   void start(rpc::StartReply& reply, const rpc::StartRequest& request) override;
+  // As Thrift's own code would call it; exchange_processor.h calls the other one.
   void exchange(rpc::ExchangeReply& reply, const rpc::ExchangeRequest& request) override;
+  // The reply's weights stay valid until the next call.
+  void Exchange(const ExchangeCall& call, ExchangeReply& reply);
   void stop(int32_t worker, int64_t generation) override;
   void finish(int32_t worker, int64_t generation) override;
   void drained(std::string& waiting, int32_t worker, int64_t generation) override;
@@ -59,10 +62,10 @@ class Connection final : public rpc::ParameterServerIf {
 
   ServerState& state_;
   Strangers::Visit visit_;
-  std::shared_ptr<Protocol> protocol_;
-  std::shared_ptr<MessageTransport> input_, output_;
+  std::shared_ptr<MessageProtocol> protocol_;
+  std::shared_ptr<MessageTransport> output_;
   const char* last_kind_ = nullptr;
-  CountingTransport::Bytes counted_;
+  MessageTransport::Bytes counted_;
   bool joined_ = false;
   size_t worker_ = 0;
   uint64_t generation_ = 0;

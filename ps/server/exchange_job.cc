@@ -83,17 +83,23 @@ Status ExchangeJob::Answer(Shard& shard, const ExchangeRequest& request, Exchang
   reply.stop = shard.stopped();
   reply.alone = shard.IsAlone(worker_);
   if (!request.pulls) return {};
-  weights_.resize(pull_list_->keys.size());
-  ASSIGN_OR_RETURN(reply.step, shard.Answer(worker_, request.sequence, pull_list_,
-                                            !request.keep_list, weights_));
+  weights_ = nullptr;  // may be used again
+  ASSIGN_OR_RETURN(const Shard::Weights weights,
+                   shard.Answer(worker_, request.sequence, pull_list_, !request.keep_list));
+  reply.step = weights.step;
+  weights_ = weights.numbers;
   return {};
 }
 
 Status ExchangeJob::Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply) {
   if (!request.pulls) return {};
+  reply.weights = weights_->bytes();
+  if (!zstd) return {};
   TRACE_SCOPE("encode_reply", profiler::Cat::kServer,
-              {.bytes = static_cast<int64_t>(4 * weights_.size())});
-  return floats_.Encode(weights_, {.zstd = zstd}, reply.weights);
+              {.bytes = static_cast<int64_t>(reply.weights.size())});
+  RETURN_IF_ERROR(floats_.Encode(weights_->numbers(), {.zstd = true}, packed_));
+  reply.weights = packed_;
+  return {};
 }
 
 }  // namespace millrace::ps

@@ -31,6 +31,7 @@ class ExchangeJob {
     return shard.MayAnswer(worker_, request.sequence);
   }
   io::Status Answer(Shard& shard, const ExchangeRequest& request, ExchangeReply& reply);
+  // The reply's weights; they stay valid until the next call.
   io::Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
 
  private:
@@ -38,7 +39,9 @@ class ExchangeJob {
   KeyDecoder key_decoder_;
   FloatCodec floats_;
   SharedKeys push_list_, pull_list_;  // the latter stays for a call that asks again
-  io::PodVector<float> gradient_, weights_;
+  io::PodVector<float> gradient_;
+  SharedNumbers weights_;
+  std::string packed_;
 };
 
 }  // namespace millrace::ps

@@ -31,17 +31,18 @@ const PullMemory::Answer* PullMemory::Find(uint64_t sequence, uint64_t signature
   return nullptr;
 }
 
-void PullMemory::Remember(uint64_t sequence, uint64_t step, SharedKeys list,
-                          std::span<const float> weights) {
-  Answer answer;
-  if (answers_.size() == kAnswers) {  // its memory is used again
-    answer = std::move(answers_.front());
+SharedNumbers PullMemory::Room() {
+  SharedNumbers room;
+  if (answers_.size() == kAnswers) {
+    room = std::move(answers_.front().weights);
     answers_.pop_front();
   }
-  answer.sequence = sequence;
-  answer.step = step;
-  answer.list = std::move(list);
-  answer.weights.assign(weights.begin(), weights.end());
+  const bool free = room && room.use_count() == 1;
+  return free ? room : std::make_shared<PlainNumbers>();
+}
+
+void PullMemory::Remember(Answer answer) {
+  if (answers_.size() == kAnswers) answers_.pop_front();
   answers_.push_back(std::move(answer));
 }
 

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <span>
 #include <unordered_map>
 
 #include "io/base/pod_vector.h"
+#include "ps/wire/plain_numbers.h"
 
 namespace millrace::ps {
 
@@ -21,6 +21,9 @@ struct KeyList {
 // the call.
 using SharedKeys = std::shared_ptr<const KeyList>;
 
+// Shared by an answer that is remembered and the thread that sends it.
+using SharedNumbers = std::shared_ptr<PlainNumbers>;
+
 // Bounded. Not thread-safe.
 class PullMemory {
  public:
@@ -28,7 +31,7 @@ class PullMemory {
     uint64_t sequence = 0;
     uint64_t step = 0;  // of the job, then
     SharedKeys list;
-    io::PodVector<float> weights;
+    SharedNumbers weights;
   };
 
   // A list that was pulled before; null if it is not known (any more).
@@ -38,8 +41,10 @@ class PullMemory {
 
   // The answer to that very call; null if it is not known. Valid until the next Remember.
   const Answer* Find(uint64_t sequence, uint64_t signature) const;
-  // The last few answers are kept.
-  void Remember(uint64_t sequence, uint64_t step, SharedKeys list, std::span<const float> weights);
+  // Room for the next answer's weights: that of an answer which is forgotten for it, mostly.
+  SharedNumbers Room();
+  // The last few answers are kept; their weights must not change any more.
+  void Remember(Answer answer);
 
  private:
   std::deque<Answer> answers_;

@@ -12,13 +12,14 @@
 #include <utility>
 
 #include "ps/server/connection.h"
+#include "ps/server/exchange_processor.h"
+#include "ps/wire/guarded_socket.h"
 #include "ps/wire/thrift_tls.h"
 
 namespace millrace::ps {
 namespace {
 
 using apache::thrift::TConnectionInfo;
-using apache::thrift::protocol::TBinaryProtocolFactory;
 using apache::thrift::server::TThreadedServer;
 using apache::thrift::transport::TServerSocket;
 using apache::thrift::transport::TSocket;
@@ -30,24 +31,18 @@ constexpr int kContainerLimit = 1 << 16;
 constexpr int64_t kConnectionsBeyondWorkers = 512;
 constexpr std::chrono::milliseconds kTick(100);
 
-class ConnectionFactory final : public rpc::ParameterServerIfFactory {
+class ConnectionFactory final : public apache::thrift::TProcessorFactory {
  public:
   ConnectionFactory(ServerState& state, Strangers& strangers)
       : state_(state), strangers_(strangers) {}
 
-  rpc::ParameterServerIf* getHandler(const TConnectionInfo& info) override {
-    auto protocol = std::dynamic_pointer_cast<Connection::Protocol>(info.input);
-    auto input = std::dynamic_pointer_cast<MessageTransport>(info.input->getTransport());
+  std::shared_ptr<apache::thrift::TProcessor> getProcessor(const TConnectionInfo& info) override {
+    auto protocol = std::dynamic_pointer_cast<MessageProtocol>(info.input);
     auto output = std::dynamic_pointer_cast<MessageTransport>(info.output->getTransport());
     auto socket = std::dynamic_pointer_cast<TSocket>(info.transport);
-    CHECK(protocol && input && output && socket);
-    auto connection =
-        std::make_unique<Connection>(state_, strangers_.Begin(socket->getSocketFD()),
-                                     std::move(protocol), std::move(input), std::move(output));
-    return connection.release();  // Thrift gives it back below
-  }
-  void releaseHandler(rpc::ParameterServerIf* handler) override {
-    std::unique_ptr<rpc::ParameterServerIf> owned(handler);
+    CHECK(protocol && output && socket);
+    return std::make_shared<ExchangeProcessor>(std::make_shared<Connection>(
+        state_, strangers_.Begin(socket->getSocketFD()), std::move(protocol), std::move(output)));
   }
 
  private:
@@ -169,12 +164,10 @@ class Server::Impl {
  private:
   // Empty, or why it cannot listen.
   std::string Serve(const std::shared_ptr<TServerSocket>& socket) {
-    auto factory = std::make_shared<ConnectionFactory>(state_, strangers_);
     server_ = std::make_shared<TThreadedServer>(
-        std::make_shared<rpc::ParameterServerProcessorFactory>(factory), socket,
+        std::make_shared<ConnectionFactory>(state_, strangers_), socket,
         std::make_shared<MessageTransportFactory>(),
-        std::make_shared<TBinaryProtocolFactory>(kStrangerString, kContainerLimit,
-                                                 /*strict_read=*/true, /*strict_write=*/true));
+        std::make_shared<MessageProtocolFactory>(kStrangerString, kContainerLimit));
     server_->setConcurrentClientLimit(static_cast<int64_t>(2 * options_.shard.num_workers) +
                                       kConnectionsBeyondWorkers);
     auto listening = std::make_shared<Listening>();

@@ -290,21 +290,25 @@ std::string Shard::AnswerWaitsFor(size_t worker) const {
       [&](const WorkerRecord& w) { return Active(w) && w.received + config_->staleness < mine; });
 }
 
-Result<uint64_t> Shard::Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
-                               bool remember, std::span<float> weights) {
+Result<Shard::Weights> Shard::Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
+                                     bool remember) {
   PullMemory& pulled = workers_[worker].pulled;
   if (const PullMemory::Answer* first =
           remember ? pulled.Find(sequence, list->signature) : nullptr) {
-    std::copy(first->weights.begin(), first->weights.end(), weights.begin());
-    return first->step;
+    return Weights{.step = first->step, .numbers = first->weights};
   }
+  Weights weights = {.step = progress_.step,
+                     .numbers = remember ? pulled.Room() : std::make_shared<PlainNumbers>()};
   {
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
-    RETURN_IF_ERROR(store_->Pull(list->keys, weights));
+    RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(list->keys.size())));
   }
   keys_pulled_ += list->keys.size();
-  if (remember) pulled.Remember(sequence, progress_.step, list, weights);
-  return progress_.step;
+  if (remember) {
+    pulled.Remember(
+        {.sequence = sequence, .step = weights.step, .list = list, .weights = weights.numbers});
+  }
+  return weights;
 }
 
 Status Shard::InitDense(size_t worker, size_t block, std::span<const float> weights) {

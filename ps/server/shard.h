@@ -66,8 +66,12 @@ class Shard {
   std::string AnswerWaitsFor(size_t worker) const;
   // The weights of the list, and the step that they are of. `remember`: a repeated call will get
   // the same.
-  io::Result<uint64_t> Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
-                              bool remember, std::span<float> weights);
+  struct Weights {
+    uint64_t step = 0;
+    SharedNumbers numbers;  // nobody changes them while they are held
+  };
+  io::Result<Weights> Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
+                             bool remember);
 
   // Dense blocks; a job has them or a sparse model. The chief's weights are those to begin with.
   io::Status InitDense(size_t worker, size_t block, std::span<const float> weights);

@@ -26,6 +26,7 @@ struct FloatFormat {
 // Not thread-safe (scratch memory).
 class FloatCodec {
  public:
+  static constexpr char kPlainFormat = 0;  // the first byte of numbers that are neither
   // Replaces `out`.
   io::Status Encode(std::span<const float> numbers, FloatFormat format, std::string& out);
   // Bytes a number in `bytes`; 0: packed, and so not known.

@@ -1,7 +1,5 @@
 #include "ps/wire/guarded_socket.h"
 
-#include <algorithm>
-
 namespace millrace::ps {
 
 using apache::thrift::transport::TSocket;
@@ -29,27 +27,6 @@ uint32_t GuardedSocket::read(uint8_t* buf, uint32_t len) {
 
 std::shared_ptr<TSocket> GuardedServerSocket::createSocket(THRIFT_SOCKET socket) {
   return std::make_shared<GuardedSocket>(socket, pChildInterruptSockReader_);
-}
-
-uint32_t MessageTransport::readEnd() {
-  resetConsumedMessageSize();
-  if (auto* socket = dynamic_cast<GuardedSocket*>(&counting_->inner())) socket->EndMessage();
-  return 0;
-}
-
-void MessageTransport::flush() {
-  TBufferedTransport::flush();
-  if (!close_after_reply_) return;
-  close_after_reply_ = false;
-  counting_->close();
-}
-
-void MessageTransport::SetLimits(const ConnectionLimits& limits) {
-  auto* socket = dynamic_cast<GuardedSocket*>(&counting_->inner());
-  if (socket) return socket->SetLimits(limits);
-  // A TLS socket: its own time limit is one for each read.
-  auto* other = dynamic_cast<TSocket*>(&counting_->inner());
-  if (other) other->setRecvTimeout(limits.idle_ms);
 }
 
 }  // namespace millrace::ps

@@ -60,16 +60,18 @@ struct ExchangeRequest {
 
 enum class Outcome { kDone = 0, kWaiting = 1, kUnknownList = 2 };
 
+// The view is the channel's and stays valid until its next call, or the server's and stays valid
+// until its job's next call.
 struct ExchangeReply {
   Outcome outcome = Outcome::kDone;
-  std::string weights;
+  std::string_view weights;
   uint64_t step = 0;
   uint64_t examples = 0;
   double loss = 0;
   double weight = 0;
   int64_t barrier_ns = 0;
   int64_t server_ns = 0;
-  int last_worker = -1;
+  int32_t last_worker = -1;
   std::string waiting;
   bool stop = false;
   bool alone = false;

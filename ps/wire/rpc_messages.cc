@@ -34,23 +34,6 @@ void FromRpc(rpc::StartReply& from, StartReply& to) {
   to.clock_ns = from.clock_ns;
 }
 
-void ToRpc(const ExchangeRequest& from, rpc::ExchangeRequest& to) {
-  to.sequence = static_cast<int64_t>(from.sequence);
-  to.step = static_cast<int64_t>(from.step);
-  to.pushes = from.pushes;
-  to.push_list = static_cast<int64_t>(from.push_list);
-  to.push_keys = from.push_keys;
-  to.gradient = from.gradient;
-  to.rows = static_cast<int32_t>(from.rows);
-  to.weight = from.weight;
-  to.loss = from.loss;
-  to.state = from.state;
-  to.pulls = from.pulls;
-  to.pull_list = static_cast<int64_t>(from.pull_list);
-  to.pull_keys = from.pull_keys;
-  to.keep_list = from.keep_list;
-}
-
 ExchangeRequest FromRpc(const rpc::ExchangeRequest& from) {
   return {.sequence = static_cast<uint64_t>(from.sequence),
           .step = static_cast<uint64_t>(from.step),
@@ -68,9 +51,9 @@ ExchangeRequest FromRpc(const rpc::ExchangeRequest& from) {
           .keep_list = from.keep_list};
 }
 
-void ToRpc(ExchangeReply& from, rpc::ExchangeReply& to) {
+void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to) {
   to.outcome = static_cast<int32_t>(from.outcome);
-  to.weights = std::move(from.weights);
+  to.weights = from.weights;
   to.step = static_cast<int64_t>(from.step);
   to.examples = static_cast<int64_t>(from.examples);
   to.loss = from.loss;
@@ -78,29 +61,9 @@ void ToRpc(ExchangeReply& from, rpc::ExchangeReply& to) {
   to.barrier_ns = from.barrier_ns;
   to.server_ns = from.server_ns;
   to.last_worker = from.last_worker;
-  to.waiting = std::move(from.waiting);
+  to.waiting = from.waiting;
   to.stop = from.stop;
   to.alone = from.alone;
-}
-
-io::Status FromRpc(rpc::ExchangeReply& from, ExchangeReply& to) {
-  if (from.outcome < 0 || from.outcome > static_cast<int32_t>(Outcome::kUnknownList)) {
-    return io::Invalid("the server's answer: expected an outcome from 0 to 2, found " +
-                       std::to_string(from.outcome));
-  }
-  to.outcome = static_cast<Outcome>(from.outcome);
-  std::swap(to.weights, from.weights);
-  to.step = static_cast<uint64_t>(from.step);
-  to.examples = static_cast<uint64_t>(from.examples);
-  to.loss = from.loss;
-  to.weight = from.weight;
-  to.barrier_ns = from.barrier_ns;
-  to.server_ns = from.server_ns;
-  to.last_worker = from.last_worker;
-  to.waiting = std::move(from.waiting);
-  to.stop = from.stop;
-  to.alone = from.alone;
-  return {};
 }
 
 void ToRpc(const StatsReply& from, rpc::StatsReply& to) {

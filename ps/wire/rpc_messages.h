@@ -4,7 +4,6 @@
 #pragma once
 
 #include "gen-cpp/ParameterServer.h"
-#include "io/base/status.h"
 #include "ps/wire/messages.h"
 
 namespace millrace::ps {
@@ -14,13 +13,9 @@ void FromRpc(rpc::JoinReply& from, JoinReply& to);
 
 void FromRpc(rpc::StartReply& from, StartReply& to);
 
-void ToRpc(const ExchangeRequest& from, rpc::ExchangeRequest& to);
 // Views show `from`.
 ExchangeRequest FromRpc(const rpc::ExchangeRequest& from);
-// Takes the texts of `from`.
-void ToRpc(ExchangeReply& from, rpc::ExchangeReply& to);
-// An error if the outcome is none that is known.
-io::Status FromRpc(rpc::ExchangeReply& from, ExchangeReply& to);
+void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to);
 
 void ToRpc(const StatsReply& from, rpc::StatsReply& to);
 void FromRpc(const rpc::StatsReply& from, StatsReply& to);

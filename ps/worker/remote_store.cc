@@ -293,7 +293,7 @@ void RemoteStore::Hear(size_t shard, const ExchangeReply& reply) {
 }
 
 Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights) {
-  const std::string& bytes = replies_[shard].weights;
+  const std::string_view bytes = replies_[shard].weights;
   Status decoded;
   if (clients_.size() == 1) {
     decoded = floats_.Decode(bytes, weights);

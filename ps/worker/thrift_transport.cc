@@ -1,20 +1,19 @@
 #include "ps/worker/thrift_transport.h"
 
-#include <thrift/protocol/TBinaryProtocol.h>
 #include <thrift/transport/TSocket.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "gen-cpp/ParameterServer.h"
-#include "ps/wire/guarded_socket.h"
+#include "ps/wire/exchange_wire.h"
+#include "ps/wire/message_protocol.h"
 #include "ps/wire/rpc_messages.h"
 #include "ps/wire/thrift_tls.h"
 
 namespace millrace::ps {
 namespace {
 
-using apache::thrift::protocol::TBinaryProtocol;
 using apache::thrift::protocol::TProtocolException;
 using apache::thrift::transport::TSocket;
 using apache::thrift::transport::TSSLException;
@@ -49,10 +48,9 @@ class ThriftChannel final : public Channel {
       : socket_(socket),
         call_ms_(call_ms),
         transport_(std::make_shared<MessageTransport>(socket)),
-        client_(std::make_shared<TBinaryProtocol>(transport_, kMaxString, kMaxContainer,
-                                                  /*strict_read=*/true, /*strict_write=*/true)) {}
+        protocol_(std::make_shared<MessageProtocol>(transport_, kMaxString, kMaxContainer)),
+        client_(protocol_) {}
   ~ThriftChannel() override {
-    // A buffered transport flushes when it is closed, and what cannot be sent is lost here anyway.
     (void)Call([&] { transport_->close(); });
   }
 
@@ -79,17 +77,16 @@ class ThriftChannel final : public Channel {
   }
 
   Status SendExchange(const ExchangeRequest& request) override {
-    exchange_in_.worker = worker_;
-    exchange_in_.generation = generation_;
-    ToRpc(request, exchange_in_);
     // A key takes at least a byte here, and its weight four in the answer.
     AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size());
-    return Call([&] { client_.send_exchange(exchange_in_); });
+    const ExchangeCall call = {.worker = worker_, .generation = generation_, .request = request};
+    return Call([&] { SendExchangeCall(call, *protocol_); });
   }
 
   Status ReceiveExchange(ExchangeReply& reply) override {
-    RETURN_IF_ERROR(Call([&] { client_.recv_exchange(exchange_out_); }));
-    return FromRpc(exchange_out_, reply);
+    Status known;
+    RETURN_IF_ERROR(Call([&] { known = ReceiveExchangeReply(*protocol_, reply); }));
+    return known;
   }
 
   Status Stop() override {
@@ -222,11 +219,10 @@ class ThriftChannel final : public Channel {
   int call_ms_;
   int more_s_ = 0;
   std::shared_ptr<MessageTransport> transport_;
+  std::shared_ptr<MessageProtocol> protocol_;
   rpc::ParameterServerClient client_;
   int32_t worker_ = 0;
   int64_t generation_ = 0;
-  rpc::ExchangeRequest exchange_in_;  // their memory is used again
-  rpc::ExchangeReply exchange_out_;
 };
 
 class ThriftTransport final : public Transport {

@@ -1,7 +1,6 @@
 // What a server decodes: a stranger's raw bytes through the whole service, and the binary parts of
-// a worker's messages. Nothing may crash, hang or allocate by a mere claim; what is decoded keeps
-// its promises, and what is encoded comes back.
-#include <thrift/protocol/TBinaryProtocol.h>
+// a worker's messages; and a worker: the answer to an exchange. Nothing may crash, hang or allocate
+// by a mere claim; what is decoded keeps its promises, and what is encoded comes back.
 #include <thrift/transport/TBufferTransports.h>
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 #include "gen-cpp/parameter_server_constants.h"
 #include "io/base/status.h"
 #include "ps/job_config.h"
-#include "ps/server/connection.h"
+#include "ps/server/exchange_processor.h"
 #include "ps/wire/entry_codec.h"
 #include "ps/wire/float_codec.h"
 #include "ps/wire/key_codec.h"
@@ -20,7 +19,6 @@
 namespace millrace::ps {
 namespace {
 
-using apache::thrift::protocol::TBinaryProtocol;
 using apache::thrift::transport::TMemoryBuffer;
 
 Strangers::Visit Visit() {
@@ -34,10 +32,9 @@ void Service(std::string_view bytes) {
       std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
                                       static_cast<uint32_t>(bytes.size())));
   auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
-  auto input = std::make_shared<TBinaryProtocol>(in, 64 << 10, 1 << 16, true, true);
-  auto output = std::make_shared<TBinaryProtocol>(out);
-  auto connection = std::make_shared<Connection>(state, Visit(), input, in, out);
-  rpc::ParameterServerProcessor processor(connection);
+  auto input = std::make_shared<MessageProtocol>(in, 64 << 10, 1 << 16);
+  auto output = std::make_shared<MessageProtocol>(out, 64 << 10, 1 << 16);
+  ExchangeProcessor processor(std::make_shared<Connection>(state, Visit(), input, out));
   try {
     while (processor.process(input, output, nullptr)) {
     }
@@ -52,7 +49,8 @@ void Dense(std::string_view bytes) {
   ServerState state({}, "token", 1000, 10);
   auto in = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
   auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
-  Connection connection(state, Visit(), std::make_shared<TBinaryProtocol>(in), in, out);
+  Connection connection(state, Visit(), std::make_shared<MessageProtocol>(in, 1 << 20, 1 << 16),
+                        out);
   JobConfig config;
   config.num_features = 0;
   config.dense.emplace();
@@ -75,6 +73,20 @@ void Dense(std::string_view bytes) {
     return;
   }
   CHECK(state.shard.dense()->weights(0).size() == 20);
+}
+
+// A server's answer, as a worker reads it.
+void Reply(std::string_view bytes) {
+  auto in = std::make_shared<MessageTransport>(
+      std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
+                                      static_cast<uint32_t>(bytes.size())));
+  MessageProtocol protocol(in, 64 << 10, 1 << 16);
+  ExchangeReply reply;
+  try {
+    if (ReceiveExchangeReply(protocol, reply).ok()) CHECK(reply.weights.size() < bytes.size());
+  } catch (const std::exception&) {
+    // The worker connects again.
+  }
 }
 
 void Keys(std::string_view bytes) {
@@ -115,7 +127,7 @@ void Config(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 4096) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 6) {
+  switch (data[0] % 7) {
     case 0:
       millrace::ps::Service(bytes);
       break;
@@ -131,8 +143,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 4:
       millrace::ps::Config(bytes);
       break;
-    default:
+    case 5:
       millrace::ps::Dense(bytes);
+      break;
+    default:
+      millrace::ps::Reply(bytes);
   }
   return 0;
 }

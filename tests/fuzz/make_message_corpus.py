@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the seeds of the message fuzzer. Usage: make_message_corpus.py FOLDER.
 
-The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block.
+The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block, 6 an answer.
 """
 import pathlib
 import struct
@@ -30,6 +30,18 @@ def exchange():
     return call(b"exchange", struct.pack(">bh", 12, 1) + request + b"\0\0")
 
 
+def reply():
+    success = struct.pack(">bhi", 8, 1, 0) + text(2, b"\0" + struct.pack("<2f", 1, 2)) + struct.pack(">bhq", 10, 3, 9)
+    success += struct.pack(">bhd", 4, 5, 0.5) + text(10, b"worker 1") + struct.pack(">bhb", 2, 11, 1) + b"\0"
+    begin = struct.pack(">II", 0x80010002, 8) + b"exchange" + struct.pack(">I", 0)
+    return begin + struct.pack(">bh", 12, 0) + success + b"\0"
+
+
+def refusal():
+    begin = struct.pack(">II", 0x80010002, 8) + b"exchange" + struct.pack(">I", 0)
+    return begin + struct.pack(">bh", 12, 1) + text(1, b"no") + b"\0\0"
+
+
 config = (
     "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nmodel sparse\n"
     "rule sgd\noption.rate 0.5\noption.decay constant\noption.l1 0\noption.l2 0\noption.ftrl_beta 1\n"
@@ -42,6 +54,8 @@ seeds = {
     "exchange": b"\0" + exchange(),
     "two_calls": b"\0" + join(b"x") + exchange(),
     "huge_claim": b"\0" + struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi",
+    "reply": b"\6" + reply(),
+    "refusal": b"\6" + refusal(),
     "keys": b"\1\x04\x05\x01\x80\x02\x07",
     "keys_wide": b"\1\x02\xff\xff\x3f\x01",
     "keys_huge_count": b"\1\xff\xff\xff\xff\x0f\x01",

@@ -90,7 +90,8 @@ class ServerTest : public testing::Test {
     while (steady_clock::now() < deadline) {
       pollfd poll_fd = {.fd = fd, .events = POLLIN, .revents = 0};
       if (::poll(&poll_fd, 1, 50) == 0) continue;
-      if (::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT) <= 0 && errno != EAGAIN) return true;
+      const ssize_t got = ::recv(fd, buffer, sizeof buffer, MSG_DONTWAIT);
+      if (got == 0 || (got < 0 && errno != EAGAIN)) return true;
     }
     return false;
   }

@@ -1,0 +1,335 @@
+// The exchange's messages against the code that Thrift generates, and the transport below them.
+#include "ps/wire/exchange_wire.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <thrift/TApplicationException.h>
+#include <thrift/protocol/TBinaryProtocol.h>
+#include <thrift/transport/TBufferTransports.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gen-cpp/ParameterServer.h"
+#include "io/base/random.h"
+#include "ps/wire/rpc_messages.h"
+
+namespace millrace::ps {
+namespace {
+
+using apache::thrift::protocol::T_CALL;
+using apache::thrift::protocol::T_REPLY;
+using apache::thrift::protocol::TBinaryProtocol;
+using apache::thrift::protocol::TMessageType;
+using apache::thrift::transport::TMemoryBuffer;
+using apache::thrift::transport::TSocket;
+using apache::thrift::transport::TTransport;
+
+constexpr int kLimit = 64 << 20;
+
+std::string RandomBytes(io::Random& random, size_t most) {
+  std::string bytes(random.Below(most + 1), '\0');
+  for (char& byte : bytes) byte = static_cast<char>(random.Next());
+  return bytes;
+}
+
+rpc::ExchangeRequest RandomRequest(uint64_t seed, size_t most_bytes) {
+  io::Random random(seed);
+  rpc::ExchangeRequest request;
+  request.worker = static_cast<int32_t>(random.Below(100));
+  request.generation = static_cast<int64_t>(random.Next());
+  request.sequence = static_cast<int64_t>(random.Next());
+  request.step = static_cast<int64_t>(random.Next());
+  request.pushes = random.Below(2) == 0;
+  request.push_list = static_cast<int64_t>(random.Next());
+  request.push_keys = RandomBytes(random, most_bytes);
+  request.gradient = RandomBytes(random, most_bytes);
+  request.rows = static_cast<int32_t>(random.Next());
+  request.weight = random.Uniform();
+  request.loss = -random.Uniform();
+  request.state = RandomBytes(random, 100);
+  request.pulls = random.Below(2) == 0;
+  request.pull_list = static_cast<int64_t>(random.Next());
+  request.pull_keys = RandomBytes(random, most_bytes);
+  request.keep_list = random.Below(2) == 0;
+  return request;
+}
+
+rpc::ExchangeReply RandomReply(uint64_t seed, size_t most_bytes) {
+  io::Random random(seed);
+  rpc::ExchangeReply reply;
+  reply.outcome = static_cast<int32_t>(random.Below(3));
+  reply.weights = RandomBytes(random, most_bytes);
+  reply.step = static_cast<int64_t>(random.Next());
+  reply.examples = static_cast<int64_t>(random.Next());
+  reply.loss = random.Uniform();
+  reply.weight = random.Uniform();
+  reply.barrier_ns = static_cast<int64_t>(random.Next());
+  reply.server_ns = static_cast<int64_t>(random.Next());
+  reply.last_worker = static_cast<int32_t>(random.Below(9)) - 1;
+  reply.waiting = RandomBytes(random, 50);
+  reply.stop = random.Below(2) == 0;
+  reply.alone = random.Below(2) == 0;
+  return reply;
+}
+
+ExchangeCall CallOf(const rpc::ExchangeRequest& request) {
+  return {.worker = request.worker, .generation = request.generation, .request = FromRpc(request)};
+}
+
+// What Thrift's own code would have made of it.
+rpc::ExchangeRequest ToGenerated(const ExchangeCall& call) {
+  const ExchangeRequest& from = call.request;
+  rpc::ExchangeRequest to;
+  to.worker = call.worker;
+  to.generation = call.generation;
+  to.sequence = static_cast<int64_t>(from.sequence);
+  to.step = static_cast<int64_t>(from.step);
+  to.pushes = from.pushes;
+  to.push_list = static_cast<int64_t>(from.push_list);
+  to.push_keys = from.push_keys;
+  to.gradient = from.gradient;
+  to.rows = static_cast<int32_t>(from.rows);
+  to.weight = from.weight;
+  to.loss = from.loss;
+  to.state = from.state;
+  to.pulls = from.pulls;
+  to.pull_list = static_cast<int64_t>(from.pull_list);
+  to.pull_keys = from.pull_keys;
+  to.keep_list = from.keep_list;
+  to.__isset = {};
+  return to;
+}
+
+std::string GeneratedCall(const rpc::ExchangeRequest& request) {
+  auto buffer = std::make_shared<TMemoryBuffer>();
+  rpc::ParameterServerClient(std::make_shared<TBinaryProtocol>(buffer)).send_exchange(request);
+  return buffer->getBufferAsString();
+}
+
+std::string GeneratedReply(const rpc::ParameterServer_exchange_result& result) {
+  auto buffer = std::make_shared<TMemoryBuffer>();
+  TBinaryProtocol out(buffer);
+  out.writeMessageBegin("exchange", T_REPLY, 0);
+  result.write(&out);
+  out.writeMessageEnd();
+  return buffer->getBufferAsString();
+}
+
+std::string GeneratedReply(const rpc::ExchangeReply& reply) {
+  rpc::ParameterServer_exchange_result result;
+  result.success = reply;
+  result.__isset.success = true;
+  return GeneratedReply(result);
+}
+
+// Gives its bytes in pieces of random size.
+class DripTransport final : public apache::thrift::transport::TVirtualTransport<DripTransport> {
+ public:
+  DripTransport(std::string bytes, uint64_t seed, size_t most)
+      : bytes_(std::move(bytes)), random_(seed), most_(most) {}
+  bool isOpen() const override { return true; }
+  uint32_t read(uint8_t* buf, uint32_t len) {
+    const size_t size = std::min({static_cast<size_t>(len), bytes_.size() - at_,
+                                  static_cast<size_t>(1 + random_.Below(most_))});
+    std::copy_n(bytes_.data() + at_, size, buf);
+    at_ += size;
+    return static_cast<uint32_t>(size);
+  }
+
+ private:
+  const std::string bytes_;
+  size_t at_ = 0;
+  io::Random random_;
+  size_t most_;
+};
+
+std::shared_ptr<MessageProtocol> ProtocolOn(std::shared_ptr<TTransport> transport) {
+  return std::make_shared<MessageProtocol>(std::make_shared<MessageTransport>(std::move(transport)),
+                                           kLimit, 1 << 16);
+}
+
+void BeginCall(MessageProtocol& in) {
+  std::string name;
+  TMessageType type;
+  int32_t sequence = 0;
+  in.readMessageBegin(name, type, sequence);
+  EXPECT_EQ(name, "exchange");
+  EXPECT_EQ(type, T_CALL);
+}
+
+void EndCall(MessageProtocol& in) { in.transport().readEnd(); }
+
+TEST(ExchangeWire, CallsAreWrittenAsThriftsOwnCodeDoes) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const rpc::ExchangeRequest request = RandomRequest(seed, seed % 2 == 0 ? 50 : 20000);
+    auto buffer = std::make_shared<TMemoryBuffer>();
+    SendExchangeCall(CallOf(request), *ProtocolOn(buffer));
+    EXPECT_EQ(buffer->getBufferAsString(), GeneratedCall(request));
+  }
+}
+
+TEST(ExchangeWire, CallsAreReadHoweverTheirBytesCome) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const rpc::ExchangeRequest first = RandomRequest(seed, 50);
+    const rpc::ExchangeRequest second = RandomRequest(seed + 1000, seed % 3 == 0 ? 200000 : 3000);
+    const auto in = ProtocolOn(std::make_shared<DripTransport>(
+        GeneratedCall(first) + GeneratedCall(second) + GeneratedCall(first), seed,
+        seed % 2 == 0 ? 7 : 100000));
+    for (const rpc::ExchangeRequest& sent : {first, second, first}) {
+      BeginCall(*in);
+      ExchangeCall call;
+      ReadExchangeArgs(*in, call);
+      EndCall(*in);
+      EXPECT_EQ(ToGenerated(call), sent);  // its views are good after the message's end
+    }
+    EXPECT_FALSE(in->transport().peek());
+  }
+}
+
+TEST(ExchangeWire, RepliesAreWrittenAndReadAsThriftsOwnCodeDoes) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const rpc::ExchangeReply sent = RandomReply(seed, seed % 3 == 0 ? 200000 : 3000);
+    const std::string bytes = GeneratedReply(sent);
+    ExchangeReply reply;
+    const auto in = ProtocolOn(std::make_shared<DripTransport>(bytes, seed, 5000));
+    ASSERT_TRUE(ReceiveExchangeReply(*in, reply).ok());
+    rpc::ExchangeReply received;
+    ToRpc(reply, received);
+    received.__isset = sent.__isset;
+    EXPECT_EQ(received, sent);
+
+    auto buffer = std::make_shared<TMemoryBuffer>();
+    const auto out = ProtocolOn(buffer);
+    out->writeMessageBegin("exchange", T_REPLY, 0);
+    WriteExchangeResult(reply, *out);
+    out->transport().flush();
+    EXPECT_EQ(buffer->getBufferAsString(), bytes);
+  }
+}
+
+TEST(ExchangeWire, ExceptionsOfTheServiceComeThrough) {
+  rpc::ParameterServer_exchange_result refused, failed;
+  refused.refused.message = "no";
+  refused.__isset.refused = true;
+  failed.failed.message = "broken";
+  failed.__isset.failed = true;
+  ExchangeReply reply;
+  const auto receive = [&](const std::string& bytes) {
+    return ReceiveExchangeReply(*ProtocolOn(std::make_shared<DripTransport>(bytes, 1, 10)), reply);
+  };
+  EXPECT_THROW((void)receive(GeneratedReply(refused)), rpc::Refused);
+  EXPECT_THROW((void)receive(GeneratedReply(failed)), rpc::JobFailed);
+  EXPECT_THROW((void)receive(GeneratedReply(rpc::ParameterServer_exchange_result())),
+               apache::thrift::TApplicationException);
+  rpc::ExchangeReply unknown = RandomReply(1, 10);
+  unknown.outcome = 3;
+  EXPECT_EQ(receive(GeneratedReply(unknown)).message(),
+            "the server's answer: expected an outcome from 0 to 2, found 3");
+}
+
+TEST(ExchangeWire, CutMessagesAreErrors) {
+  const std::string call_bytes = GeneratedCall(RandomRequest(3, 100));
+  const std::string reply_bytes = GeneratedReply(RandomReply(3, 100));
+  for (size_t size = 0; size < call_bytes.size(); ++size) {
+    const auto in = ProtocolOn(std::make_shared<DripTransport>(call_bytes.substr(0, size), 1, 10));
+    EXPECT_ANY_THROW({
+      BeginCall(*in);
+      ExchangeCall call;
+      ReadExchangeArgs(*in, call);
+    }) << size;
+  }
+  for (size_t size = 0; size < reply_bytes.size(); ++size) {
+    const auto in = ProtocolOn(std::make_shared<DripTransport>(reply_bytes.substr(0, size), 1, 10));
+    ExchangeReply reply;
+    EXPECT_ANY_THROW((void)ReceiveExchangeReply(*in, reply)) << size;
+  }
+}
+
+TEST(ExchangeWire, FieldsOfAnotherTypeOrNameArePassedOver) {
+  auto buffer = std::make_shared<TMemoryBuffer>();
+  const auto out = ProtocolOn(buffer);
+  out->writeMessageBegin("exchange", T_CALL, 0);
+  out->writeFieldBegin("request", apache::thrift::protocol::T_STRUCT, 1);
+  out->Write(3, std::string_view("not a number"));
+  out->Write(99, 1.5);
+  out->Write(4, uint64_t{7});
+  out->writeFieldStop();
+  out->writeFieldStop();
+  out->transport().flush();
+  const auto in = ProtocolOn(buffer);
+  BeginCall(*in);
+  ExchangeCall call;
+  ReadExchangeArgs(*in, call);
+  EXPECT_EQ(call.request.sequence, 0u);
+  EXPECT_EQ(call.request.step, 7u);
+}
+
+// A pair of connected sockets.
+struct Wire {
+  Wire() {
+    int ends[2];
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    a = std::make_shared<TSocket>(ends[0]);
+    b = std::make_shared<TSocket>(ends[1]);
+  }
+  std::shared_ptr<TSocket> a, b;
+};
+
+TEST(MessageTransport, LargePiecesGoOutFromTheirPlaceInTheRightOrder) {
+  Wire wire;
+  const auto out = ProtocolOn(wire.a);
+  const auto in = ProtocolOn(wire.b);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const rpc::ExchangeRequest request = RandomRequest(seed, 1 << 20);  // more than a socket holds
+    std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
+    BeginCall(*in);
+    ExchangeCall call;
+    ReadExchangeArgs(*in, call);
+    EndCall(*in);
+    EXPECT_EQ(ToGenerated(call), request);
+  }
+  EXPECT_EQ(in->transport().bytes().in, out->transport().bytes().out);
+}
+
+TEST(MessageTransport, AMessageThatWasNotFlushedIsDroppedWhenItCloses) {
+  Wire wire;
+  const auto out = ProtocolOn(wire.a);
+  {
+    const std::string gone(100000, 'x');
+    out->Write(1, gone);
+  }
+  out->transport().close();
+  char byte = 0;
+  EXPECT_EQ(::recv(wire.b->getSocketFD(), &byte, 1, 0), 0);
+}
+
+TEST(MessageTransport, AClosedPeerIsAnErrorAndNoSignal) {
+  Wire wire;
+  const auto out = ProtocolOn(wire.a);
+  wire.b->close();
+  const rpc::ExchangeRequest request = RandomRequest(1, 100000);
+  EXPECT_THROW(SendExchangeCall(CallOf(request), *out),
+               apache::thrift::transport::TTransportException);
+}
+
+TEST(MessageTransport, SizesBeyondTheLimitAreRefusedBeforeAnythingIsRead) {
+  const std::string bytes = GeneratedCall(RandomRequest(7, 100000));
+  auto transport =
+      std::make_shared<MessageTransport>(std::make_shared<DripTransport>(bytes, 1, 1000));
+  MessageProtocol in(transport, 64, 64);
+  BeginCall(in);
+  ExchangeCall call;
+  EXPECT_THROW(ReadExchangeArgs(in, call), apache::thrift::protocol::TProtocolException);
+}
+
+}  // namespace
+}  // namespace millrace::ps

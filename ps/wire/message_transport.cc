@@ -87,6 +87,7 @@ void MessageTransport::MakeRoom(size_t wanted) {
 bool MessageTransport::Fill(size_t wanted) {
   if (message_over_) StartMessage();
   MakeRoom(wanted);
+  if (polls_ && plain_) poller_.Await(plain_->getSocketFD());
   const auto* end = reinterpret_cast<const uint8_t*>(in_.data()) + in_.size();
   const uint32_t got = socket_->read(rBound_, static_cast<uint32_t>(end - rBound_));
   bytes_.in += got;

@@ -15,6 +15,7 @@
 
 #include "io/record/raw_buffer.h"
 #include "ps/wire/connection_limits.h"
+#include "ps/wire/poller.h"
 
 namespace millrace::ps {
 
@@ -52,6 +53,8 @@ class MessageTransport final
   // The time limits hold where the socket below is one of ours.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
+  // For a peer that is trusted to take turns: see poller.h.
+  void Poll() { polls_ = true; }
   // Since the beginning.
   const Bytes& bytes() const { return bytes_; }
 
@@ -81,6 +84,8 @@ class MessageTransport final
   GuardedSocket* guarded_ = nullptr;                     // socket_, if it is one
   Bytes bytes_;
   bool close_after_reply_ = false;
+  bool polls_ = false;
+  Poller poller_;
 
   io::RawBuffer in_;
   std::vector<io::RawBuffer> kept_;  // full ones that views of this message show

@@ -49,7 +49,9 @@ class ThriftChannel final : public Channel {
         call_ms_(call_ms),
         transport_(std::make_shared<MessageTransport>(socket)),
         protocol_(std::make_shared<MessageProtocol>(transport_, kMaxString, kMaxContainer)),
-        client_(protocol_) {}
+        client_(protocol_) {
+    transport_->Poll();
+  }
   ~ThriftChannel() override {
     (void)Call([&] { transport_->close(); });
   }

@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -99,17 +100,47 @@ BENCHMARK(BM_SumOfThreeWorkers)->Arg(2000)->Arg(20000);
 
 constexpr size_t kPayload = 48 << 10;  // of which half goes each way
 
-void Transfer(int fd, char* buffer, size_t size, bool send) {
+// Keeps this thread, and those that it starts from now on, on one core until the end of the scope.
+class OnCore {
+ public:
+  explicit OnCore(int core) {
+    ::sched_getaffinity(0, sizeof before_, &before_);
+    Go(core);
+  }
+  ~OnCore() { ::sched_setaffinity(0, sizeof before_, &before_); }
+  OnCore(const OnCore&) = delete;
+  OnCore& operator=(const OnCore&) = delete;
+
+  void Go(int core) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(core, &set);
+    ::sched_setaffinity(0, sizeof set, &set);
+  }
+
+ private:
+  cpu_set_t before_;
+};
+
+// False at the connection's end. Who polls asks again and again instead of sleeping.
+bool Transfer(int fd, char* buffer, size_t size, bool send, bool polls) {
   for (size_t done = 0; done < size;) {
     const ssize_t some = send ? ::send(fd, buffer + done, size - done, MSG_NOSIGNAL)
-                              : ::recv(fd, buffer + done, size - done, 0);
-    if (some <= 0) return;
+                              : ::recv(fd, buffer + done, size - done, polls ? MSG_DONTWAIT : 0);
+    if (some < 0 && errno == EAGAIN && polls) {
+      ::sched_yield();
+      continue;
+    }
+    if (some <= 0) return false;
     done += static_cast<size_t>(some);
   }
+  return true;
 }
 
-// 24 KB there and 24 KB back, blocking, as bare as it gets.
+// 24 KB there and 24 KB back, as bare as it gets; both ends on one core or each on its own.
 void BM_TcpPingPong48K(benchmark::State& state) {
+  OnCore other_end(static_cast<int>(state.range(0)) - 1);
+  const bool polls = state.range(1) != 0;
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address = {};
   address.sin_family = AF_INET;
@@ -126,26 +157,28 @@ void BM_TcpPingPong48K(benchmark::State& state) {
     const int fd = ::accept(listener, nullptr, nullptr);
     ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     std::vector<char> buffer(kPayload / 2);
-    char probe = 0;
-    while (::recv(fd, &probe, 1, MSG_PEEK) > 0) {
-      Transfer(fd, buffer.data(), buffer.size(), false);
-      Transfer(fd, buffer.data(), buffer.size(), true);
+    while (Transfer(fd, buffer.data(), buffer.size(), false, polls)) {
+      Transfer(fd, buffer.data(), buffer.size(), true, polls);
     }
     ::close(fd);
   });
+  other_end.Go(0);
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) return;
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
   std::vector<char> buffer(kPayload / 2);
   for (auto _ : state) {
-    Transfer(fd, buffer.data(), buffer.size(), true);
-    Transfer(fd, buffer.data(), buffer.size(), false);
+    Transfer(fd, buffer.data(), buffer.size(), true, polls);
+    Transfer(fd, buffer.data(), buffer.size(), false, polls);
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(kPayload));
   ::close(fd);
   ::close(listener);
 }
-BENCHMARK(BM_TcpPingPong48K)->UseRealTime();
+BENCHMARK(BM_TcpPingPong48K)
+    ->ArgNames({"cores", "polls"})
+    ->ArgsProduct({{1, 2}, {0, 1}})
+    ->UseRealTime();
 
 // Two lists in turn whose exchange is about the same: keys and gradient there, weights back.
 std::vector<std::vector<uint64_t>> ExchangeLists(bool skewed) {
@@ -171,8 +204,10 @@ void BM_UpdateAndGather48K(benchmark::State& state) {
 BENCHMARK(BM_UpdateAndGather48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime();
 
 void BM_Exchange48K(benchmark::State& state) {
+  OnCore other_end(static_cast<int>(state.range(1)) - 1);
   const ServerOptions options;
   auto server = Server::Start(options);
+  other_end.Go(0);
   ThriftOptions thrift;
   thrift.servers = {{.host = "127.0.0.1", .port = (*server)->port()}};
   auto transport = MakeThriftTransport(thrift);
@@ -205,7 +240,10 @@ void BM_Exchange48K(benchmark::State& state) {
                                 static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
   state.SetBytesProcessed(static_cast<int64_t>(wire.sent + wire.received));
 }
-BENCHMARK(BM_Exchange48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime();
+BENCHMARK(BM_Exchange48K)
+    ->ArgNames({"skewed", "cores"})
+    ->ArgsProduct({{0, 1}, {1, 2}})
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace millrace::ps

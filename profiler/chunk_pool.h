@@ -17,11 +17,12 @@
 namespace millrace::profiler::internal {
 
 inline constexpr size_t kChunkBytes = 64 << 10;
-inline constexpr size_t kChunkWords = kChunkBytes / sizeof(uint64_t) - 1;
+inline constexpr size_t kChunkWords = (kChunkBytes - 2 * sizeof(int64_t)) / sizeof(uint32_t);
 
 struct Chunk {
   std::atomic<size_t> used = 0;  // words before it are complete
-  std::array<uint64_t, kChunkWords> words;
+  int64_t base = 0;              // the first event's time is told from there
+  std::array<uint32_t, kChunkWords> words;
 
   Chunk() {}  // `words` are left as they are
 };

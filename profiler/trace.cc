@@ -14,7 +14,7 @@ namespace internal {
 std::atomic<bool> tracing{false};
 std::atomic<bool> has_window{false};
 
-void ArgList::Set(const char* name, int64_t value) {
+void NamedArgs::Set(const char* name, int64_t value) {
   for (uint32_t i = 0; i < count; ++i) {
     if (std::string_view(args[i].name) == name) {
       args[i].value = value;
@@ -22,18 +22,6 @@ void ArgList::Set(const char* name, int64_t value) {
     }
   }
   Add(name, value);
-}
-
-void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args) {
-  MyBuffer().Append({name, Kind::kSpan, cat, begin, end, args.args.data(), args.count});
-}
-
-void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args) {
-  MyBuffer().Append({name, Kind::kSpanInNs, cat, begin_ns, end_ns, args.args.data(), args.count});
-}
-
-void AppendCounter(const char* name, int64_t value) {
-  MyBuffer().Append({name, Kind::kCounter, Cat::kOp, NowTicks(), value, nullptr, 0});
 }
 
 void EnterStep(uint64_t step) {
@@ -54,7 +42,7 @@ const char* CatName(Cat cat) {
 void StartTracing(const TraceOptions& options) {
   internal::Registry& registry = TheRegistry();
   std::lock_guard lock(registry.mu);
-  registry.max_events = options.max_spans_per_thread;
+  internal::max_events = options.max_spans_per_thread;
   registry.bytes_left = static_cast<int64_t>(options.max_bytes);
   registry.first_step = options.first_step;
   registry.last_step = options.last_step;
@@ -63,7 +51,7 @@ void StartTracing(const TraceOptions& options) {
   registry.wall_start_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
-  ++registry.trace;
+  ++internal::current_trace;
   const TraceOptions all;
   const bool window = options.first_step != all.first_step || options.last_step != all.last_step;
   internal::has_window.store(window, std::memory_order_release);
@@ -100,11 +88,11 @@ void NameThread(std::string_view name) {
 }
 
 void TraceScope::FlowOut(uint64_t id) {
-  if (name_) args_.Add(internal::kFlowOut, static_cast<int64_t>(id));
+  if (name_) named_.Add(internal::kFlowOut, static_cast<int64_t>(id));
 }
 
 void TraceScope::FlowIn(uint64_t id) {
-  if (name_) args_.Add(internal::kFlowIn, static_cast<int64_t>(id));
+  if (name_) named_.Add(internal::kFlowIn, static_cast<int64_t>(id));
 }
 
 }  // namespace millrace::profiler

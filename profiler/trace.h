@@ -5,13 +5,19 @@
 //
 //   TRACE_SCOPE("margins", Cat::kCompute, {.rows = rows, .nnz = nnz});
 //
-// Arguments that are known only at the end, and ones with names of their own (at most kMaxArgs in
-// all; names are string literals, a later value replaces an earlier one):
+// Arguments that are known only at the end, and ones with names of their own (at most kMaxNamed;
+// names are string literals, a later value replaces an earlier one):
 //
 //   TraceScope wait("exchange_wait", Cat::kNetwork);
 //   ...
-//   wait.Set("bytes", reply.size());
+//   wait.args().bytes = reply.size();
 //   wait.Set("server_ns", reply.server_ns);
+//
+// Spans that follow each other share a reading of the clock, which is what a span costs:
+//
+//   TraceScope op("margins", Cat::kCompute);
+//   ...
+//   op.Then("loss_slopes", Cat::kCompute);
 //
 // A flow arrow goes from one span to another, in any thread or process; both name the same id:
 //
@@ -65,16 +71,16 @@ const char* CatName(Cat cat);
 
 struct TraceOptions {
   size_t max_spans_per_thread = 1 << 20;
-  // Of all threads' buffers together: 24 bytes a span and 8 for each of its arguments (twice that
-  // where names or values are long); about five times that in the file. Room is taken in pieces of
-  // 64 KB.
+  // Of all threads' buffers together: 16 bytes a span, 4 for each of its arguments and 8 for each
+  // that has a name of its own (twice that and more where names or values are long); about five
+  // times that in the file. Room is taken in pieces of 64 KB.
   size_t max_bytes = size_t{256} << 20;
   // Steps that are traced; MarkStep counts them. All without MarkStep.
   uint64_t first_step = 0;
   uint64_t last_step = ~uint64_t{0};
 };
 
-inline constexpr size_t kMaxArgs = 8;
+inline constexpr size_t kMaxNamed = 8;
 
 // Negative: left out.
 struct TraceArgs {
@@ -91,29 +97,23 @@ struct Arg {
   int64_t value;
 };
 
-struct ArgList {
-  std::array<Arg, kMaxArgs> args;  // the first `count` hold something
+struct NamedArgs {
+  std::array<Arg, kMaxNamed> args;  // the first `count` hold something
   uint32_t count = 0;
 
-  ArgList() {}  // `args` is left as it is: scopes are made often
-  explicit ArgList(const TraceArgs& known) { Fill(known); }
-  void Fill(const TraceArgs& known) {
-    if (known.rows >= 0) args[count++] = {"rows", known.rows};
-    if (known.nnz >= 0) args[count++] = {"nnz", known.nnz};
-    if (known.bytes >= 0) args[count++] = {"bytes", known.bytes};
-    if (known.keys >= 0) args[count++] = {"keys", known.keys};
-  }
+  NamedArgs() {}  // `args` is left as it is: scopes are made often
   void Set(const char* name, int64_t value);
   void Add(const char* name, int64_t value) {
-    if (count < kMaxArgs) args[count++] = {name, value};
+    if (count < kMaxNamed) args[count++] = {name, value};
   }
 };
 
 extern std::atomic<bool> tracing;
 extern std::atomic<bool> has_window;
 // Times in ticks.
-void Append(const char* name, Cat cat, int64_t begin, int64_t end, const ArgList& args);
-void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const ArgList& args);
+void Append(const char* name, Cat cat, int64_t begin, int64_t end, const TraceArgs& args,
+            const NamedArgs& named);
+void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const TraceArgs& args);
 void AppendCounter(const char* name, int64_t value);
 void EnterStep(uint64_t step);
 
@@ -152,21 +152,33 @@ class TraceScope {
  public:
   explicit TraceScope(const char* name, int64_t rows = -1, int64_t bytes = -1)
       : TraceScope(name, Cat::kOp, {.rows = rows, .bytes = bytes}) {}
-  TraceScope(const char* name, Cat cat, const TraceArgs& args = {}) {
+  TraceScope(const char* name, Cat cat, const TraceArgs& args = {}) : args_(args) {
     if (!TracingOn()) return;
     name_ = name;
     cat_ = cat;
-    args_.Fill(args);
     begin_ = internal::NowTicks();
   }
   ~TraceScope() {
-    if (name_) internal::Append(name_, cat_, begin_, internal::NowTicks(), args_);
+    if (name_) internal::Append(name_, cat_, begin_, internal::NowTicks(), args_, named_);
   }
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
+  // Ends the span, and begins another one at that moment.
+  void Then(const char* name, Cat cat, const TraceArgs& args = {}) {
+    if (!name_ && !TracingOn()) return;
+    const int64_t now = internal::NowTicks();
+    if (name_) internal::Append(name_, cat_, begin_, now, args_, named_);
+    name_ = TracingOn() ? name : nullptr;
+    cat_ = cat;
+    begin_ = now;
+    args_ = args;
+    named_.count = 0;
+  }
+  // May be changed until the end.
+  TraceArgs& args() { return args_; }
   void Set(const char* name, int64_t value) {
-    if (name_) args_.Set(name, value);
+    if (name_) named_.Set(name, value);
   }
   void FlowOut(uint64_t id);
   void FlowIn(uint64_t id);
@@ -175,13 +187,14 @@ class TraceScope {
   const char* name_ = nullptr;  // null: not recorded
   Cat cat_ = Cat::kOp;
   int64_t begin_ = 0;  // in ticks
-  internal::ArgList args_;
+  TraceArgs args_;
+  internal::NamedArgs named_;
 };
 
 inline void RecordSpan(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns,
                        const TraceArgs& args = {}) {
   if (!TracingOn()) return;
-  internal::AppendNs(name, cat, begin_ns, end_ns, internal::ArgList(args));
+  internal::AppendNs(name, cat, begin_ns, end_ns, args);
 }
 
 inline void TraceCounter(const char* name, int64_t value) {

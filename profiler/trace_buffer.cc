@@ -3,74 +3,124 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 namespace millrace::profiler::internal {
 
+std::atomic<uint64_t> current_trace{0};
+std::atomic<size_t> max_events{0};
+
 namespace {
 
-intptr_t DistanceOf(const char* name) {
+int64_t DistanceOf(const char* name) {
   return std::bit_cast<intptr_t>(name) - std::bit_cast<intptr_t>(&kFlowOut[0]);
 }
 
-bool IsNear(const char* name) {
-  const intptr_t distance = DistanceOf(name);
-  return distance == static_cast<int32_t>(distance);
-}
-
-uint64_t Packed(const char* name, uint64_t low) {
-  return static_cast<uint64_t>(DistanceOf(name)) << 32 | low;
-}
-
-const char* NameIn(uint64_t word) {
-  const auto distance = static_cast<int32_t>(word >> 32);
+const char* NameAt(int64_t distance) {
   return std::bit_cast<const char*>(std::bit_cast<intptr_t>(&kFlowOut[0]) + distance);
 }
 
-bool IsWide(const Event& event) {
-  bool wide = !IsNear(event.name);
-  for (uint32_t i = 0; i < event.num_args; ++i) {
-    const Arg& arg = event.args[i];
-    wide = wide || !IsNear(arg.name) || arg.value != static_cast<uint32_t>(arg.value);
+bool IsInt32(int64_t number) { return number == static_cast<int32_t>(number); }
+bool IsUint32(int64_t number) { return number == static_cast<uint32_t>(number); }
+
+uint32_t* PutWide(uint32_t* words, int64_t number) {
+  std::memcpy(words, &number, sizeof number);
+  return words + 2;
+}
+
+int64_t TakeWide(const uint32_t*& words) {
+  int64_t number;
+  std::memcpy(&number, words, sizeof number);
+  words += 2;
+  return number;
+}
+
+std::array<int64_t, kKnown> KnownOf(const TraceArgs& args) {
+  return {args.rows, args.nnz, args.bytes, args.keys};
+}
+constexpr std::array<const char*, kKnown> kKnownNames = {"rows", "nnz", "bytes", "keys"};
+
+bool FitNarrow(std::span<const Arg> named) {
+  for (const Arg& arg : named) {
+    if (!IsInt32(DistanceOf(arg.name)) || !IsUint32(arg.value)) return false;
   }
-  return wide;
+  return true;
+}
+
+uint32_t HeadOf(Kind kind, Cat cat, uint32_t known, size_t named) {
+  return static_cast<uint32_t>(kind) | static_cast<uint32_t>(cat) << 4 | known << 8 |
+         static_cast<uint32_t>(named) << 12;
+}
+
+// The end of what was written; its numbers may not fit.
+__attribute__((noinline)) uint32_t* PutWideEvent(uint32_t* words, uint32_t head, const char* name,
+                                                 int64_t begin, int64_t end, const TraceArgs& args,
+                                                 std::span<const Arg> named) {
+  words[1] = head | kIsWide;
+  words = PutWide(words + 2, std::bit_cast<intptr_t>(name));
+  words = PutWide(PutWide(words, begin), end);
+  for (const int64_t value : KnownOf(args)) {
+    if (value >= 0) words = PutWide(words, value);
+  }
+  for (const Arg& arg : named) {
+    words = PutWide(words, std::bit_cast<intptr_t>(arg.name));
+    words = PutWide(words, arg.value);
+  }
+  return words;
 }
 
 }  // namespace
 
-void ThreadBuffer::Append(const Event& event) {
-  const bool wide = IsWide(event);
-  uint64_t* words = Room(kHeaderWords + event.num_args + (wide ? 1 + event.num_args : 0));
-  if (!words) {
+void ThreadBuffer::Append(Kind kind, const char* name, Cat cat, int64_t begin, int64_t end,
+                          const TraceArgs& args, std::span<const Arg> named) {
+  if (!MakeRoom(begin)) {
     dropped_.store(dropped_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     return;
   }
-  const uint64_t head = static_cast<uint64_t>(event.kind) | static_cast<uint64_t>(event.cat) << 8 |
-                        uint64_t{event.num_args} << 16;
-  *words++ = wide ? head | kIsWide : Packed(event.name, head);
-  if (wide) *words++ = std::bit_cast<uint64_t>(event.name);
-  *words++ = static_cast<uint64_t>(event.begin);
-  *words++ = static_cast<uint64_t>(event.end);
-  for (uint32_t i = 0; i < event.num_args; ++i) {
-    const Arg& arg = event.args[i];
-    if (wide) *words++ = std::bit_cast<uint64_t>(arg.name);
-    *words++ = wide ? static_cast<uint64_t>(arg.value)
-                    : Packed(arg.name, static_cast<uint64_t>(arg.value));
+  uint32_t* const words = last_->words.data() + used_;
+  uint32_t* at = words + 4;
+  uint32_t known = 0;
+  int64_t largest = 0;
+  const auto put = [&](int64_t value, uint32_t bit) {  // one that is left out is overwritten
+    *at = static_cast<uint32_t>(value);
+    at += value >= 0 ? 1 : 0;
+    known |= value >= 0 ? bit : 0;
+    largest = std::max(largest, value);
+  };
+  put(args.rows, 1);
+  put(args.nnz, 2);
+  put(args.bytes, 4);
+  put(args.keys, 8);
+  const uint32_t head = HeadOf(kind, cat, known, named.size());
+  const int64_t distance = DistanceOf(name), since = begin - begin_;
+  const int64_t length = kind == Kind::kCounter ? end : end - begin;
+  const bool fits = IsInt32(distance) && IsInt32(since) && IsUint32(length) && IsUint32(largest) &&
+                    kind != Kind::kSpanInNs;
+  if (fits && FitNarrow(named)) {
+    words[0] = static_cast<uint32_t>(distance);
+    words[1] = head;
+    words[2] = static_cast<uint32_t>(since);
+    words[3] = static_cast<uint32_t>(length);
+    for (const Arg& arg : named) {
+      *at++ = static_cast<uint32_t>(DistanceOf(arg.name));
+      *at++ = static_cast<uint32_t>(arg.value);
+    }
+  } else {
+    at = PutWideEvent(words, head, name, begin, end, args, named);
   }
+  if (kind != Kind::kSpanInNs) begin_ = begin;
   ++events_;
-  last_->used.store(static_cast<size_t>(words - last_->words.data()), std::memory_order_release);
+  used_ += static_cast<size_t>(at - words);
+  last_->used.store(used_, std::memory_order_release);
 }
 
-// Where the next event goes; null when nothing more fits.
-uint64_t* ThreadBuffer::Room(size_t words) {
-  const Registry& registry = TheRegistry();
-  const uint64_t trace = registry.trace.load(std::memory_order_relaxed);
+// For the largest event there is. False when nothing more fits.
+bool ThreadBuffer::MakeRoom(int64_t begin) {
+  const uint64_t trace = current_trace.load(std::memory_order_relaxed);
   if (trace != trace_.load(std::memory_order_relaxed)) StartAfresh(trace);
-  if (events_ >= registry.max_events.load(std::memory_order_relaxed)) return nullptr;
-  const bool full =
-      !last_ || last_->used.load(std::memory_order_relaxed) + words > last_->words.size();
-  if (full && !Grow()) return nullptr;
-  return last_->words.data() + last_->used.load(std::memory_order_relaxed);
+  if (events_ >= max_events.load(std::memory_order_relaxed)) return false;
+  return used_ + kMaxWords <= kChunkWords || Grow(begin);
 }
 
 void ThreadBuffer::StartAfresh(uint64_t trace) {
@@ -78,12 +128,13 @@ void ThreadBuffer::StartAfresh(uint64_t trace) {
   TheRegistry().pool.GiveBack(chunks_);
   chunks_.clear();
   last_ = nullptr;
+  used_ = kChunkWords;
   events_ = 0;
   dropped_ = 0;
   trace_ = trace;
 }
 
-bool ThreadBuffer::Grow() {
+bool ThreadBuffer::Grow(int64_t begin) {
   constexpr auto kBytes = static_cast<int64_t>(kChunkBytes);
   Registry& registry = TheRegistry();
   if (registry.bytes_left.load(std::memory_order_relaxed) < kBytes) return false;
@@ -93,9 +144,11 @@ bool ThreadBuffer::Grow() {
   }
   Chunk* const chunk = registry.pool.Take();
   if (!chunk) return false;
+  chunk->base = begin_ = begin;
   std::lock_guard lock(mu_);
   chunks_.push_back(chunk);
   last_ = chunk;
+  used_ = 0;
   return true;
 }
 
@@ -104,44 +157,77 @@ void ThreadBuffer::SetName(std::string_view name) {
   name_ = name;
 }
 
+namespace {
+
+// Of one chunk, in their order. Times in ticks, but for kSpanInNs.
+class EventReader {
+ public:
+  explicit EventReader(const Chunk& chunk)
+      : words_(chunk.words.data()),
+        end_(words_ + chunk.used.load(std::memory_order_acquire)),
+        begin_(chunk.base) {}
+
+  bool Next(Event& event) {
+    if (words_ == end_) return false;
+    const auto name = static_cast<int32_t>(words_[0]);
+    const uint32_t head = words_[1];
+    words_ += 2;
+    event.kind = static_cast<Kind>(head & 0xf);
+    event.cat = static_cast<Cat>(head >> 4 & 0xf);
+    wide_ = (head & kIsWide) != 0;
+    event.name = wide_ ? std::bit_cast<const char*>(TakeWide(words_)) : NameAt(name);
+    if (wide_) {
+      event.begin = TakeWide(words_);
+      event.end = TakeWide(words_);
+    } else {
+      event.begin = begin_ + static_cast<int32_t>(*words_++);
+      event.end = *words_++ + (event.kind == Kind::kCounter ? 0 : event.begin);
+    }
+    if (event.kind != Kind::kSpanInNs) begin_ = event.begin;
+    event.num_args = 0;
+    for (size_t i = 0; i < kKnown; ++i) {
+      if (head >> (8 + i) & 1) event.args[event.num_args++] = {kKnownNames[i], TakeValue()};
+    }
+    for (uint32_t i = 0; i < (head >> 12 & 0xf); ++i) {
+      const char* arg = TakeName();
+      event.args[event.num_args++] = {arg, TakeValue()};
+    }
+    return true;
+  }
+
+ private:
+  int64_t TakeValue() { return wide_ ? TakeWide(words_) : int64_t{*words_++}; }
+  const char* TakeName() {
+    return wide_ ? std::bit_cast<const char*>(TakeWide(words_))
+                 : NameAt(static_cast<int32_t>(*words_++));
+  }
+
+  const uint32_t* words_;
+  const uint32_t* end_;
+  int64_t begin_;
+  bool wide_ = false;
+};
+
+}  // namespace
+
 void ThreadBuffer::ForEach(const TickLine& line, size_t newest,
                            const std::function<void(const Event&)>& visit) const {
   std::lock_guard lock(mu_);
-  if (trace_ != TheRegistry().trace) return;
-  constexpr size_t kEventsPerChunk = kChunkWords / (kHeaderWords + 2);  // with two arguments
+  if (trace_ != current_trace) return;
+  constexpr size_t kEventsPerChunk = kChunkWords / (4 + 2);  // with two arguments
   const size_t wanted = newest / kEventsPerChunk + 1;
   const size_t first = chunks_.size() > wanted ? chunks_.size() - wanted : 0;
   for (size_t c = first; c < chunks_.size(); ++c) {
-    const Chunk* chunk = chunks_[c];
-    const uint64_t* words = chunk->words.data();
-    const uint64_t* end = words + chunk->used.load(std::memory_order_acquire);
-    while (words != end) {
-      std::array<Arg, kMaxArgs> args;
-      Event event;
-      const uint64_t head = *words++;
-      const bool wide = (head & kIsWide) != 0;
-      event.name = wide ? std::bit_cast<const char*>(*words++) : NameIn(head);
-      event.kind = static_cast<Kind>(head & 0xff);
-      event.cat = static_cast<Cat>(head >> 8 & 0xff);
-      event.num_args = static_cast<uint32_t>(head >> 16 & 0xff);
-      event.begin = static_cast<int64_t>(*words++);
-      event.end = static_cast<int64_t>(*words++);
+    EventReader reader(*chunks_[c]);
+    for (Event event; reader.Next(event);) {
       if (event.kind != Kind::kSpanInNs) event.begin = line.ToNs(event.begin);
       if (event.kind == Kind::kSpan) event.end = line.ToNs(event.end);
-      for (uint32_t i = 0; i < event.num_args; ++i) {
-        args[i].name = wide ? std::bit_cast<const char*>(*words++) : NameIn(*words);
-        args[i].value = wide ? static_cast<int64_t>(*words) : static_cast<uint32_t>(*words);
-        ++words;
-      }
-      event.args = args.data();
       visit(event);
     }
   }
 }
 
-uint64_t ThreadBuffer::dropped() const {
-  return trace_ == TheRegistry().trace ? dropped_.load() : 0;
-}
+uint64_t ThreadBuffer::dropped() const { return trace_ == current_trace ? dropped_.load() : 0; }
 
 std::string ThreadBuffer::name() const {
   std::lock_guard lock(mu_);
@@ -189,6 +275,20 @@ ThreadBuffer& MyBuffer(std::string_view name) {
   }
   thread_local const Leaving leaving;
   return *mine;
+}
+
+void Append(const char* name, Cat cat, int64_t begin, int64_t end, const TraceArgs& args,
+            const NamedArgs& named) {
+  ThreadBuffer& buffer = mine ? *mine : MyBuffer();
+  buffer.Append(Kind::kSpan, name, cat, begin, end, args, {named.args.data(), named.count});
+}
+
+void AppendNs(const char* name, Cat cat, int64_t begin_ns, int64_t end_ns, const TraceArgs& args) {
+  MyBuffer().Append(Kind::kSpanInNs, name, cat, begin_ns, end_ns, args, {});
+}
+
+void AppendCounter(const char* name, int64_t value) {
+  MyBuffer().Append(Kind::kCounter, name, Cat::kOp, NowTicks(), value, {}, {});
 }
 
 }  // namespace millrace::profiler::internal

@@ -2,11 +2,13 @@
 // to and that a writer of the trace may read meanwhile.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,23 +21,29 @@ namespace millrace::profiler::internal {
 inline constexpr char kFlowOut[] = "flow out";  // an argument that becomes an arrow; by address
 inline constexpr char kFlowIn[] = "flow in";
 
-// An event is some words. Names are nearly always literals of the program, and values small; then
-// a name is its distance from kFlowOut, and an argument one word:
-//   kind | cat << 8 | args << 16 | name << 32, begin (or time), end (or the counter's value),
-//   value | name << 32...
-// Else kIsWide is set in the first word, and what follows is
-//   name, begin, end, name, value...
-inline constexpr uint64_t kIsWide = 1 << 24;
-inline constexpr size_t kHeaderWords = 3;
+// An event is some 32-bit words. Names are nearly always literals of the program, and numbers
+// small:
+//   name          its distance from kFlowOut
+//   kind | cat << 4 | known << 8 | named << 12   (known: a bit for each of TraceArgs)
+//   begin         from the beginning of the event before it; of a chunk's first, from its base
+//   length        or a counter's value
+//   value...      of each known argument
+//   name, value...  of each named one
+// Where one does not fit, kIsWide is set in the second word, the first is nothing, and what follows
+// takes two words each: name, begin, end (or a counter's value), value..., name, value...
+inline constexpr uint32_t kIsWide = 1 << 16;
+inline constexpr size_t kKnown = 4;
+inline constexpr size_t kMaxWords = 2 + 2 * (3 + kKnown + 2 * kMaxNamed);
 enum class Kind : uint8_t { kSpan, kSpanInNs, kCounter };
 
+// As it is visited.
 struct Event {
   const char* name;
   Kind kind;
   Cat cat;
-  int64_t begin;  // in ticks when it is recorded, in nanoseconds when it is visited
+  int64_t begin;  // in nanoseconds
   int64_t end;    // likewise, or the counter's value
-  const Arg* args;
+  std::array<Arg, kKnown + kMaxNamed> args;
   uint32_t num_args;
 };
 
@@ -45,8 +53,9 @@ class ThreadBuffer {
  public:
   explicit ThreadBuffer(int id) : id_(id) {}
 
-  // For the owning thread alone.
-  void Append(const Event& event);
+  // For the owning thread alone. Times in ticks, but for kSpanInNs.
+  void Append(Kind kind, const char* name, Cat cat, int64_t begin, int64_t end,
+              const TraceArgs& args, std::span<const Arg> named);
   void SetName(std::string_view name);
 
   // For any thread. Events of the trace that goes on or ended last, their times in nanoseconds.
@@ -58,19 +67,26 @@ class ThreadBuffer {
   int id() const { return id_; }
 
  private:
-  uint64_t* Room(size_t words);
+  bool MakeRoom(int64_t begin);
   void StartAfresh(uint64_t trace);
-  bool Grow();
+  bool Grow(int64_t begin);
 
   const int id_;
   std::atomic<uint64_t> trace_ = 0;  // that the content belongs to
-  size_t events_ = 0;                // the owner's own
-  Chunk* last_ = nullptr;            // the owner's own
+  // The owner's own.
+  size_t events_ = 0;
+  Chunk* last_ = nullptr;
+  size_t used_ = kChunkWords;  // words of it; there is no room at first
+  int64_t begin_ = 0;          // of the event before
   std::atomic<uint64_t> dropped_ = 0;
   mutable std::mutex mu_;       // of the following; taken once a chunk, never per event
   std::vector<Chunk*> chunks_;  // the pool's
   std::string name_;
 };
+
+// Read for every event.
+extern std::atomic<uint64_t> current_trace;  // counts StartTracing
+extern std::atomic<size_t> max_events;       // of a thread
 
 // All buffers of the process, and what they have to agree on.
 struct Registry {
@@ -81,8 +97,6 @@ struct Registry {
   std::string process;
   ClockPair start;
   // Read without the mutex.
-  std::atomic<uint64_t> trace = 0;  // counts StartTracing
-  std::atomic<size_t> max_events = 0;
   std::atomic<int64_t> bytes_left = 0;
   std::atomic<uint64_t> first_step = 0;
   std::atomic<uint64_t> last_step = 0;

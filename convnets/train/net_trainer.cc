@@ -254,7 +254,7 @@ Result<bool> NetTrainer::Step() {
   ASSIGN_OR_RETURN(const bool more, batches_->Next(batch));
   if (!more) return false;
   const auto images = static_cast<uint32_t>(batch.images());
-  span.Set("rows", images);
+  span.args().rows = images;
   if (job_) job_->Describe(images, 0, state_);
   const Result<Outcome> outcome =
       net_->Learn(batch, state_.batches + 1, [this](size_t param, std::span<const float> gradient) {

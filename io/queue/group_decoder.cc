@@ -59,7 +59,7 @@ void GroupDecoder::DecodeRows(BatchGroup& group, BatchGroup::Batch& batch) {
     if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
   }
   rows.Trim();
-  span.Set("nnz", static_cast<int64_t>(rows.nnz()));
+  span.args().nnz = static_cast<int64_t>(rows.nnz());
 }
 
 void GroupDecoder::Compact(RowSink& rows) {
@@ -73,7 +73,7 @@ void GroupDecoder::Compact(RowSink& rows) {
   } else {
     compactor_->Compact(csr.cols, csr.keys);
   }
-  span.Set("keys", static_cast<int64_t>(csr.keys.size()));
+  span.args().keys = static_cast<int64_t>(csr.keys.size());
 }
 
 }  // namespace millrace::io

@@ -139,7 +139,7 @@ void BlockReader::Fill(RawBuffer& bytes, size_t target) {
   size_t got = 0;
   source_error_ = source_.bytes->Read({bytes.data() + old, target - old}, &got);
   bytes.Resize(old + got);
-  span.Set("bytes", static_cast<int64_t>(got));
+  span.args().bytes = static_cast<int64_t>(got);
   source_ended_ = !source_error_.ok() || old + got < target;
 }
 

@@ -121,7 +121,7 @@ Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t 
   profiler::TraceScope span("push_dense", Cat::kNetwork);
   const FloatFormat format = {.bf16 = config_.bf16, .zstd = config_.zstd};
   RETURN_IF_ERROR(lane.codec.Encode(block.gradient, format, lane.values));
-  span.Set("bytes", static_cast<int64_t>(lane.values.size()));
+  span.args().bytes = static_cast<int64_t>(lane.values.size());
   ++lane.wire.exchanges;
   lane.wire.predicted_sent += kPushBytes + lane.values.size();
   lane.wire.predicted_received += kPushReplyBytes;
@@ -150,7 +150,7 @@ Status RemoteDenseStore::Fetch(Block& block) {
     if (reply.waiting.empty()) break;
     if (job_.GivesUp()) return io::Cancelled("interrupted");
   }
-  span.Set("bytes", static_cast<int64_t>(reply.values.size()));
+  span.args().bytes = static_cast<int64_t>(reply.values.size());
   block.step = reply.step;
   return lane.codec.Decode(reply.values, block.weights);
 }

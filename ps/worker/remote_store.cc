@@ -210,7 +210,7 @@ Status RemoteStore::Send(KeySplit* pull, ListUse use) {
     bytes += (sent_.present ? sent_.parts[shard].gradient.size() : 0) +
              (pull ? pull->part(shard).encoded.size() : 0);
   }
-  span.Set("bytes", static_cast<int64_t>(bytes));
+  span.args().bytes = static_cast<int64_t>(bytes);
   in_flight_ = true;
   in_flight_pull_ = pull;
   return {};
@@ -276,7 +276,7 @@ Status RemoteStore::Receive(std::span<float> weights) {
     (stashing ? stash_steps_ : steps_)[shard] = reply.step;
     RETURN_IF_ERROR(UnpackWeights(shard, *pull, weights));
   }
-  span.Set("bytes", static_cast<int64_t>(bytes));
+  span.args().bytes = static_cast<int64_t>(bytes);
   if (given_up.ok()) clients_[slowest].CountCause(waited_ns, replies_[slowest]);
   gave_up_ |= !given_up.ok();
   return given_up;

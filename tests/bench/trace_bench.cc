@@ -31,6 +31,11 @@ void BM_SpanOn(benchmark::State& state) {
 }
 BENCHMARK(BM_SpanOn)->Iterations(kSpans)->Repetitions(20)->ReportAggregatesOnly();
 
+void BM_Ticks(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(internal::NowTicks());
+}
+BENCHMARK(BM_Ticks);
+
 void BM_Clock(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(NowNs());
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "profiler/chunk_pool.h"
+#include "profiler/trace_buffer.h"
 #include "tests/test_files.h"
 
 namespace millrace::profiler {
@@ -158,7 +159,7 @@ TEST_F(TraceTest, ArgumentsArePresentOrLeftOut) {
   { TRACE_SCOPE("both", 0, int64_t{1} << 40); }
   {
     TraceScope scope("late");
-    scope.Set("bytes", 7);
+    scope.args().bytes = 7;
   }
   const ListedTrace trace = Finish();
   EXPECT_EQ(trace.Find("none").rows, -1);
@@ -194,23 +195,73 @@ TEST_F(TraceTest, LongNamesAndLargeValuesAreKept) {
   }
 }
 
+TEST_F(TraceTest, SpansThatFollowEachOtherMeet) {
+  {
+    TraceScope off("off", Cat::kOp, {.rows = 1});
+    StartTracing();
+    off.Then("first", Cat::kCompute, {.rows = 2});
+    off.Set("named", 1);
+    off.Then("second", Cat::kNetwork, {.bytes = 3});
+    StopTracing();
+    off.Then("off again", Cat::kOp);
+  }
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.spans.size(), 2u);
+  const ListedSpan &first = trace.Find("first"), &second = trace.Find("second");
+  EXPECT_NEAR(first.begin_us + first.duration_us, second.begin_us, 0.0021);
+  EXPECT_EQ(first.cat, "compute");
+  EXPECT_EQ(first.args, R"({"rows": 2, "named": 1})");
+  EXPECT_EQ(second.cat, "network");
+  EXPECT_EQ(second.args, R"({"bytes": 3})");
+}
+
+// A span that lasts, or lies before its neighbour, for longer than a narrow event can tell; and
+// chunks, each of which begins anew.
+TEST_F(TraceTest, TimesFarApartAreKept) {
+  constexpr int64_t kFar = int64_t{1} << 33;  // ticks
+  const int64_t now = internal::NowTicks();
+  StartTracing();
+  const internal::NamedArgs none;
+  const auto append = [&](const char* name, int64_t begin, int64_t end) {
+    internal::Append(name, Cat::kOp, begin, end, {.rows = 1}, none);
+  };
+  append("now", now, now + 1000);
+  append("long", now, now + kFar);
+  append("far", now + kFar, now + kFar + 1000);
+  append("back", now + 10, now + 1010);
+  for (int i = 0; i < 5000; ++i) append("many", now + 1000 * i, now + 1000 * i + 500);
+  const ListedTrace trace = Finish();
+  ASSERT_EQ(trace.spans.size(), 5004u);
+  const double begin_us = trace.Find("now").begin_us, short_us = trace.Find("now").duration_us;
+  const double far_us = trace.Find("long").duration_us;
+  EXPECT_GT(far_us, 1e6 * short_us);
+  EXPECT_NEAR(trace.Find("far").begin_us, begin_us + far_us, 0.01 * far_us);
+  EXPECT_NEAR(trace.Find("far").duration_us, short_us, 0.01);
+  EXPECT_NEAR(trace.Find("back").begin_us, begin_us + short_us / 100, 0.01);
+  for (int i = 0; i < 5000; ++i) {
+    const ListedSpan& span = trace.spans[static_cast<size_t>(4 + i)];
+    ASSERT_NEAR(span.begin_us, begin_us + i * short_us, 0.01 + 0.01 * i);
+    ASSERT_EQ(span.rows, 1);
+  }
+}
+
 TEST_F(TraceTest, CategoriesAndNamedArgumentsAreWritten) {
   StartTracing();
   {
     TraceScope wait("wait", Cat::kNetwork, {.rows = 1, .nnz = 2, .bytes = 3, .keys = 4});
+    wait.Set("server_ns", 5);
     wait.Set("server_ns", -5);
-    wait.Set("bytes", 6);
+    wait.args().bytes = 6;
     wait.Set("straggler", 7);
-    wait.Set("seventh", 8);
-    wait.Set("eighth", 9);
-    wait.Set("one too many", 10);
+    for (const char* name : {"third", "fourth", "fifth", "sixth", "seventh", "eighth", "too many"})
+      wait.Set(name, 8);
   }
   RecordSpan("elsewhere", Cat::kDisk, 1000, 6000, {.bytes = 9});
   const ListedTrace trace = Finish();
   EXPECT_EQ(trace.Find("wait").cat, "network");
   EXPECT_EQ(trace.Find("wait").args,
             R"({"rows": 1, "nnz": 2, "bytes": 6, "keys": 4, "server_ns": -5, "straggler": 7, )"
-            R"("seventh": 8, "eighth": 9})");
+            R"("third": 8, "fourth": 8, "fifth": 8, "sixth": 8, "seventh": 8, "eighth": 8})");
   EXPECT_EQ(trace.Find("elsewhere").cat, "disk");
   EXPECT_EQ(trace.Find("elsewhere").duration_us, 5);
 }
@@ -275,14 +326,16 @@ TEST_F(TraceTest, MemoryIsBoundedOverAllThreads) {
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([] {
-      for (int i = 0; i < 5000; ++i) TRACE_SCOPE("many");
+      for (int i = 0; i < 10000; ++i) TRACE_SCOPE("many");
     });
   }
   threads.clear();
   const ListedTrace trace = Finish();
-  EXPECT_LE(trace.spans.size(), 3 * kPiece / 24);
-  EXPECT_GE(trace.spans.size(), 2 * kPiece / 24 - 2);  // a piece is one thread's
-  EXPECT_EQ(trace.spans.size() + trace.dropped, 20000u);
+  // A piece is one thread's, and full when the largest event would not fit into it.
+  constexpr size_t kSpansPerPiece = (kPiece - sizeof(uint32_t) * internal::kMaxWords) / 16;
+  EXPECT_LE(trace.spans.size(), 3 * kPiece / 16);
+  EXPECT_GE(trace.spans.size(), 2 * (kSpansPerPiece - 1));
+  EXPECT_EQ(trace.spans.size() + trace.dropped, 40000u);
 }
 
 TEST_F(TraceTest, ThreadsThatComeAndGoShareMemoryAndALine) {

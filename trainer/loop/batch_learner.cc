@@ -11,6 +11,8 @@ namespace {
 using io::CsrBatch;
 using io::Result;
 using io::Status;
+using profiler::Cat;
+using profiler::TraceScope;
 
 // Rows, or the sum of their weights; never 0.
 double TotalWeight(const CsrBatch& batch) {
@@ -51,7 +53,7 @@ class StoreLearner final : public BatchLearner {
     weights_.resize(batch.keys.size());
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
-    TRACE_SCOPE("margins", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     kernels_.margins(batch, weights_, margins_);
     return std::span<const float>(margins_);
   }
@@ -61,12 +63,7 @@ class StoreLearner final : public BatchLearner {
     RETURN_IF_ERROR(Score(batch).status());
     slopes_.resize(batch.rows());
     gradient_.resize(batch.keys.size());
-    const double loss = LossAndSlopes(batch);
-    {
-      TRACE_SCOPE("gradient", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-      if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
-      kernels_.gradient(batch, slopes_, gradient_);
-    }
+    const double loss = LossAndGradient(batch);
     store_.Describe(
         {.rows = static_cast<uint32_t>(batch.rows()), .weight = TotalWeight(batch), .loss = loss});
     RETURN_IF_ERROR(store_.Push(batch.keys, gradient_));
@@ -77,9 +74,13 @@ class StoreLearner final : public BatchLearner {
   bool wants_compact_batches() const override { return true; }
 
  private:
-  double LossAndSlopes(const CsrBatch& batch) {
-    TRACE_SCOPE("loss_slopes", profiler::Cat::kCompute, RowsOf(batch));
-    return kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
+  double LossAndGradient(const CsrBatch& batch) {
+    TraceScope op("loss_slopes", Cat::kCompute, RowsOf(batch));
+    const double loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
+    op.Then("gradient", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+    kernels_.gradient(batch, slopes_, gradient_);
+    return loss;
   }
 
   sparse::WeightStore& store_;
@@ -94,7 +95,7 @@ class DirectLearner final : public BatchLearner {
       : store_(store), kernels_(kernels), scale_(sparse::GradientScaleOf(store.options().rule)) {}
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
-    TRACE_SCOPE("margins", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     margins_.resize(batch.rows());
     store_.DirectMargins(batch, margins_);
     return std::span<const float>(margins_);
@@ -103,18 +104,12 @@ class DirectLearner final : public BatchLearner {
   Result<double> Learn(const CsrBatch& batch, const CsrBatch*) override {
     margins_.resize(batch.rows());
     slopes_.resize(batch.rows());
-    {
-      TRACE_SCOPE("margins", profiler::Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-      store_.DirectBegin(batch, margins_);
-    }
-    double loss = 0;
-    {
-      TRACE_SCOPE("loss_slopes", profiler::Cat::kCompute, RowsOf(batch));
-      loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
-      if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
-    }
-    TRACE_SCOPE("update", profiler::Cat::kCompute,
-                ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
+    TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    store_.DirectBegin(batch, margins_);
+    op.Then("loss_slopes", Cat::kCompute, RowsOf(batch));
+    const double loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
+    if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+    op.Then("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
     store_.DirectFinish(batch, slopes_);
     return loss;
   }

@@ -278,7 +278,7 @@ Result<bool> SparseTrainer::Advance() {
   const CsrBatch* batch = nullptr;
   ASSIGN_OR_RETURN(const bool more, queue_->Next(batch));
   if (more) {
-    step.Set("rows", static_cast<int64_t>(batch->rows()));
+    step.args().rows = static_cast<int64_t>(batch->rows());
     RETURN_IF_ERROR(Learn(*batch));
   }
   return more;

@@ -30,14 +30,15 @@ bool HasBytes(int socket) {
 }  // namespace
 
 Poller::End Poller::Look(int socket) {
+  if (HasBytes(socket)) return End::kAtOnce;
   const auto begin = steady_clock::now();
   for (auto now = begin; now - begin < kLookFor;) {
-    if (HasBytes(socket)) return End::kReady;
     ::sched_yield();
     const auto before = std::exchange(now, steady_clock::now());
-    if (now - before > kTakenFrom) return End::kCoreWanted;
+    if (now - before > kTakenFrom) return End::kInVain;
+    if (HasBytes(socket)) return End::kInTime;
   }
-  return End::kLate;
+  return End::kInVain;
 }
 
 void Poller::Await(int socket) {
@@ -45,10 +46,9 @@ void Poller::Await(int socket) {
     --skip_;
     return;
   }
-  if (Look(socket) == End::kReady) {
-    next_skip_ = 0;
-    return;
-  }
+  const End end = Look(socket);
+  if (end == End::kInTime) next_skip_ /= 2;  // what is there at once tells nothing
+  if (end != End::kInVain) return;
   next_skip_ = std::min(kMaxSkip, 2 * next_skip_ + 1);
   skip_ = next_skip_;
 }

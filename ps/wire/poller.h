@@ -19,7 +19,7 @@ class Poller {
   uint32_t skips() const { return skip_; }
 
  private:
-  enum class End { kReady, kLate, kCoreWanted };
+  enum class End { kAtOnce, kInTime, kInVain };
   static End Look(int socket);
 
   uint32_t skip_ = 0;       // waits that do not look

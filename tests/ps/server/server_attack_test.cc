@@ -1,0 +1,212 @@
+// Real servers, real sockets: what those on the wire can do to a server.
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "io/base/random.h"
+#include "ps/wire/key_codec.h"
+#include "ps/worker/remote_store.h"
+#include "ps/worker/thrift_transport.h"
+#include "tests/ps/server/server_fixture.h"
+#include "tests/test_files.h"
+
+namespace millrace::ps {
+namespace {
+
+TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  const long before_kb = PeakKb();
+  for (int i = 0; i < 20; ++i) {
+    // A strict binary call to a method whose name has 1.8 GB.
+    const unsigned char call[] = {0x80, 0x01, 0x00, 0x01, 0x6b, 0x49, 0xd2, 0x00, 'j', 'o', 'i'};
+    const int fd = Connect();
+    ASSERT_EQ(::send(fd, call, sizeof call, 0), static_cast<ssize_t>(sizeof call));
+    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+    ::close(fd);
+  }
+  // One claim taken at its word would be 1.8 GB; 20 threads cost a sanitizer up to 70 MB.
+  EXPECT_LT(PeakKb() - before_kb, 256 << 10);
+  ExpectServes(*store);
+}
+
+TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  io::Random random(1);
+  for (int i = 0; i < 50; ++i) {
+    std::string noise(1 + random.Below(3000), '\0');
+    for (char& c : noise) c = static_cast<char>(random.Next());
+    const int fd = Connect();
+    ASSERT_GT(::send(fd, noise.data(), noise.size(), MSG_NOSIGNAL), 0);
+    ::shutdown(fd, SHUT_WR);
+    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+    ::close(fd);
+  }
+  ExpectServes(*store);
+}
+
+TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  const int silent = Connect(), half = Connect(), slow = Connect();
+  ASSERT_EQ(::send(half, "\x80\x01", 2, 0), 2);
+  const auto deadline = steady_clock::now() + std::chrono::seconds(10);
+  const std::string call("\x80\x01\x00\x01\x00\x00\x20\x00", 8);
+  bool cut = false;
+  for (size_t i = 0; !cut && steady_clock::now() < deadline; ++i) {
+    const char byte = i < call.size() ? call[i] : 'x';
+    cut = ::send(slow, &byte, 1, MSG_NOSIGNAL) < 0 || Closes(slow, milliseconds(50));
+  }
+  EXPECT_TRUE(cut);
+  EXPECT_TRUE(Closes(silent, milliseconds(5000)));
+  EXPECT_TRUE(Closes(half, milliseconds(5000)));
+  for (const int fd : {silent, half, slow}) ::close(fd);
+  ExpectServes(*store);
+}
+
+// Strangers may stay for longer than the worker tries to join, and come again when they are closed.
+TEST_F(ServerTest, AWorkerJoinsAServerThatStrangersFill) {
+  options_.stranger_ms = 60000;
+  std::atomic<size_t> notes = 0;
+  options_.shard.on_note = [&](const std::string&) { ++notes; };
+  StartServer(1);
+  const auto half_a_message = [&] {
+    const int fd = Connect();
+    EXPECT_EQ(::send(fd, "\x80", 1, MSG_NOSIGNAL), 1);
+    return fd;
+  };
+  std::vector<int> strangers;
+  for (int i = 0; i < 300; ++i) strangers.push_back(half_a_message());
+  std::jthread again([&](const std::stop_token& stop) {
+    for (size_t i = 0; !stop.stop_requested(); i = (i + 1) % strangers.size()) {
+      if (!Closes(strangers[i], milliseconds(1))) continue;
+      ::close(strangers[i]);
+      strangers[i] = half_a_message();
+    }
+  });
+  auto store = StartedWorker(Config(1));
+  ASSERT_TRUE(store);
+  ExpectServes(*store);
+  again.request_stop();
+  again.join();
+  for (const int fd : strangers) ::close(fd);
+  EXPECT_EQ(notes, 1u);
+  EXPECT_GT(server_->summary().refused, 100u);
+}
+
+TEST_F(ServerTest, StrangersAreRefused) {
+  StartServer(1);
+  auto transport = MakeThriftTransport(thrift_);
+  ASSERT_TRUE(transport.ok());
+  RemoteOptions remote;
+  remote.config = Config(1);
+  remote.client.join.token = "guess";
+  const auto store = RemoteStore::Connect(**transport, *clock_, remote);
+  EXPECT_EQ(store.status().code(), io::Code::kInvalid);
+  EXPECT_NE(store.status().message().find("the token is not this job's"), std::string::npos);
+  auto channel = (*transport)->Connect(0);
+  ASSERT_TRUE(channel.ok());
+  StatsReply stats;
+  EXPECT_EQ((*channel)->Stats(stats).message(), "expected join first");
+  // And the connection is closed behind it.
+  EXPECT_EQ((*channel)->Stats(stats).code(), io::Code::kIo);
+  EXPECT_EQ(server_->summary().refused, 2u);
+}
+
+TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  ExpectServes(*store);
+  JobConfig wider = Config(1);
+  auto transport = MakeThriftTransport(thrift_);
+  auto channel = (*transport)->Connect(0);
+  ASSERT_TRUE(channel.ok());
+  JoinReply joined;
+  const JoinRequest join = {.token = options_.token,
+                            .worker = 0,
+                            .name = "twin",
+                            .config = wider.Fields().Encode(),
+                            .rejoin = true};
+  ASSERT_TRUE((*channel)->Join(join, joined).ok());
+  std::string keys;
+  EncodeKeys(std::vector<uint64_t>{5, 100000}, keys);
+  ExchangeRequest request;
+  request.sequence = 1;
+  request.pulls = true;
+  request.pull_list = ListSignature(keys);
+  request.pull_keys = keys;
+  ExchangeReply reply;
+  ASSERT_TRUE((*channel)->SendExchange(request).ok());
+  const io::Status status = (*channel)->ReceiveExchange(reply);
+  EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
+}
+
+TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
+  const millrace::test::TemporaryFolder folder;
+  const std::string make =
+      "cd " + (folder / "") +
+      " && exec >/dev/null 2>&1 && for n in ca other; do openssl req -x509 -newkey ec -pkeyopt "
+      "ec_paramgen_curve:P-256 -nodes -keyout $n.key -out $n.pem -subj /CN=$n -days 2 || exit 1; "
+      "done && for n in a b; do openssl req "
+      "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $n.key -out $n.csr -subj "
+      "/CN=127.0.0.1 && echo subjectAltName=IP:127.0.0.1 > $n.ext && openssl x509 -req -in $n.csr "
+      "-CA ca.pem -CAkey ca.key -CAcreateserial -out $n.pem -days 2 -extfile $n.ext; done";
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "openssl cannot make certificates here";
+  std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to peers that are gone; the programs do the same
+  options_.stranger_ms = 2000;
+  options_.tls = {.cert = folder / "a.pem", .key = folder / "a.key", .ca = folder / "ca.pem"};
+  StartServer(1);
+  thrift_.tls = {.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "ca.pem"};
+  auto store = StartedWorker(Config(1));
+  ASSERT_TRUE(store);
+  ExpectServes(*store);
+  const int slow = Connect();  // a handshake that goes on and never ends
+  const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
+  bool cut = false;
+  const auto deadline = steady_clock::now() + std::chrono::seconds(20);
+  for (size_t i = 0; !cut && steady_clock::now() < deadline; ++i) {
+    const char byte = i < hello.size() ? hello[i] : 'x';
+    cut = ::send(slow, &byte, 1, MSG_NOSIGNAL) < 0 || Closes(slow, milliseconds(50));
+  }
+  EXPECT_TRUE(cut);
+  ::close(slow);
+  // A worker that knows another authority, and one whose certificate is of another.
+  for (const TlsFiles& wrong :
+       {TlsFiles{.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "other.pem"},
+        TlsFiles{
+            .cert = folder / "other.pem", .key = folder / "other.key", .ca = folder / "ca.pem"}}) {
+    thrift_.tls = wrong;
+    auto transport = MakeThriftTransport(thrift_);
+    ASSERT_TRUE(transport.ok()) << transport.status().message();
+    RemoteOptions remote;
+    remote.config = Config(1);
+    remote.client.join.token = options_.token;
+    remote.client.first_join_ns = int64_t{3600} * 1000000000;
+    const auto refused = RemoteStore::Connect(**transport, *clock_, remote);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.status().code(), io::Code::kInvalid) << refused.status().message();
+    EXPECT_NE(refused.status().message().find("certificate"), std::string::npos)
+        << refused.status().message();
+  }
+  thrift_.tls = {};
+  thrift_.call_ms = 500;
+  auto plain = MakeThriftTransport(thrift_);
+  RemoteOptions remote;
+  remote.config = Config(1);
+  remote.client.first_join_ns = 500000000;
+  EXPECT_FALSE(RemoteStore::Connect(**plain, *clock_, remote).ok());
+  ExpectServes(*store);
+}
+
+}  // namespace
+}  // namespace millrace::ps

@@ -44,8 +44,9 @@ Status TlsError(const std::string& what) {
 
 class ThriftChannel final : public Channel {
  public:
-  ThriftChannel(const std::shared_ptr<TSocket>& socket, int call_ms)
+  ThriftChannel(const std::shared_ptr<TSocket>& socket, bool tls, int call_ms)
       : socket_(socket),
+        tls_(tls),
         call_ms_(call_ms),
         transport_(std::make_shared<MessageTransport>(socket)),
         protocol_(std::make_shared<MessageProtocol>(transport_, kMaxString, kMaxContainer)),
@@ -61,7 +62,13 @@ class ThriftChannel final : public Channel {
     ToRpc(request, in);
     worker_ = in.worker;
     rpc::JoinReply out;
-    RETURN_IF_ERROR(Call([&] { client_.join(out, in); }));
+    const Status joined = Call([&] { client_.join(out, in); });
+    if (joined.code() == io::Code::kIo && !tls_) {
+      return Status(io::Code::kIo, joined.message() +
+                                       "; a server that was given --tls_cert does so to a worker "
+                                       "without one");
+    }
+    RETURN_IF_ERROR(joined);
     generation_ = out.generation;
     FromRpc(out, reply);
     return {};
@@ -173,8 +180,11 @@ class ThriftChannel final : public Channel {
     } catch (const TSSLException& error) {
       return TlsError(error.what());
     } catch (const TTransportException& error) {
-      const bool late = error.getType() == TTransportException::TIMED_OUT;
-      return Status(io::Code::kIo, late ? "no answer in time" : error.what());
+      if (error.getType() == TTransportException::TIMED_OUT)
+        return Status(io::Code::kIo, "no answer in time");
+      if (error.getType() == TTransportException::END_OF_FILE)
+        return Status(io::Code::kIo, "it closed the connection without an answer");
+      return Status(io::Code::kIo, error.what());
     } catch (const TProtocolException& error) {
       return Status(io::Code::kIo, std::string("expected an answer of a millrace-ps, found other "
                                                "bytes or a cut connection: ") +
@@ -218,6 +228,7 @@ class ThriftChannel final : public Channel {
   }
 
   std::shared_ptr<TSocket> socket_;
+  bool tls_;
   int call_ms_;
   int more_s_ = 0;
   std::shared_ptr<MessageTransport> transport_;
@@ -250,7 +261,8 @@ class ThriftTransport final : public Transport {
       socket->setSendTimeout(options_.call_ms);
       socket->setNoDelay(true);
       socket->open();
-      return std::unique_ptr<Channel>(std::make_unique<ThriftChannel>(socket, options_.call_ms));
+      return std::unique_ptr<Channel>(
+          std::make_unique<ThriftChannel>(socket, tls_ != nullptr, options_.call_ms));
     } catch (const std::exception& error) {
       return Status(io::Code::kIo, error.what());
     }

@@ -204,7 +204,10 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
   RemoteOptions remote;
   remote.config = Config(1);
   remote.client.first_join_ns = 500000000;
-  EXPECT_FALSE(RemoteStore::Connect(**plain, *clock_, remote).ok());
+  const auto refused = RemoteStore::Connect(**plain, *clock_, remote);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("--tls_cert"), std::string::npos)
+      << refused.status().message();
   ExpectServes(*store);
 }
 

@@ -44,8 +44,9 @@ Connection::Connection(ServerState& state, Strangers::Visit visit,
 
 Connection::~Connection() {
   CountLastCall(nullptr);
-  if (!joined_) return;
   std::lock_guard lock(state_.mu);
+  job_.reset();  // the shard sees that its weights are free
+  if (!joined_) return;
   if (!state_.stopping) state_.shard.Disconnected(worker_, generation_, NowNs());
   state_.changed.notify_all();
 }

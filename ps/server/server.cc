@@ -30,6 +30,8 @@ constexpr int kContainerLimit = 1 << 16;
 // More than there may be strangers: Thrift accepts nobody beyond it.
 constexpr int64_t kConnectionsBeyondWorkers = 512;
 constexpr std::chrono::milliseconds kTick(100);
+// A peer that takes no byte of an answer for so long is gone.
+constexpr int kSendMs = 5000;
 
 class ConnectionFactory final : public apache::thrift::TProcessorFactory {
  public:
@@ -112,6 +114,7 @@ class Server::Impl {
       }
       socket->setKeepAlive(true);
       socket->setRecvTimeout(options_.stranger_ms);
+      socket->setSendTimeout(kSendMs);
       const std::string why = Serve(socket);
       port_ = socket->getPort();
       if (!why.empty()) throw std::runtime_error(why);

@@ -31,8 +31,10 @@ inline int64_t NowNs() {
 struct ServerState {
   ServerState(ShardOptions options, std::string job_token, int stranger_ms, int wait_ms)
       : token(std::move(job_token)),
-        stranger_limits(
-            {.idle_ms = stranger_ms, .message_ms = stranger_ms, .max_string = kStrangerString}),
+        stranger_limits({.idle_ms = stranger_ms,
+                         .message_ms = stranger_ms,
+                         .max_string = kStrangerString,
+                         .max_message = kStrangerMessage}),
         wait_time(wait_ms),
         shard(std::move(options)) {}
 

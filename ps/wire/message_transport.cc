@@ -6,7 +6,9 @@
 #include <thrift/transport/TSSLSocket.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
+#include <string>
 #include <utility>
 
 #include "ps/wire/guarded_socket.h"
@@ -23,6 +25,10 @@ constexpr size_t kBufferBytes = 64 << 10;
 constexpr size_t kLeastRead = 4 << 10;   // less room than that is not worth a call
 constexpr size_t kHeadBytes = 4 << 10;   // at first
 constexpr size_t kPieceBytes = 2 << 10;  // smaller ones are copied into the head
+constexpr size_t kMostRead = 16 << 20;   // in one call
+constexpr size_t kMostKept = 32 << 20;   // a buffer for larger messages is made for each of them
+// Thrift counts some of what is read and not the rest; received_ is what counts here.
+constexpr int kNoLimit = INT_MAX;
 
 void SendAll(int socket, std::vector<iovec>& parts) {
   size_t first = 0;
@@ -47,7 +53,9 @@ void SendAll(int socket, std::vector<iovec>& parts) {
 }  // namespace
 
 MessageTransport::MessageTransport(std::shared_ptr<TTransport> socket)
-    : socket_(std::move(socket)), guarded_(dynamic_cast<GuardedSocket*>(socket_.get())) {
+    : TVirtualTransport(std::make_shared<apache::thrift::TConfiguration>(kNoLimit)),
+      socket_(std::move(socket)),
+      guarded_(dynamic_cast<GuardedSocket*>(socket_.get())) {
   if (!dynamic_cast<TSSLSocket*>(socket_.get())) plain_ = dynamic_cast<TSocket*>(socket_.get());
   in_.Resize(kBufferBytes);
   setReadBuffer(reinterpret_cast<uint8_t*>(in_.data()), 0);
@@ -56,10 +64,28 @@ MessageTransport::MessageTransport(std::shared_ptr<TTransport> socket)
 }
 
 void MessageTransport::StartMessage() {
+  // A message that did not fit is likely to be followed by another one of its size.
+  const size_t whole = received_ + kLeastRead;
+  if (!kept_.empty() && unread() == 0 && whole > in_.size() && whole <= kMostKept) {
+    in_ = {};
+    in_.Resize(whole);
+  }
   message_over_ = false;
   views_ = false;
   kept_.clear();
+  received_ = unread();
   if (unread() == 0) setReadBuffer(reinterpret_cast<uint8_t*>(in_.data()), 0);
+}
+
+uint32_t MessageTransport::Receive(uint8_t* to, size_t room) {
+  const uint32_t got = socket_->read(to, static_cast<uint32_t>(std::min(room, kMostRead)));
+  bytes_.in += got;
+  received_ += got;
+  if (received_ > max_message_) {
+    throw TTransportException(TTransportException::CORRUPTED_DATA,
+                              "a message has more than " + std::to_string(max_message_) + " bytes");
+  }
+  return got;
 }
 
 // Room for `wanted` unread bytes in all, without moving any that a view shows.
@@ -68,7 +94,7 @@ void MessageTransport::MakeRoom(size_t wanted) {
   const size_t room =
       in_.size() - static_cast<size_t>(rBound_ - reinterpret_cast<uint8_t*>(in_.data()));
   if (have + room >= wanted && room >= kLeastRead) return;
-  const size_t needed = std::max({wanted, have + kLeastRead, kBufferBytes});
+  const size_t needed = std::max(std::max(wanted, have) + kLeastRead, kBufferBytes);
   if (!views_ && needed <= in_.size()) {
     std::memmove(in_.data(), rBase_, have);
   } else {
@@ -89,8 +115,7 @@ bool MessageTransport::Fill(size_t wanted) {
   MakeRoom(wanted);
   if (polls_ && plain_) poller_.Await(plain_->getSocketFD());
   const auto* end = reinterpret_cast<const uint8_t*>(in_.data()) + in_.size();
-  const uint32_t got = socket_->read(rBound_, static_cast<uint32_t>(end - rBound_));
-  bytes_.in += got;
+  const uint32_t got = Receive(rBound_, static_cast<size_t>(end - rBound_));
   rBound_ += got;
   return got > 0;
 }
@@ -99,11 +124,7 @@ bool MessageTransport::peek() { return unread() > 0 || Fill(1); }
 
 uint32_t MessageTransport::readSlow(uint8_t* buf, uint32_t len) {
   if (message_over_) StartMessage();
-  if (unread() == 0 && len >= kBufferBytes) {
-    const uint32_t got = socket_->read(buf, len);
-    bytes_.in += got;
-    return got;
-  }
+  if (unread() == 0 && len >= kBufferBytes) return Receive(buf, len);
   if (unread() == 0 && !Fill(1)) return 0;
   const auto some = static_cast<uint32_t>(std::min<size_t>(len, unread()));
   std::memcpy(buf, rBase_, some);
@@ -113,7 +134,6 @@ uint32_t MessageTransport::readSlow(uint8_t* buf, uint32_t len) {
 
 std::string_view MessageTransport::View(uint32_t size) {
   if (message_over_) StartMessage();
-  checkReadBytesAvailable(size);
   while (unread() < size) {
     if (!Fill(std::min<size_t>(size, 2 * unread() + kBufferBytes)))
       throw TTransportException(TTransportException::END_OF_FILE, "the connection was closed");
@@ -168,14 +188,20 @@ void MessageTransport::SendPieces() {
   SendAll(plain_->getSocketFD(), parts);
 }
 
+void MessageTransport::Send() {
+  if (plain_) return SendPieces();
+  const auto size = static_cast<uint32_t>(head_size());
+  bytes_.out += size;
+  socket_->write(reinterpret_cast<const uint8_t*>(head_.data()), size);
+  socket_->flush();
+}
+
 void MessageTransport::flush() {
-  if (plain_) {
-    SendPieces();
-  } else {
-    const auto size = static_cast<uint32_t>(head_size());
-    bytes_.out += size;
-    socket_->write(reinterpret_cast<const uint8_t*>(head_.data()), size);
-    socket_->flush();
+  try {
+    Send();
+  } catch (...) {  // with a part of the message sent, nothing else can follow it
+    close();
+    throw;
   }
   pieces_.clear();
   SetHead(0);
@@ -189,6 +215,7 @@ void MessageTransport::close() {
 }
 
 void MessageTransport::SetLimits(const ConnectionLimits& limits) {
+  max_message_ = limits.max_message;
   if (guarded_) return guarded_->SetLimits(limits);
   // A TLS socket: its own time limit is one for each read.
   auto* other = dynamic_cast<TSocket*>(socket_.get());

@@ -47,10 +47,12 @@ class MessageTransport final
   uint32_t readAll(uint8_t* buf, uint32_t len) { return TBufferBase::readAll(buf, len); }
 
   // The next `size` bytes; io::RawBuffer::kPadding bytes behind them may be read as well. Stays
-  // valid until something of the next message is read. Memory follows what has come.
+  // valid until something of the next message is read. Memory follows what has come, and is that of
+  // the message.
   std::string_view View(uint32_t size);
 
-  // The time limits hold where the socket below is one of ours.
+  // The time limits hold where the socket below is one of ours. Without a call a message may have a
+  // gigabyte.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
   // For a peer that is trusted to take turns: see poller.h.
@@ -76,7 +78,9 @@ class MessageTransport final
   void StartMessage();
   bool Fill(size_t wanted);
   void MakeRoom(size_t wanted);
+  uint32_t Receive(uint8_t* to, size_t room);
   void SetHead(size_t size);
+  void Send();
   void SendPieces();
 
   std::shared_ptr<apache::thrift::transport::TTransport> socket_;
@@ -91,6 +95,8 @@ class MessageTransport final
   std::vector<io::RawBuffer> kept_;  // full ones that views of this message show
   bool views_ = false;               // there are some of in_
   bool message_over_ = false;
+  size_t received_ = 0;  // of this message (and what may have come behind it)
+  size_t max_message_ = size_t{1} << 30;
 
   io::RawBuffer head_;  // all small pieces, one behind the other
   std::vector<Piece> pieces_;

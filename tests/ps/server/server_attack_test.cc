@@ -39,6 +39,32 @@ TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
   ExpectServes(*store);
 }
 
+// A call before joining whose fields come again and again.
+TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  const long before_kb = PeakKb();
+  const int fd = Connect();
+  const std::string begin(
+      "\x80\x01\x00\x01\x00\x00\x00\x08"
+      "exchange\x00\x00\x00\x01\x0c\x00\x01",
+      23);
+  std::string fields("\x0b\x00\x07\x00\x00\x00\x01x", 8);
+  for (int i = 0; i < 5000; ++i) fields += std::string("\x0a\x00\x63\0\0\0\0\0\0\0\0", 11);
+  ASSERT_EQ(::send(fd, begin.data(), begin.size(), 0), static_cast<ssize_t>(begin.size()));
+  size_t sent = 0;
+  constexpr size_t kMost = size_t{256} << 20;
+  while (sent < kMost) {
+    const ssize_t some = ::send(fd, fields.data(), fields.size(), MSG_NOSIGNAL);
+    if (some < static_cast<ssize_t>(fields.size())) break;
+    sent += static_cast<size_t>(some);
+  }
+  EXPECT_LT(sent, kMost) << "it should be cut off";
+  ::close(fd);
+  EXPECT_LT(PeakKb() - before_kb, 64 << 10);
+  ExpectServes(*store);
+}
+
 TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));

@@ -314,6 +314,76 @@ TEST(MessageTransport, AMessageThatWasNotFlushedIsDroppedWhenItCloses) {
   EXPECT_EQ(::recv(wire.b->getSocketFD(), &byte, 1, 0), 0);
 }
 
+TEST(MessageTransport, AMessageThatCouldNotBeSentIsNotSentLater) {
+  Wire wire;
+  wire.a->setSendTimeout(50);
+  const auto out = ProtocolOn(wire.a);
+  {
+    const std::string gone(8 << 20, 'x');  // more than a socket holds
+    ExchangeCall call;
+    call.request.gradient = gone;
+    EXPECT_THROW(SendExchangeCall(call, *out), apache::thrift::transport::TTransportException);
+  }
+  // Behind a part of a message nothing can follow, and its bytes are gone.
+  EXPECT_THROW(SendExchangeCall({}, *out), apache::thrift::transport::TTransportException);
+}
+
+// What a stranger can make a server hold: a message that has the same field again and again.
+TEST(MessageTransport, MemoryOfAMessageIsBounded) {
+  auto buffer = std::make_shared<TMemoryBuffer>();
+  const auto out = ProtocolOn(buffer);
+  out->writeFieldBegin("request", apache::thrift::protocol::T_STRUCT, 1);
+  for (int i = 0; i < 100; ++i) {
+    out->Write(7, std::string_view("x"));
+    for (int j = 0; j < 500; ++j) out->Write(99, int64_t{j});
+  }
+  out->transport().flush();
+  const auto in = ProtocolOn(buffer);
+  in->transport().SetLimits({.max_string = kStrangerString, .max_message = kStrangerMessage});
+  ExchangeCall call;
+  EXPECT_THROW(ReadExchangeArgs(*in, call), apache::thrift::transport::TTransportException);
+  EXPECT_LT(in->transport().bytes().in, 2 * kStrangerMessage);
+}
+
+TEST(MessageTransport, LargeMessagesUseOneBufferFromTheSecondOn) {
+  Wire wire;
+  const auto out = ProtocolOn(wire.a);
+  const auto in = ProtocolOn(wire.b);
+  rpc::ExchangeRequest request = RandomRequest(1, 10);
+  request.gradient.assign(1 << 20, 'g');
+  request.pull_keys.assign(300000, 'k');
+  const char* place = nullptr;
+  for (int i = 0; i < 4; ++i) {
+    std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
+    BeginCall(*in);
+    ExchangeCall call;
+    ReadExchangeArgs(*in, call);
+    EndCall(*in);
+    EXPECT_EQ(ToGenerated(call), request);
+    const bool is_settled = i < 2 || call.request.gradient.data() == place;
+    EXPECT_TRUE(is_settled) << i;
+    place = call.request.gradient.data();
+  }
+}
+
+// Thrift's own limit is 100 MB for all strings of a message together.
+TEST(MessageTransport, StringsMayBeLargeTogether) {
+  Wire wire;
+  const auto out = ProtocolOn(wire.a);
+  const auto in = ProtocolOn(wire.b);
+  in->transport().SetLimits({});
+  rpc::ExchangeRequest request = RandomRequest(1, 10);
+  request.push_keys.assign(40 << 20, 'p');
+  request.gradient.assign(40 << 20, 'g');
+  request.pull_keys.assign(40 << 20, 'k');
+  std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
+  BeginCall(*in);
+  ExchangeCall call;
+  ReadExchangeArgs(*in, call);
+  EndCall(*in);
+  EXPECT_TRUE(ToGenerated(call) == request);
+}
+
 TEST(MessageTransport, AClosedPeerIsAnErrorAndNoSignal) {
   Wire wire;
   const auto out = ProtocolOn(wire.a);

@@ -156,6 +156,24 @@ TEST(Policy, NothingIsStartedAgainWhenTheModelIsSaved) {
   EXPECT_EQ(Judge(kWorkerKilled, done), Verdict::kGoOn);
 }
 
+TEST(Policy, TheSameLastWordsAgainAreNotTriedAgain) {
+  const Death damaged = {{Role::kWorker, 1}, 1, "millrace-lr: a.tfrecord: damaged at 7"};
+  const std::vector<Death> earlier = {damaged, {{Role::kServer, 0}, 137, "same"}};
+  EXPECT_TRUE(IsRepeat(damaged, earlier));
+  EXPECT_FALSE(IsRepeat(damaged, {}));
+  EXPECT_FALSE(IsRepeat({{Role::kWorker, 1}, 1, "millrace-lr: a.tfrecord: damaged at 8"}, earlier));
+  EXPECT_FALSE(IsRepeat({{Role::kWorker, 2}, 1, damaged.last_words}, earlier));
+  EXPECT_FALSE(IsRepeat({{Role::kServer, 0}, 137, "same"}, earlier)) << "it was killed";
+  EXPECT_FALSE(IsRepeat({{Role::kWorker, 1}, 1}, std::vector<Death>{{{Role::kWorker, 1}, 1}}))
+      << "nothing was said";
+  Death again = damaged;
+  again.is_repeat = true;
+  EXPECT_EQ(Judge(again, {.restarts_left = 5}), Verdict::kEndJob);
+  EXPECT_EQ(Judge(again, {.survives_workers = true, .restarts_left = 5}), Verdict::kGoOn);
+  EXPECT_EQ(WhyItEnds(std::vector<Death>{again}, 5),
+            "; it failed in the same way before it was started again");
+}
+
 TEST(Policy, RootCauseIsTheKilledOneThenTheServerThenTheFirst) {
   const Death worker_failed = {{Role::kWorker, 2}, 1}, server_failed = {{Role::kServer, 1}, 1};
   const Death other_failed = {{Role::kWorker, 0}, 1};

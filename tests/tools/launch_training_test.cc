@@ -85,6 +85,25 @@ TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
   EXPECT_TRUE(Model("attacked") == expected);
 }
 
+// What a restart finds again is not tried again, however many restarts are left.
+TEST_F(TrainingTest, DamagedDataUsesUpOneRestart) {
+  const std::string file = folder_ / "damaged.tfrecord";
+  std::string bytes = test::ReadFile(*data_ / "train-00001-of-00004.tfrecord");
+  bytes[bytes.size() / 2] ^= 1;
+  test::WriteFile(file, bytes);
+  for (const char* mode : {"sync", "async"}) {
+    SCOPED_TRACE(mode);
+    Launched job = Launch({"--num_ps=1", "--num_workers=2", "--restart=5"},
+                          {"millrace-lr", std::string("--mode=") + mode,
+                           "--train=" + *data_ / "train-00000-*" + "," + file,
+                           "--num_features=100000", "--run_dir=" + folder_ / mode});
+    EXPECT_EQ(job.Wait(), 1) << job.output();
+    EXPECT_EQ(job.Count("(restart 1 of 5)"), 1u) << job.output();
+    EXPECT_EQ(job.Count("(restart 2 of 5)"), 0u) << job.output();
+    EXPECT_GE(job.Count("CRC"), 2u) << job.output();
+  }
+}
+
 TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) { ExpectSameModelAfterInterruption(); }
 
 TEST_F(TrainingTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) {

@@ -101,12 +101,12 @@ void Job::Handle(const Event& event) {
   }
   if (event.kind == Event::Kind::kExited) {
     member.child.reset();
-    OnExit(member, event.status);
+    OnExit(member, event.status, event.line);
   }
 }
 
-void Job::OnExit(Member& member, int status) {
-  const Death death = {member.id, status};
+void Job::OnExit(Member& member, int status, const std::string& last_words) {
+  Death death = {member.id, status, last_words};
   const bool is_expected = status == 0 || member.was_told;
   if (phase_ == Phase::kStopping) {
     const bool counts = reason_ == StopReason::kDone || reason_ == StopReason::kInterrupt;
@@ -125,7 +125,9 @@ void Job::OnExit(Member& member, int status) {
   if (IsChief(member.id) && status == 0) is_chief_done_ = true;
   const bool is_early = phase_ == Phase::kStarting && member.id.role == Role::kServer;
   if (status == 0 && !is_early) return;
-  deaths_.push_back({member.id, std::max(status, 1)});
+  death.status = std::max(status, 1);
+  death.is_repeat = IsRepeat(death, restarted_);
+  deaths_.push_back(std::move(death));
   if (!settle_at_) settle_at_ = NowMs() + (crew_.IsAnyAlive() ? kSettleMs : 0);
 }
 
@@ -225,6 +227,7 @@ io::Status Job::JudgeDeaths() {
 
 io::Status Job::RestartWorker(const Death& death) {
   ++restarts_used_;
+  restarted_.push_back(death);
   console_.Say(crew_.Describe(death.id) + " " + StatusText(death.status) +
                ": it is started again to rejoin (restart " + std::to_string(restarts_used_) +
                " of " + std::to_string(options_.restarts) + ")");
@@ -245,6 +248,7 @@ bool Job::DecideForAll(const std::vector<Death>& deaths) {
   }
   if (verdict == Verdict::kRestartJob) {
     ++restarts_used_;
+    restarted_.insert(restarted_.end(), deaths.begin(), deaths.end());
     console_.Say(DeathsText(deaths) + ": the whole job is started again from " +
                  (HasBegun() ? "its last checkpoint" : "the beginning") + " (restart " +
                  std::to_string(restarts_used_) + " of " + std::to_string(options_.restarts) + ")");

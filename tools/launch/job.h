@@ -44,7 +44,7 @@ class Job {
 
   io::Status Begin(Start start);
   void Handle(const Event& event);
-  void OnExit(Member& member, int status);
+  void OnExit(Member& member, int status, const std::string& last_words);
   bool Reconnect(Member& member, int status);
   void OnSignal(int signal_number);
   std::optional<FileMark> RunFileNow() const;
@@ -79,6 +79,7 @@ class Job {
   std::optional<FileMark> run_before_;  // the run folder's run.json, before this job
   int64_t start_ms_ = 0;                // of this start or restart
   size_t restarts_used_ = 0;
+  std::vector<Death> restarted_;  // deaths that restarts were to make good
   bool is_placement_shown_ = false;
 
   std::vector<Death> deaths_;  // not judged yet

@@ -150,6 +150,7 @@ void Supervisor::TakeLines(size_t number, Stream stream, std::vector<std::string
         continue;
       }
     }
+    if (stream == Stream::kErr) child.last_error = line;
     const bool is_watched = stream == Stream::kOut && child.watch != Watch::kNothing;
     if (!is_watched || child.watch == Watch::kLines)
       console_.ProcessLine(child.channel, stream, line);
@@ -193,7 +194,10 @@ void Supervisor::EndChildren() {
     TakeLines(i, Stream::kErr, std::move(lines));
     child.has_out = child.has_err = false;
     child.is_over = true;
-    events_.push_back({.kind = Event::Kind::kExited, .child = i, .status = *child.status});
+    events_.push_back({.kind = Event::Kind::kExited,
+                       .child = i,
+                       .line = child.last_error,
+                       .status = *child.status});
   }
 }
 

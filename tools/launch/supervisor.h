@@ -23,7 +23,8 @@ struct Event {
   enum class Kind {
     kStarted,  // the keeper has told its process's pid
     kLine,     // a line on standard output of a child that is watched
-    kExited,   // a child has ended, and everything it wrote was read
+    kExited,   // a child has ended, and everything it wrote was read; `line` is the last one of
+               // its standard error
     kSignal,   // SIGINT, SIGTERM or SIGHUP was sent to the launcher
   };
   Kind kind = Kind::kSignal;
@@ -85,8 +86,9 @@ class Supervisor {
     LineSplitter out = {}, err = {};
     std::optional<int> status = {};
     int64_t reaped_ms = 0;
-    bool is_idle = false;  // the last read of an open stream found nothing
-    bool is_over = false;  // its kExited event was given
+    bool is_idle = false;         // the last read of an open stream found nothing
+    bool is_over = false;         // its kExited event was given
+    std::string last_error = {};  // line
   };
 
   void ReadOutputs();

@@ -14,8 +14,9 @@ constexpr int kNotThere = 127;
 constexpr int kInterrupted = 128 + SIGINT;
 
 // The same command would fail in the same way again.
-bool IsHopeless(int status) {
-  return status == kUsage || status == kCannotRun || status == kNotThere;
+bool IsHopeless(const Death& death) {
+  return death.status == kUsage || death.status == kCannotRun || death.status == kNotThere ||
+         death.is_repeat;
 }
 
 bool WasKilled(int status) { return status > 128 && status < 128 + NSIG && status != kInterrupted; }
@@ -27,9 +28,17 @@ int Rank(const Death& death) {
 
 }  // namespace
 
+bool IsRepeat(const Death& death, std::span<const Death> earlier) {
+  if (WasKilled(death.status) || death.last_words.empty()) return false;
+  return std::any_of(earlier.begin(), earlier.end(), [&](const Death& before) {
+    return before.id == death.id && before.status == death.status &&
+           before.last_words == death.last_words;
+  });
+}
+
 Verdict Judge(const Death& death, const FailurePolicy& policy) {
   if (policy.is_chief_done) return Verdict::kGoOn;
-  const bool can_restart = policy.restarts_left > 0 && !IsHopeless(death.status);
+  const bool can_restart = policy.restarts_left > 0 && !IsHopeless(death);
   if (death.id.role == Role::kServer || IsChief(death.id))
     return can_restart ? Verdict::kRestartJob : Verdict::kEndJob;
   if (can_restart) return Verdict::kRestartWorker;
@@ -55,9 +64,11 @@ Death RootCause(std::span<const Death> deaths) {
 
 std::string WhyItEnds(std::span<const Death> deaths, size_t restarts) {
   if (std::any_of(deaths.begin(), deaths.end(),
-                  [](const Death& death) { return IsHopeless(death.status); })) {
-    return restarts > 0 ? "; the same command would fail again" : "";
+                  [](const Death& death) { return death.is_repeat; })) {
+    return "; it failed in the same way before it was started again";
   }
+  if (std::any_of(deaths.begin(), deaths.end(), IsHopeless))
+    return restarts > 0 ? "; the same command would fail again" : "";
   if (restarts > 0)
     return "; all restarts (--restart=" + std::to_string(restarts) + ") are used up";
   const Death root = RootCause(deaths);

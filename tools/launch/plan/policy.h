@@ -13,7 +13,13 @@ namespace millrace::tools {
 struct Death {
   ProcessId id;
   int status = 1;
+  std::string last_words = {};  // the last line on its standard error
+  bool is_repeat = false;       // it ended like that before it was started again
 };
+
+// Whether a process that ended by itself did so with the same words as in one of `earlier`: what
+// it found then, such as a damaged record, it will find again.
+bool IsRepeat(const Death& death, std::span<const Death> earlier);
 
 struct FailurePolicy {
   bool survives_workers = false;  // async and ssp: the others can go on without one

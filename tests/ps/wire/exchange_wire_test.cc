@@ -163,7 +163,14 @@ void BeginCall(MessageProtocol& in) {
   EXPECT_EQ(type, T_CALL);
 }
 
-void EndCall(MessageProtocol& in) { in.transport().readEnd(); }
+// The whole of the next call.
+ExchangeCall ReadCall(MessageProtocol& in) {
+  BeginCall(in);
+  ExchangeCall call;
+  ReadExchangeArgs(in, call);
+  in.transport().readEnd();
+  return call;
+}
 
 TEST(ExchangeWire, CallsAreWrittenAsThriftsOwnCodeDoes) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -184,10 +191,7 @@ TEST(ExchangeWire, CallsAreReadHoweverTheirBytesCome) {
         GeneratedCall(first) + GeneratedCall(second) + GeneratedCall(first), seed,
         seed % 2 == 0 ? 7 : 100000));
     for (const rpc::ExchangeRequest& sent : {first, second, first}) {
-      BeginCall(*in);
-      ExchangeCall call;
-      ReadExchangeArgs(*in, call);
-      EndCall(*in);
+      const ExchangeCall call = ReadCall(*in);
       EXPECT_EQ(ToGenerated(call), sent);  // its views are good after the message's end
     }
     EXPECT_FALSE(in->transport().peek());
@@ -293,10 +297,7 @@ TEST(MessageTransport, LargePiecesGoOutFromTheirPlaceInTheRightOrder) {
     SCOPED_TRACE(seed);
     const rpc::ExchangeRequest request = RandomRequest(seed, 1 << 20);  // more than a socket holds
     std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
-    BeginCall(*in);
-    ExchangeCall call;
-    ReadExchangeArgs(*in, call);
-    EndCall(*in);
+    const ExchangeCall call = ReadCall(*in);
     EXPECT_EQ(ToGenerated(call), request);
   }
   EXPECT_EQ(in->transport().bytes().in, out->transport().bytes().out);
@@ -355,10 +356,7 @@ TEST(MessageTransport, LargeMessagesUseOneBufferFromTheSecondOn) {
   const char* place = nullptr;
   for (int i = 0; i < 4; ++i) {
     std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
-    BeginCall(*in);
-    ExchangeCall call;
-    ReadExchangeArgs(*in, call);
-    EndCall(*in);
+    const ExchangeCall call = ReadCall(*in);
     EXPECT_EQ(ToGenerated(call), request);
     const bool is_settled = i < 2 || call.request.gradient.data() == place;
     EXPECT_TRUE(is_settled) << i;
@@ -377,10 +375,7 @@ TEST(MessageTransport, StringsMayBeLargeTogether) {
   request.gradient.assign(40 << 20, 'g');
   request.pull_keys.assign(40 << 20, 'k');
   std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
-  BeginCall(*in);
-  ExchangeCall call;
-  ReadExchangeArgs(*in, call);
-  EndCall(*in);
+  const ExchangeCall call = ReadCall(*in);
   EXPECT_TRUE(ToGenerated(call) == request);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tools/launch/plan/address.h"
 #include "tools/launch/plan/command.h"
 #include "tools/launch/plan/placement.h"
@@ -159,13 +161,18 @@ TEST(Policy, NothingIsStartedAgainWhenTheModelIsSaved) {
 TEST(Policy, TheSameLastWordsAgainAreNotTriedAgain) {
   const Death damaged = {{Role::kWorker, 1}, 1, "millrace-lr: a.tfrecord: damaged at 7"};
   const std::vector<Death> earlier = {damaged, {{Role::kServer, 0}, 137, "same"}};
-  EXPECT_TRUE(IsRepeat(damaged, earlier));
-  EXPECT_FALSE(IsRepeat(damaged, {}));
-  EXPECT_FALSE(IsRepeat({{Role::kWorker, 1}, 1, "millrace-lr: a.tfrecord: damaged at 8"}, earlier));
-  EXPECT_FALSE(IsRepeat({{Role::kWorker, 2}, 1, damaged.last_words}, earlier));
-  EXPECT_FALSE(IsRepeat({{Role::kServer, 0}, 137, "same"}, earlier)) << "it was killed";
-  EXPECT_FALSE(IsRepeat({{Role::kWorker, 1}, 1}, std::vector<Death>{{{Role::kWorker, 1}, 1}}))
-      << "nothing was said";
+  const auto is_repeat = [&](std::vector<Death> deaths) {
+    MarkRepeat(deaths, earlier);
+    return std::any_of(deaths.begin(), deaths.end(), [](const Death& d) { return d.is_repeat; });
+  };
+  EXPECT_TRUE(is_repeat({damaged}));
+  EXPECT_TRUE(is_repeat({damaged, {{Role::kWorker, 2}, 1, "gave up"}})) << "it came first";
+  EXPECT_FALSE(is_repeat({}));
+  EXPECT_FALSE(is_repeat({{{Role::kWorker, 1}, 1, "millrace-lr: a.tfrecord: damaged at 8"}}));
+  EXPECT_FALSE(is_repeat({{{Role::kWorker, 2}, 1, damaged.last_words}}));
+  EXPECT_FALSE(is_repeat({{{Role::kWorker, 1}, 1}})) << "nothing was said";
+  EXPECT_FALSE(is_repeat({{{Role::kServer, 0}, 137, "same"}})) << "it was killed";
+  EXPECT_FALSE(is_repeat({damaged, {{Role::kServer, 0}, 137, ""}})) << "it gave up because of it";
   Death again = damaged;
   again.is_repeat = true;
   EXPECT_EQ(Judge(again, {.restarts_left = 5}), Verdict::kEndJob);

@@ -126,7 +126,6 @@ void Job::OnExit(Member& member, int status, const std::string& last_words) {
   const bool is_early = phase_ == Phase::kStarting && member.id.role == Role::kServer;
   if (status == 0 && !is_early) return;
   death.status = std::max(status, 1);
-  death.is_repeat = IsRepeat(death, restarted_);
   deaths_.push_back(std::move(death));
   if (!settle_at_) settle_at_ = NowMs() + (crew_.IsAnyAlive() ? kSettleMs : 0);
 }
@@ -209,8 +208,9 @@ FailurePolicy Job::Policy() const {
 }
 
 io::Status Job::JudgeDeaths() {
-  const std::vector<Death> deaths = std::exchange(deaths_, {});
+  std::vector<Death> deaths = std::exchange(deaths_, {});
   settle_at_.reset();
+  MarkRepeat(deaths, restarted_);
   if (deaths.empty() || DecideForAll(deaths)) return {};
   for (const Death& death : deaths) {
     if (Judge(death, Policy()) == Verdict::kRestartWorker) {

@@ -28,14 +28,6 @@ int Rank(const Death& death) {
 
 }  // namespace
 
-bool IsRepeat(const Death& death, std::span<const Death> earlier) {
-  if (WasKilled(death.status) || death.last_words.empty()) return false;
-  return std::any_of(earlier.begin(), earlier.end(), [&](const Death& before) {
-    return before.id == death.id && before.status == death.status &&
-           before.last_words == death.last_words;
-  });
-}
-
 Verdict Judge(const Death& death, const FailurePolicy& policy) {
   if (policy.is_chief_done) return Verdict::kGoOn;
   const bool can_restart = policy.restarts_left > 0 && !IsHopeless(death);
@@ -57,9 +49,26 @@ Verdict JudgeAll(std::span<const Death> deaths, const FailurePolicy& policy) {
   return too_few ? std::max(verdict, Verdict::kRestartJob) : verdict;
 }
 
-Death RootCause(std::span<const Death> deaths) {
-  return *std::min_element(deaths.begin(), deaths.end(),
-                           [](const Death& a, const Death& b) { return Rank(a) < Rank(b); });
+namespace {
+
+template <typename Deaths>
+auto FindRoot(const Deaths& deaths) {
+  return std::min_element(deaths.begin(), deaths.end(),
+                          [](const Death& a, const Death& b) { return Rank(a) < Rank(b); });
+}
+
+}  // namespace
+
+Death RootCause(std::span<const Death> deaths) { return *FindRoot(deaths); }
+
+void MarkRepeat(std::span<Death> deaths, std::span<const Death> earlier) {
+  if (deaths.empty()) return;
+  Death& root = *FindRoot(deaths);
+  if (WasKilled(root.status) || root.last_words.empty()) return;
+  root.is_repeat = std::any_of(earlier.begin(), earlier.end(), [&](const Death& before) {
+    return before.id == root.id && before.status == root.status &&
+           before.last_words == root.last_words;
+  });
 }
 
 std::string WhyItEnds(std::span<const Death> deaths, size_t restarts) {

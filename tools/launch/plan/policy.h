@@ -17,10 +17,6 @@ struct Death {
   bool is_repeat = false;       // it ended like that before it was started again
 };
 
-// Whether a process that ended by itself did so with the same words as in one of `earlier`: what
-// it found then, such as a damaged record, it will find again.
-bool IsRepeat(const Death& death, std::span<const Death> earlier);
-
 struct FailurePolicy {
   bool survives_workers = false;  // async and ssp: the others can go on without one
   bool is_chief_done = false;     // the model is saved: no death matters to it any more
@@ -44,6 +40,11 @@ Verdict JudgeAll(std::span<const Death> deaths, const FailurePolicy& policy);
 // killed before one that gave up, a server before a worker, an earlier one before a later one.
 // `deaths` is not empty, and in the order of their arrival.
 Death RootCause(std::span<const Death> deaths);
+
+// Of deaths at about the same time, marks the root cause if it ended by itself with the same words
+// as in one of `earlier`: what it found then, such as a damaged record, it will find again. What
+// others say who gave up because of it tells nothing.
+void MarkRepeat(std::span<Death> deaths, std::span<const Death> earlier);
 
 // What to add to the news that the job ends because of `deaths`, --restart=`restarts` having
 // been given: "; all restarts (--restart=2) are used up".

@@ -244,21 +244,55 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
       free_groups_.push_back(std::exchange(current_, nullptr));
     }
     next_batch_ = 0;
-    current_ = ahead_ ? std::exchange(ahead_, nullptr) : failed_.ok() ? TakeGroup() : nullptr;
+    if (!ahead_.empty()) {
+      current_ = ahead_.front();
+      ahead_.pop_front();
+    } else if (failed_.ok()) {
+      current_ = TakeGroup();
+    }
     if (!current_ && failed_.ok()) return false;
   }
   return failed_;
 }
 
+// The batch behind the next `skip` ones, among those that were taken.
+const CsrBatch* InputQueue::FindAhead(size_t skip) const {
+  const auto find_in = [&](const BatchGroup& group, size_t at) -> const CsrBatch* {
+    for (const BatchGroup::Batch* batch; (batch = group.Find(at)); ++at) {
+      if (skip-- == 0) return &batch->rows.batch;
+    }
+    return nullptr;
+  };
+  const CsrBatch* found = current_ ? find_in(*current_, next_batch_) : nullptr;
+  for (size_t i = 0; !found && i < ahead_.size(); ++i) found = find_in(*ahead_[i], 0);
+  return found;
+}
+
+// Whether anything may come behind the groups that were taken.
+bool InputQueue::MayTakeMore() const {
+  const BatchGroup* last = ahead_.empty() ? current_ : ahead_.back();
+  return failed_.ok() && (!last || !last->error);
+}
+
 const CsrBatch* InputQueue::Peek() {
-  size_t at = next_batch_;
-  const BatchGroup::Batch* next = current_ ? current_->Find(at) : nullptr;
-  if (!next && failed_.ok() && (!current_ || !current_->error)) {
-    if (!ahead_) ahead_ = TakeGroup();
-    at = 0;
-    next = ahead_ ? ahead_->Find(at) : nullptr;
+  const CsrBatch* next = FindAhead(0);
+  while (!next && MayTakeMore()) {
+    BatchGroup* group = TakeGroup();
+    if (!group) break;
+    ahead_.push_back(group);
+    next = FindAhead(0);
   }
-  return next ? &next->rows.batch : nullptr;
+  return next;
+}
+
+const CsrBatch* InputQueue::PeekReady() {
+  const CsrBatch* second = FindAhead(1);
+  if (second || !MayTakeMore()) return second;
+  std::unique_lock lock(mu_);
+  if (in_order_.empty() || !in_order_.front()->ready) return nullptr;
+  ahead_.push_back(TakeFront());
+  lock.unlock();
+  return FindAhead(1);
 }
 
 // Waits for the next group. Null at the end, and after an error, which is left in failed_.
@@ -283,6 +317,11 @@ BatchGroup* InputQueue::TakeGroup() {
     failed_ = stream_error_;
     return nullptr;
   }
+  return TakeFront();
+}
+
+// The oldest group, which is there and ready. With mu_ held.
+BatchGroup* InputQueue::TakeFront() {
   profiler::TraceCounter(options_.for_tests ? "test_groups_ready" : "groups_ready",
                          std::count_if(in_order_.begin(), in_order_.end(),
                                        [](const BatchGroup* group) { return group->ready; }));

@@ -66,6 +66,8 @@ class InputQueue {
   // The batch that Next will give next, valid as long as that one; null where there is none or an
   // error comes first. Waits for it like Next.
   const CsrBatch* Peek();
+  // The one after that, if it is ready: never waits.
+  const CsrBatch* PeekReady();
 
   // Destroying a queue waits for its threads; one that is blocked in a read (of a FIFO that nobody
   // writes to) holds it up.
@@ -94,6 +96,9 @@ class InputQueue {
   void FinishGroup(BatchGroup& group);
   std::string Message(const BadRow& bad) const;
   BatchGroup* TakeGroup();
+  BatchGroup* TakeFront();
+  bool MayTakeMore() const;
+  const CsrBatch* FindAhead(size_t skip) const;
 
   const InputOptions options_;
   const size_t batches_per_group_;
@@ -124,7 +129,7 @@ class InputQueue {
   // The caller's own:
   BatchGroup* current_ = nullptr;
   size_t next_batch_ = 0;
-  BatchGroup* ahead_ = nullptr;  // the group after it, when Peek had to take it
+  std::deque<BatchGroup*> ahead_;  // the groups after it, where a peek had to take them
   InputPosition position_;
   Status failed_;
 

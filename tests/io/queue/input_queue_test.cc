@@ -216,5 +216,63 @@ TEST_F(InputQueueTest, OptionsAreCheckedBeforeAnyWork) {
             std::string::npos);
 }
 
+// Both look at what Next will give, whatever is taken, and across epochs and groups.
+TEST_F(InputQueueTest, PeekingShowsWhatComesAndChangesNothing) {
+  MakeFiles(3, 400);
+  options_.epochs = 3;
+  const auto expected = Run(options_);
+  for (const size_t threads : {1, 3}) {
+    options_.threads = threads;
+    auto queue = InputQueue::Open(options_);
+    const CsrBatch* batch = nullptr;
+    size_t ready = 0;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      SCOPED_TRACE(i);
+      if (i % 3 == 0) {
+        const CsrBatch* first = (*queue)->Peek();
+        ASSERT_TRUE(first);
+        ASSERT_EQ(Numbers(*first), expected[i]);
+      }
+      const CsrBatch* second = i % 4 == 3 ? nullptr : (*queue)->PeekReady();
+      if (second) {
+        ++ready;
+        ASSERT_LT(i + 1, expected.size());
+        ASSERT_EQ(Numbers(*second), expected[i + 1]);
+      }
+      ASSERT_TRUE(*(*queue)->Next(batch));
+      ASSERT_EQ(Numbers(*batch), expected[i]);
+    }
+    EXPECT_GT(ready, expected.size() / 4);
+    EXPECT_EQ((*queue)->Peek(), nullptr);
+    EXPECT_EQ((*queue)->PeekReady(), nullptr);
+    EXPECT_FALSE(*(*queue)->Next(batch));
+  }
+}
+
+// What comes before the damage is delivered, though the damage has been seen.
+TEST_F(InputQueueTest, PeekingDoesNotBringAnErrorForward) {
+  MakeFiles(3, 300);
+  std::string bytes = test::ReadFile(options_.files[2]);
+  bytes[bytes.size() * 3 / 4] ^= 1;
+  test::WriteFile(options_.files[2], bytes);
+  Status error, peeked_error;
+  auto plain = InputQueue::Open(options_);
+  const auto expected = Drain(**plain, &error);
+  ASSERT_FALSE(error.ok());
+  auto queue = InputQueue::Open(options_);
+  std::vector<std::vector<uint64_t>> batches;
+  const CsrBatch* batch = nullptr;
+  while (true) {
+    (*queue)->Peek();
+    (*queue)->PeekReady();
+    const Result<bool> more = (*queue)->Next(batch);
+    peeked_error = more.status();
+    if (!more.ok() || !*more) break;
+    batches.push_back(Numbers(*batch));
+  }
+  EXPECT_EQ(batches, expected);
+  EXPECT_EQ(peeked_error.message(), error.message());
+}
+
 }  // namespace
 }  // namespace millrace::io

@@ -134,7 +134,7 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   const ConnectionLimits limits;
   protocol_->setStringSizeLimit(limits.max_string);
   protocol_->transport().SetLimits(limits);
-  protocol_->transport().Poll();
+  if (state_.poll) protocol_->transport().Poll();
   reply.generation = static_cast<int64_t>(generation_);
   reply.clock_ns = NowNs();
   reply.instance = state_.instance;

@@ -90,7 +90,9 @@ class Server::Impl {
       : options_(options),
         state_(options.shard, options.token, options.stranger_ms, options.wait_ms),
         strangers_({.stay = std::chrono::milliseconds(options.stranger_ms)},
-                   options.shard.on_note) {}
+                   options.shard.on_note) {
+    state_.poll = options.poll;
+  }
 
   ~Impl() {
     {

@@ -19,6 +19,7 @@ struct ServerOptions {
   std::string token;  // who does not know it is refused; empty: everybody may join
   TlsFiles tls = {};
   int stranger_ms = 5000;  // that a connection has to show the token
+  bool poll = true;        // for workers' calls, where a core is free: see wire/poller.h
   int wait_ms = 1000;      // a call that would wait longer for others is answered with "waiting"
 
   io::Status Validate() const;

@@ -53,6 +53,8 @@ struct ServerState {
   // Differs from that of a server that was here before.
   const int64_t instance = std::chrono::system_clock::now().time_since_epoch().count();
 
+  bool poll = true;  // before the first connection only
+
   std::mutex mu;
   std::condition_variable changed;
   Shard shard;

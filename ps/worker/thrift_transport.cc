@@ -44,14 +44,14 @@ Status TlsError(const std::string& what) {
 
 class ThriftChannel final : public Channel {
  public:
-  ThriftChannel(const std::shared_ptr<TSocket>& socket, bool tls, int call_ms)
+  ThriftChannel(const std::shared_ptr<TSocket>& socket, const ThriftOptions& options)
       : socket_(socket),
-        tls_(tls),
-        call_ms_(call_ms),
+        tls_(options.tls.enabled()),
+        call_ms_(options.call_ms),
         transport_(std::make_shared<MessageTransport>(socket)),
         protocol_(std::make_shared<MessageProtocol>(transport_, kMaxString, kMaxContainer)),
         client_(protocol_) {
-    transport_->Poll();
+    if (options.poll) transport_->Poll();
   }
   ~ThriftChannel() override {
     (void)Call([&] { transport_->close(); });
@@ -261,8 +261,7 @@ class ThriftTransport final : public Transport {
       socket->setSendTimeout(options_.call_ms);
       socket->setNoDelay(true);
       socket->open();
-      return std::unique_ptr<Channel>(
-          std::make_unique<ThriftChannel>(socket, tls_ != nullptr, options_.call_ms));
+      return std::unique_ptr<Channel>(std::make_unique<ThriftChannel>(socket, options_));
     } catch (const std::exception& error) {
       return Status(io::Code::kIo, error.what());
     }

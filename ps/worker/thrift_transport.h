@@ -14,6 +14,7 @@ namespace millrace::ps {
 struct ThriftOptions {
   std::vector<HostPort> servers;  // by shard
   TlsFiles tls = {};
+  bool poll = true;  // for answers, where a core is free: see wire/poller.h
   int connect_ms = 1000;
   // A server answers within a second, if only to say that it waits; large messages get more.
   int call_ms = 2500;

@@ -21,6 +21,7 @@ io::Result<std::vector<ps::HostPort>> PsHostsFromFlags();
 std::vector<std::string> WorkerHostsFromFlags();
 // All three files can be read, or none is named.
 io::Result<ps::TlsFiles> TlsFromFlags();
+bool PollFromFlags();
 // The content of --token_file without the line end; empty without the flag. A file that others may
 // read is an error.
 io::Result<std::string> TokenFromFlags();

@@ -31,10 +31,10 @@ double SecondsOf() {
 // How a run is run, not what is learnt: a run may go on, or be over, with another value.
 bool MayChange(const std::string& flag) {
   constexpr std::string_view kFree[] = {
-      "run_dir",       "overwrite",        "resume",        "rejoin",    "threads",
-      "input_threads", "profile",          "sample_ms",     "dashboard", "cache",
-      "ps_hosts",      "checkpoint_every", "worker_hosts",  "job_name",  "task_index",
-      "tls_cert",      "tls_key",          "profile_steps", "tls_ca",    "token_file"};
+      "run_dir",      "overwrite",  "resume",     "rejoin",   "threads",  "input_threads",
+      "profile",      "sample_ms",  "dashboard",  "cache",    "ps_hosts", "checkpoint_every",
+      "worker_hosts", "job_name",   "task_index", "tls_cert", "tls_key",  "profile_steps",
+      "tls_ca",       "token_file", "busy_poll"};
   return std::find(std::begin(kFree), std::end(kFree), flag) != std::end(kFree);
 }
 

@@ -108,6 +108,7 @@ Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags() {
   }
   ASSIGN_OR_RETURN(cluster.servers.servers, PsHostsFromFlags());
   ASSIGN_OR_RETURN(cluster.servers.tls, TlsFromFlags());
+  cluster.servers.poll = PollFromFlags();
   cluster.worker = FLAGS_task_index;
   cluster.num_workers = WorkerHostsFromFlags().size();
   cluster.staleness = FLAGS_staleness;

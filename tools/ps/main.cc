@@ -86,6 +86,7 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   options.host = address.host;
   options.port = address.port;
   ASSIGN_OR_RETURN(options.tls, TlsFromFlags());
+  options.poll = PollFromFlags();
   ASSIGN_OR_RETURN(options.token, TokenFromFlags());
   if (!FLAGS_run_dir.empty()) {
     options.shard.checkpoints =

@@ -6,7 +6,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 3
+const i32 kProtocolVersion = 4
 
 // The request cannot be: wrong token, another job, a sequence out of order, keys outside the shard.
 exception Refused {
@@ -67,6 +67,8 @@ struct ExchangeRequest {
   14: i64 pull_list
   15: binary pull_keys  // empty: the server should know the list
   16: bool keep_list    // it will be asked for again and again
+  17: optional i64 next_list     // that the next exchange is likely to pull
+  18: optional binary next_keys  // of that one: the server reads them when it has answered
 }
 struct ExchangeReply {
   1: i32 outcome        // 0: done; 1: waiting; 2: a key list is not known, send it
@@ -81,6 +83,7 @@ struct ExchangeReply {
   10: string waiting    // for whom
   11: bool stop         // the chief has ended the training: this and later pushes do not count
   12: bool alone        // no other worker will push any more
+  13: i64 ahead_ns      // spent for this worker between its last answer and this request
 }
 
 struct DenseRequest {

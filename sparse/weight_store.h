@@ -24,11 +24,13 @@ class WeightStore {
   // One step: applies the update rule to each key with its gradient.
   virtual io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) = 0;
 
-  // The keys of the batch after the one that is pulled next or was pulled last: a store that is far
-  // away asks for them in time. They are known again by their place in memory, so they stay where
-  // they are until they are pulled, and are not in the place of the batch before them.
-  virtual void Announce(std::span<const uint64_t> /*keys*/) {}
-  virtual bool wants_announcements() const { return false; }
+  // The keys of the batch after the one that is pulled next or was pulled last, and those of the
+  // batch after that one, if they are known (empty: not): a store that is far away asks for them in
+  // time. They are known again by their place in memory, so they stay where they are until they are
+  // pulled, and are not in the place of the batch before them.
+  virtual void Announce(std::span<const uint64_t> /*next*/, std::span<const uint64_t> /*after*/) {}
+  // How many batches it helps to announce: 0, 1 (the next one) or 2.
+  virtual int announcements() const { return 0; }
   // Of the next Push.
   virtual void Describe(const PushInfo& /*info*/) {}
 };

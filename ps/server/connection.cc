@@ -191,6 +191,7 @@ void Connection::Exchange(const ExchangeCall& call, ExchangeReply& reply) {
     Answer(lock, request, reply);
   }
   reply.server_ns = NowNs() - begin_ns - reply.barrier_ns;
+  reply.ahead_ns = std::exchange(ahead_ns_, 0);
 }
 
 void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply) {
@@ -225,6 +226,19 @@ void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeRepl
   lock.unlock();
   if (status.ok()) status = job_->Encode(request, zstd, reply);
   ThrowIf(status);
+}
+
+void Connection::LookAhead(const ExchangeRequest& request) {
+  profiler::TraceScope span("look_ahead", Cat::kServer,
+                            {.bytes = static_cast<int64_t>(request.next_keys.size())});
+  const int64_t begin_ns = NowNs();
+  ThrowIf(job_->DecodeNext(request, state_.shard.local_features()));
+  if (job_->looks_ahead()) {
+    std::lock_guard lock(state_.mu);
+    const bool mine = state_.shard.CheckCaller(worker_, generation_).ok();
+    if (mine && !state_.busy && !state_.stopping) (void)job_->LookAhead(state_.shard);
+  }
+  ahead_ns_ = NowNs() - begin_ns;
 }
 
 void Connection::stop(int32_t worker, int64_t generation) {

@@ -30,6 +30,9 @@ class Connection final : public rpc::ParameterServerIf {
   void exchange(rpc::ExchangeReply& reply, const rpc::ExchangeRequest& request) override;
   // The reply's weights stay valid until the next call.
   void Exchange(const ExchangeCall& call, ExchangeReply& reply);
+  // After that answer was sent: what the worker should not have to wait for. Throws Refused where
+  // the connection should end.
+  void LookAhead(const ExchangeRequest& request);
   void stop(int32_t worker, int64_t generation) override;
   void finish(int32_t worker, int64_t generation) override;
   void drained(std::string& waiting, int32_t worker, int64_t generation) override;
@@ -70,6 +73,7 @@ class Connection final : public rpc::ParameterServerIf {
   size_t worker_ = 0;
   uint64_t generation_ = 0;
   std::unique_ptr<ExchangeJob> job_;
+  int64_t ahead_ns_ = 0;  // spent on looking ahead, since the last exchange
   ModelPieces model_;
   FloatCodec floats_;
   io::PodVector<float> dense_;

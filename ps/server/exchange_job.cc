@@ -32,8 +32,11 @@ bool ExchangeJob::FindLists(const Shard& shard, const ExchangeRequest& request) 
     if (!push_list_) return false;
   }
   if (!request.pulls || !request.pull_keys.empty()) return true;
-  if (pull_list_ && pull_list_->signature == request.pull_list) return true;
-  pull_list_ = shard.FindList(worker_, request.pull_list);
+  const auto is_pulled = [&](const SharedKeys& list) {
+    return list && list->signature == request.pull_list;
+  };
+  if (is_pulled(pull_list_)) return true;
+  pull_list_ = is_pulled(next_list_) ? next_list_ : shard.FindList(worker_, request.pull_list);
   return pull_list_ != nullptr;
 }
 
@@ -82,6 +85,7 @@ Status ExchangeJob::Answer(Shard& shard, const ExchangeRequest& request, Exchang
   reply.last_worker = shard.last_worker();
   reply.stop = shard.stopped();
   reply.alone = shard.IsAlone(worker_);
+  alone_ = shard.StepsAlone(worker_);
   if (!request.pulls) return {};
   weights_ = nullptr;  // may be used again
   ASSIGN_OR_RETURN(const Shard::Weights weights,
@@ -99,6 +103,16 @@ Status ExchangeJob::Encode(const ExchangeRequest& request, bool zstd, ExchangeRe
               {.bytes = static_cast<int64_t>(reply.weights.size())});
   RETURN_IF_ERROR(floats_.Encode(weights_->numbers(), {.zstd = true}, packed_));
   reply.weights = packed_;
+  return {};
+}
+
+Status ExchangeJob::DecodeNext(const ExchangeRequest& request, uint64_t local_features) {
+  next_list_ = nullptr;
+  if (request.next_list == 0) return {};
+  TRACE_SCOPE("decode_next", profiler::Cat::kServer,
+              {.bytes = static_cast<int64_t>(request.next_keys.size())});
+  ASSIGN_OR_RETURN(next_list_,
+                   MakeList(key_decoder_, request.next_keys, request.next_list, local_features));
   return {};
 }
 

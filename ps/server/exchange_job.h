@@ -18,6 +18,7 @@ namespace millrace::ps {
 //
 //   FindLists (shard) -> Decode -> Take (shard) -> Ready (shard, until true)
 //                     -> Answer (shard) -> Encode
+//   and then DecodeNext -> LookAhead (shard, if looks_ahead)
 class ExchangeJob {
  public:
   explicit ExchangeJob(size_t worker) : worker_(worker) {}
@@ -33,12 +34,19 @@ class ExchangeJob {
   io::Status Answer(Shard& shard, const ExchangeRequest& request, ExchangeReply& reply);
   // The reply's weights; they stay valid until the next call.
   io::Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
+  // When the answer is on its way: the keys of the list that will be pulled next.
+  io::Status DecodeNext(const ExchangeRequest& request, uint64_t local_features);
+  // Whether the shard can do more than that.
+  bool looks_ahead() const { return next_list_ && alone_; }
+  io::Status LookAhead(Shard& shard) { return shard.LookAhead(worker_, next_list_); }
 
  private:
   size_t worker_;
   KeyDecoder key_decoder_;
   FloatCodec floats_;
   SharedKeys push_list_, pull_list_;  // the latter stays for a call that asks again
+  SharedKeys next_list_;
+  bool alone_ = false;  // this worker makes the steps
   io::PodVector<float> gradient_;
   SharedNumbers weights_;
   std::string packed_;

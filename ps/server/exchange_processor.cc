@@ -47,6 +47,18 @@ void ExchangeProcessor::Exchange(MessageProtocol& in, MessageProtocol& out, int3
     result.write(&out);
   }
   out.transport().flush();
+  const bool done = result.__isset.success && reply_.outcome == Outcome::kDone;
+  if (done && call.request.next_list != 0) LookAhead(call.request, out);
+}
+
+// A list that cannot be one costs the connection, like any other.
+void ExchangeProcessor::LookAhead(const ExchangeRequest& request, MessageProtocol& out) {
+  try {
+    connection_->LookAhead(request);
+  } catch (const rpc::Refused&) {
+    out.transport().close();
+    throw;
+  }
 }
 
 }  // namespace millrace::ps

@@ -23,6 +23,7 @@ class ExchangeProcessor final : public rpc::ParameterServerProcessor {
 
  private:
   void Exchange(MessageProtocol& in, MessageProtocol& out, int32_t sequence);
+  void LookAhead(const ExchangeRequest& request, MessageProtocol& out);
 
   std::shared_ptr<Connection> connection_;
   ExchangeReply reply_;

@@ -38,6 +38,8 @@ class PullMemory {
   SharedKeys FindList(uint64_t signature) const;
   // For a list that the worker asks for again and again (its test data).
   void KeepList(SharedKeys list);
+  // Whose weights were given last, of those that are not kept; null before the first.
+  SharedKeys last_list() const { return answers_.empty() ? nullptr : answers_.back().list; }
 
   // The answer to that very call; null if it is not known. Valid until the next Remember.
   const Answer* Find(uint64_t sequence, uint64_t signature) const;

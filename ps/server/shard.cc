@@ -182,7 +182,8 @@ Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
   record.received_state = push.state;
   record.arrived_ns = now_ns;
   if (config_->mode != Mode::kSync) {
-    RETURN_IF_ERROR(Apply(push.list->keys, push.gradient, push.weight));
+    Scale(push.gradient, push.weight);
+    RETURN_IF_ERROR(Apply(push.list->keys, push.gradient));
     Count(record, push);
     return {};
   }
@@ -210,18 +211,29 @@ void Shard::Count(WorkerRecord& worker, const Push& push) {
   progress_.weight += push.weight;
 }
 
-// One update of the model. Gradients of the summed loss become that of the mean where the rule
-// wants it.
-Status Shard::Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight) {
+// Gradients of the summed loss become that of the mean where the rule wants it.
+void Shard::Scale(std::span<float> gradient, double weight) const {
+  if (sparse::GradientScaleOf(config_->update.rule) != sparse::GradientScale::kMean) return;
+  const auto factor = static_cast<float>(1 / (weight > 0 ? weight : 1));
+  for (float& g : gradient) g *= factor;
+}
+
+// One update of the model.
+Status Shard::Apply(std::span<const uint64_t> keys, std::span<const float> gradient) {
+  Settle();
   TRACE_SCOPE("apply", Cat::kServer, {.keys = static_cast<int64_t>(keys.size())});
-  if (sparse::GradientScaleOf(config_->update.rule) == sparse::GradientScale::kMean) {
-    const auto factor = static_cast<float>(1 / (weight > 0 ? weight : 1));
-    for (float& g : gradient) g *= factor;
-  }
   RETURN_IF_ERROR(store_->Push(keys, gradient));
   keys_pushed_ += keys.size();
   progress_.step = store_->steps();
   return {};
+}
+
+void Shard::Settle() {
+  if (!late_) return;
+  TRACE_SCOPE("apply", Cat::kServer, {.keys = static_cast<int64_t>(late_->list->keys.size())});
+  const Status applied = store_->Push(late_->list->keys, late_->gradient);
+  late_.reset();
+  if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
 }
 
 void Shard::TryStep(int64_t now_ns) {
@@ -255,7 +267,7 @@ void Shard::MakeStep(int64_t now_ns) {
   const auto first = std::find_if(workers_.begin(), workers_.end(), is_pending);
   Status applied;
   if (std::none_of(first + 1, workers_.end(), is_pending)) {
-    applied = Apply(first->pending->list->keys, first->pending->gradient, first->pending->weight);
+    applied = StepAlone(*first);
   } else {
     double weight = 0;
     {
@@ -267,9 +279,38 @@ void Shard::MakeStep(int64_t now_ns) {
         weight += w.pending->weight;
       }
     }
-    applied = Apply(sum_.keys(), sum_.gradient(), weight);
+    Scale(sum_.gradient(), weight);
+    applied = Apply(sum_.keys(), sum_.gradient());
   }
   if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
+}
+
+// Of a single gradient. Where the answer is known without it, the store gets it later.
+Status Shard::StepAlone(WorkerRecord& worker) {
+  Push& push = *worker.pending;
+  Scale(push.gradient, push.weight);
+  if (late_ || !worker.ahead.Complete(*store_, push.list, push.gradient)) {
+    return Apply(push.list->keys, push.gradient);
+  }
+  keys_pushed_ += push.list->keys.size();
+  progress_.step = store_->steps() + 1;
+  late_ = {.list = push.list, .gradient = std::move(push.gradient)};
+  return {};
+}
+
+bool Shard::StepsAlone(size_t worker) const {
+  return config_->mode == Mode::kSync && Active(workers_[worker]) && Quorum().active == 1;
+}
+
+Status Shard::LookAhead(size_t worker, SharedKeys list) {
+  Settle();
+  WorkerRecord& record = workers_[worker];
+  const SharedKeys current = record.pulled.last_list();
+  if (!current || !StepsAlone(worker) || !failed_.ok()) return failed_;
+  if (record.ahead.IsFor(*store_, current, list)) return {};
+  SharedNumbers room = record.ahead.TakeRoom();
+  if (!room) room = record.pulled.Room();
+  return record.ahead.Prepare(*store_, current, std::move(list), std::move(room));
 }
 
 bool Shard::MayAnswer(size_t worker, uint64_t sequence) const {
@@ -298,8 +339,10 @@ Result<Shard::Weights> Shard::Answer(size_t worker, uint64_t sequence, const Sha
     return Weights{.step = first->step, .numbers = first->weights};
   }
   Weights weights = {.step = progress_.step,
-                     .numbers = remember ? pulled.Room() : std::make_shared<PlainNumbers>()};
-  {
+                     .numbers = workers_[worker].ahead.Take(progress_.step, list)};
+  if (!weights.numbers) {
+    Settle();
+    weights.numbers = remember ? pulled.Room() : std::make_shared<PlainNumbers>();
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
     RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(list->keys.size())));
   }
@@ -412,6 +455,7 @@ Status Shard::Save(uint64_t id, const std::string& chief_state) {
     return io::Failed("no checkpoint was written: a worker stood still in the middle of step " +
                       std::to_string(progress_.step + 1) + "; the last one stays");
   }
+  Settle();
   return ShardFile::Save(*this, id, chief_state);
 }
 

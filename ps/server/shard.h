@@ -60,6 +60,11 @@ class Shard {
 
   // Takes a push in, if its sequence is new: applies it, or keeps it until its step is complete.
   io::Status Take(size_t worker, Push push, int64_t now_ns);
+  // Whether that worker alone makes the steps, so that it helps to look ahead.
+  bool StepsAlone(size_t worker) const;
+  // The worker has had its answer and will probably pull `list` next. Does what was left for after
+  // the answer, and what can be done before the next one.
+  io::Status LookAhead(size_t worker, SharedKeys list);
   // Whether the answer to that sequence is due.
   bool MayAnswer(size_t worker, uint64_t sequence) const;
   // For whom the answer waits, in words.
@@ -107,9 +112,11 @@ class Shard {
   const WorkerRecord& worker(size_t i) const { return workers_[i]; }
   const ShardOptions& options() const { return options_; }
   const JobConfig& config() const { return *config_; }
-  // Needs a model: after the first Join.
-  sparse::LocalStore& store() { return *store_; }
-  const sparse::LocalStore& store() const { return *store_; }
+  // Needs a model: after the first Join. With all pushes that were taken and are due.
+  sparse::LocalStore& store() {
+    Settle();
+    return *store_;
+  }
   bool joined() const { return config_.has_value(); }
   // Who came last into the last step; -1 before the first.
   int last_worker() const { return stragglers_.last_worker(); }
@@ -130,7 +137,12 @@ class Shard {
   void TryStep(int64_t now_ns);
   void ApplyPending(int64_t now_ns);
   void MakeStep(int64_t now_ns);
-  io::Status Apply(std::span<const uint64_t> keys, std::span<float> gradient, double weight);
+  io::Status StepAlone(WorkerRecord& worker);
+  // Of the summed loss to what the rule takes.
+  void Scale(std::span<float> gradient, double weight) const;
+  io::Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
+  // Applies what was put off until after the answer.
+  void Settle();
   void Count(WorkerRecord& worker, const Push& push);
   void Fail(const std::string& message);
   void Note(const std::string& message) const;
@@ -151,6 +163,12 @@ class Shard {
   std::string chief_state_;  // of the checkpoint that was restored
   io::Status failed_;
   GradientSum sum_;
+  // A push that counts, and that the worker's answer shows; the store gets it before anybody looks.
+  struct LatePush {
+    SharedKeys list;
+    io::PodVector<float> gradient;
+  };
+  std::optional<LatePush> late_;
   StragglerWatch stragglers_;
   uint64_t keys_pushed_ = 0, keys_pulled_ = 0;
 };

@@ -105,9 +105,8 @@ Status LoadDense(const io::StateFields& fields, uint64_t block, const DenseBlock
   return table.Load(block, content.planes[0], state, steps, sequences);
 }
 
-size_t FloatsPerEntry(const Shard& shard) {
-  if (shard.config().dense) return 1 + shard.config().dense->state_planes();
-  return shard.store().slot_floats();
+size_t FloatsPerEntry(const JobConfig& config, const sparse::LocalStore& store) {
+  return config.dense ? 1 + config.dense->state_planes() : store.slot_floats();
 }
 
 struct Restored {
@@ -161,9 +160,10 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
     fields.Add(WorkerField(i, "state"), ToHex(shard.workers_[i].applied_state));
   }
   if (shard.dense_) AddDenseFields(*shard.dense_, fields);
-  ASSIGN_OR_RETURN(io::StateWriter writer,
-                   io::StateWriter::Create(io::CheckpointPath(folder, id), fields,
-                                           {.floats_per_entry = FloatsPerEntry(shard)}));
+  ASSIGN_OR_RETURN(
+      io::StateWriter writer,
+      io::StateWriter::Create(io::CheckpointPath(folder, id), fields,
+                              {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_)}));
   if (shard.dense_) {
     WriteDense(*shard.dense_, writer);
   } else {
@@ -191,8 +191,9 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
   ASSIGN_OR_RETURN(auto store,
                    sparse::LocalStore::Create(shard.store_->shape(), shard.store_->options()));
   std::map<uint64_t, DenseBlock> blocks;
-  if (reader.floats_per_entry() != FloatsPerEntry(shard)) {
-    return io::Corrupt(path + ": expected " + std::to_string(FloatsPerEntry(shard)) +
+  if (reader.floats_per_entry() != FloatsPerEntry(*shard.config_, *shard.store_)) {
+    return io::Corrupt(path + ": expected " +
+                       std::to_string(FloatsPerEntry(*shard.config_, *shard.store_)) +
                        " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
   }
   io::StateBlock block;

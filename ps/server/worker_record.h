@@ -6,6 +6,7 @@
 #include <string>
 
 #include "io/base/pod_vector.h"
+#include "ps/server/answer_ahead.h"
 #include "ps/server/pull_memory.h"
 
 namespace millrace::ps {
@@ -64,6 +65,7 @@ struct WorkerRecord {
   uint64_t late_at = ~uint64_t{0};  // the step at which its last push came too late for one before
 
   PullMemory pulled;
+  AnswerAhead ahead;
 
   uint64_t pushes = 0;
   uint64_t examples = 0;

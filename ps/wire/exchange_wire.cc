@@ -58,6 +58,10 @@ void ReadRequest(MessageProtocol& in, ExchangeCall& call) {
         return in.Read(type, request.pull_keys);
       case 16:
         return in.Read(type, request.keep_list);
+      case 17:
+        return in.Read(type, request.next_list);
+      case 18:
+        return in.Read(type, request.next_keys);
       default:
         return false;
     }
@@ -82,6 +86,10 @@ void WriteRequest(const ExchangeCall& call, MessageProtocol& out) {
   out.Write(14, request.pull_list);
   out.Write(15, request.pull_keys);
   out.Write(16, request.keep_list);
+  if (request.next_list != 0) {
+    out.Write(17, request.next_list);
+    out.Write(18, request.next_keys);
+  }
   out.writeFieldStop();
 }
 
@@ -112,6 +120,8 @@ void ReadReply(MessageProtocol& in, ExchangeReply& reply, int32_t& outcome) {
         return in.Read(type, reply.stop);
       case 12:
         return in.Read(type, reply.alone);
+      case 13:
+        return in.Read(type, reply.ahead_ns);
       default:
         return false;
     }
@@ -200,6 +210,7 @@ void WriteExchangeResult(const ExchangeReply& reply, MessageProtocol& out) {
   out.Write(10, reply.waiting);
   out.Write(11, reply.stop);
   out.Write(12, reply.alone);
+  out.Write(13, reply.ahead_ns);
   out.writeFieldStop();
   out.writeFieldStop();
 }

@@ -56,6 +56,8 @@ struct ExchangeRequest {
   uint64_t pull_list = 0;
   std::string_view pull_keys;
   bool keep_list = false;
+  uint64_t next_list = 0;  // 0: none
+  std::string_view next_keys;
 };
 
 enum class Outcome { kDone = 0, kWaiting = 1, kUnknownList = 2 };
@@ -75,6 +77,7 @@ struct ExchangeReply {
   std::string waiting;
   bool stop = false;
   bool alone = false;
+  int64_t ahead_ns = 0;
 };
 
 struct EntriesReply {

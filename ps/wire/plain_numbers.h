@@ -19,6 +19,7 @@ class PlainNumbers {
     reinterpret_cast<char*>(floats_.data())[sizeof(float) - 1] = FloatCodec::kPlainFormat;
     return std::span(floats_).subspan(1);
   }
+  std::span<float> numbers() { return std::span(floats_).subspan(1); }
   std::span<const float> numbers() const { return std::span(floats_).subspan(1); }
   std::string_view bytes() const {
     const char* begin = reinterpret_cast<const char*>(floats_.data());

@@ -48,7 +48,9 @@ ExchangeRequest FromRpc(const rpc::ExchangeRequest& from) {
           .pulls = from.pulls,
           .pull_list = static_cast<uint64_t>(from.pull_list),
           .pull_keys = from.pull_keys,
-          .keep_list = from.keep_list};
+          .keep_list = from.keep_list,
+          .next_list = static_cast<uint64_t>(from.next_list),
+          .next_keys = from.next_keys};
 }
 
 void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to) {
@@ -64,6 +66,7 @@ void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to) {
   to.waiting = from.waiting;
   to.stop = from.stop;
   to.alone = from.alone;
+  to.ahead_ns = from.ahead_ns;
 }
 
 void ToRpc(const StatsReply& from, rpc::StatsReply& to) {

@@ -8,6 +8,7 @@ namespace millrace::ps {
 
 void KeySplit::Assign(const Sharding& sharding, std::span<const uint64_t> keys) {
   keys_ = keys;
+  heard_of_ = false;
   parts_.resize(sharding.shards());
   locals_.resize(sharding.shards());
   if (sharding.shards() == 1) {

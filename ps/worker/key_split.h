@@ -23,12 +23,18 @@ class KeySplit {
 
   // `keys` are sorted and unique, fewer than 2^32.
   void Assign(const Sharding& sharding, std::span<const uint64_t> keys);
-  void Clear() { keys_ = {}; }
+  void Clear() {
+    keys_ = {};
+    heard_of_ = false;
+  }
 
   // Whether it was made of these very keys, by place and number.
   bool Is(std::span<const uint64_t> keys) const {
     return !keys_.empty() && keys_.data() == keys.data() && keys_.size() == keys.size();
   }
+  // The shards have been sent its keys as those of the next list.
+  void SetHeardOf() { heard_of_ = true; }
+  bool heard_of() const { return heard_of_; }
   bool empty() const { return keys_.empty(); }
   size_t size() const { return keys_.size(); }
   Part& part(size_t shard) { return parts_[shard]; }
@@ -40,6 +46,7 @@ class KeySplit {
 
  private:
   std::span<const uint64_t> keys_;
+  bool heard_of_ = false;
   std::vector<Part> parts_;
   std::vector<io::PodVector<uint64_t>> locals_;
 };

@@ -168,9 +168,17 @@ Result<RemoteStore::Place> RemoteStore::Start() {
   return place;
 }
 
-void RemoteStore::Announce(std::span<const uint64_t> keys) {
-  if (announced_.Is(keys) || asked_.Is(keys)) return;
-  announced_.Assign(sharding_, keys);
+void RemoteStore::Announce(std::span<const uint64_t> next, std::span<const uint64_t> after) {
+  if (following_.Is(next)) {
+    std::swap(announced_, following_);
+    following_.Clear();
+    following_in_flight_ = false;
+  } else if (!announced_.Is(next) && !asked_.Is(next)) {
+    announced_.Assign(sharding_, next);
+  }
+  if (following_.Is(after)) return;
+  following_.Clear();
+  if (!after.empty() && !following_in_flight_) following_.Assign(sharding_, after);
 }
 
 Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient) {
@@ -198,7 +206,10 @@ Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const
   return {};
 }
 
-Status RemoteStore::Send(KeySplit* pull, ListUse use) {
+Status RemoteStore::Send(KeySplit* pull, ListUse use) { return Send({.pull = pull, .use = use}); }
+
+Status RemoteStore::Send(const Lists& lists) {
+  const auto [pull, use, next] = lists;
   profiler::TraceScope span("exchange_send", Cat::kNetwork,
                             {.keys = pull ? static_cast<int64_t>(pull->size()) : 0});
   CHECK(!in_flight_);
@@ -206,9 +217,10 @@ Status RemoteStore::Send(KeySplit* pull, ListUse use) {
   ready_.present = false;
   size_t bytes = 0;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
-    RETURN_IF_ERROR(SendTo(shard, pull, use, span));
+    RETURN_IF_ERROR(SendTo(shard, lists, span));
     bytes += (sent_.present ? sent_.parts[shard].gradient.size() : 0) +
-             (pull ? pull->part(shard).encoded.size() : 0);
+             (pull && !pull->heard_of() ? pull->part(shard).encoded.size() : 0) +
+             (next ? next->part(shard).encoded.size() : 0);
   }
   span.args().bytes = static_cast<int64_t>(bytes);
   in_flight_ = true;
@@ -216,8 +228,8 @@ Status RemoteStore::Send(KeySplit* pull, ListUse use) {
   return {};
 }
 
-Status RemoteStore::SendTo(size_t shard, const KeySplit* pull, ListUse use,
-                           profiler::TraceScope& span) {
+Status RemoteStore::SendTo(size_t shard, const Lists& lists, profiler::TraceScope& span) {
+  const auto [pull, use, next] = lists;
   ExchangeRequest request;
   request.sequence = sequence_;
   if (sent_.present) sent_.AddTo(shard, request);
@@ -228,7 +240,12 @@ Status RemoteStore::SendTo(size_t shard, const KeySplit* pull, ListUse use,
     request.pull_list = part.signature;
     request.pull_keys = part.encoded;
     request.keep_list = use == ListUse::kAgain;
-    pull_list_known = request.keep_list && !kept_[shard].insert(part.signature).second;
+    pull_list_known =
+        pull->heard_of() || (request.keep_list && !kept_[shard].insert(part.signature).second);
+  }
+  if (next) {
+    request.next_list = next->part(shard).signature;
+    request.next_keys = next->part(shard).encoded;
   }
   span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
   Status sent = clients_[shard].Send(request, sent_.list_known, pull_list_known);
@@ -238,7 +255,7 @@ Status RemoteStore::SendTo(size_t shard, const KeySplit* pull, ListUse use,
 
 Status RemoteStore::Receive(std::span<float> weights) {
   profiler::TraceScope span("exchange_wait", Cat::kNetwork);
-  in_flight_ = false;
+  in_flight_ = following_in_flight_ = false;
   size_t bytes = 0;
   const KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
   const bool stashing = pull && weights.empty();
@@ -306,10 +323,20 @@ Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<
   return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
 }
 
+Status RemoteStore::SendFirst(std::span<const uint64_t> keys) {
+  asked_.Assign(sharding_, keys);
+  if (announcements() < 2 || announced_.empty()) return Send(&asked_);
+  announced_.SetHeardOf();
+  return Send({.pull = &asked_, .next = &announced_});
+}
+
 Status RemoteStore::SendAnnounced() {
   std::swap(asked_, announced_);
   announced_.Clear();
-  return Send(&asked_);
+  if (announcements() < 2 || following_.empty()) return Send(&asked_);
+  following_.SetHeardOf();
+  following_in_flight_ = true;
+  return Send({.pull = &asked_, .next = &following_});
 }
 
 // In the pipelined modes: the round trip of the batch after the one that the caller goes on with.
@@ -328,8 +355,7 @@ Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weight
     RETURN_IF_ERROR(Receive(weights));
   } else if (!begun_) {
     begun_ = true;
-    asked_.Assign(sharding_, keys);
-    RETURN_IF_ERROR(Send(&asked_));
+    RETURN_IF_ERROR(SendFirst(keys));
     RETURN_IF_ERROR(Receive(weights));
   } else {
     return PullNow(keys, weights);

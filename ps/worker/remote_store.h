@@ -31,8 +31,9 @@ struct RemoteOptions {
   ClientOptions client;  // but for join.config and gives_up, which the store makes
 };
 
-// One round trip a step: a push takes the announced keys of the next batch along, and its answer
-// brings their weights. In sync mode the answer waits until the step is complete. In the other
+// One round trip a step: a push asks for the weights of the next batch as well. In sync mode the
+// answer waits until the step is complete, and the keys of the batch after that one go along, so
+// that the servers can prepare for them. In the other
 // modes a push waits until the next Pull, and goes out together with the keys of the batch after
 // that one: the round trip then happens while that batch is being computed, and its weights lack
 // the worker's own last push.
@@ -68,8 +69,8 @@ class RemoteStore final : public sparse::WeightStore {
 
   io::Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
   io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override;
-  void Announce(std::span<const uint64_t> keys) override;
-  bool wants_announcements() const override { return true; }
+  void Announce(std::span<const uint64_t> next, std::span<const uint64_t> after) override;
+  int announcements() const override { return pipelined() ? 1 : 2; }
   void Describe(const sparse::PushInfo& info) override { info_ = info; }
   // Of the worker, after the next Push.
   void SetState(std::string state) { state_ = std::move(state); }
@@ -132,8 +133,16 @@ class RemoteStore final : public sparse::WeightStore {
   io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
   // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
   io::Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
-  io::Status SendTo(size_t shard, const KeySplit* pull, ListUse use, profiler::TraceScope& span);
-  // Sends the announced keys.
+  // What goes to each shard beside the push; null where there is nothing.
+  struct Lists {
+    KeySplit* pull = nullptr;
+    ListUse use = ListUse::kOnce;
+    const KeySplit* next = nullptr;  // to be pulled by the next one
+  };
+  io::Status Send(const Lists& lists);
+  io::Status SendTo(size_t shard, const Lists& lists, profiler::TraceScope& span);
+  // Asks for the weights of the batch that begins, or of the announced one.
+  io::Status SendFirst(std::span<const uint64_t> keys);
   io::Status SendAnnounced();
   // Hears the answers to the last Send, of all shards even if one gives up. With `weights` empty
   // they are kept in stash_.
@@ -170,11 +179,13 @@ class RemoteStore final : public sparse::WeightStore {
   KeySplit pulled_;     // whose weights the caller has
   KeySplit asked_;      // in flight, or answered into stash_
   KeySplit announced_;  // to be asked for next
+  KeySplit following_;  // to be asked for after that
   KeySplit other_;      // of a pull that nobody announced
   bool in_flight_ = false;
   KeySplit* in_flight_pull_ = nullptr;
-  bool begun_ = false;    // a batch has been pulled
-  bool stashed_ = false;  // the weights of asked_ are in stash_
+  bool following_in_flight_ = false;  // its bytes are needed until the answer is there
+  bool begun_ = false;                // a batch has been pulled
+  bool stashed_ = false;              // the weights of asked_ are in stash_
   io::PodVector<float> stash_;
   OutgoingPush ready_, sent_;
   std::vector<std::unordered_set<uint64_t>> kept_;  // lists that a shard should know, by shard

@@ -19,7 +19,8 @@ constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
 // What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
 // fields in Thrift's binary protocol.
 constexpr uint64_t kRequestBytes = 150;
-constexpr uint64_t kReplyBytes = 121;
+constexpr uint64_t kReplyBytes = 132;
+constexpr uint64_t kNextListBytes = 18;  // where a list is announced
 
 }  // namespace
 
@@ -128,8 +129,10 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
   ++stats_.exchanges;
   stats_.predicted_sent += kRequestBytes + request.gradient.size() + request.state.size() +
                            (push_list_known ? 0 : request.push_keys.size()) +
-                           (pull_list_known ? 0 : request.pull_keys.size());
+                           (pull_list_known ? 0 : request.pull_keys.size()) +
+                           (request.next_list == 0 ? 0 : kNextListBytes + request.next_keys.size());
   CountBytes();
+  sent_ns_ = clock_.NowNs();
   Status status = SendNow(!push_list_known, !pull_list_known);
   while (status.code() == Code::kIo) {
     RETURN_IF_ERROR(Reconnect(status));
@@ -148,6 +151,8 @@ Status ShardClient::Receive(ExchangeReply& reply) {
       broken_ = 0;
       barrier_ns += reply.barrier_ns;
       server_ns += reply.server_ns;
+      // Looking ahead was in the way of this exchange where it took longer than the worker did.
+      server_ns += std::max<int64_t>(0, reply.ahead_ns - (sent_ns_ - answered_ns_));
       if (reply.outcome == Outcome::kDone) break;
       if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
       if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
@@ -168,7 +173,8 @@ Status ShardClient::Receive(ExchangeReply& reply) {
   stats_.sent += channel_->bytes_sent() - sent_before_;
   stats_.received += channel_->bytes_received() - received_before_;
   CountBytes();
-  stats_.wait_ns += clock_.NowNs() - begin_ns;
+  answered_ns_ = clock_.NowNs();
+  stats_.wait_ns += answered_ns_ - begin_ns;
   reply.barrier_ns = barrier_ns;
   reply.server_ns = server_ns;
   return {};

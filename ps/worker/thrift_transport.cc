@@ -87,7 +87,8 @@ class ThriftChannel final : public Channel {
 
   Status SendExchange(const ExchangeRequest& request) override {
     // A key takes at least a byte here, and its weight four in the answer.
-    AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size());
+    AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size() +
+             request.next_keys.size());
     const ExchangeCall call = {.worker = worker_, .generation = generation_, .request = request};
     return Call([&] { SendExchangeCall(call, *protocol_); });
   }

@@ -2,6 +2,8 @@
 // delays, drops, repeats and breaks, all drawn from one seed. A failure replays from its seed.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -81,6 +83,7 @@ class SimCluster : public Clock {
   Shard& shard(size_t s) { return *shards_[s]; }
   size_t shards() const { return shards_.size(); }
   const SimFaults& faults() const { return faults_; }
+  size_t looked_ahead = 0;  // times that a server did
 
  private:
   static constexpr size_t kNobody = ~size_t{0};
@@ -139,11 +142,13 @@ class SimChannel final : public Channel {
   io::Status SendExchange(const ExchangeRequest& request) override {
     request_ = request;
     strings_ = {std::string(request.push_keys), std::string(request.gradient),
-                std::string(request.state), std::string(request.pull_keys)};
+                std::string(request.state), std::string(request.pull_keys),
+                std::string(request.next_keys)};
     request_.push_keys = strings_[0];
     request_.gradient = strings_[1];
     request_.state = strings_[2];
     request_.pull_keys = strings_[3];
+    request_.next_keys = strings_[4];
     // Some servers hear at once, others when the worker waits for the answer: one that dies in
     // between has been heard by some.
     if (!cluster_.Happens(0.5)) return {};
@@ -216,7 +221,19 @@ class SimChannel final : public Channel {
       RETURN_IF_ERROR(shard_.CheckCaller(worker_, generation_));
     }
     RETURN_IF_ERROR(job_.Answer(shard_, request_, reply));
-    return job_.Encode(request_, false, reply);
+    RETURN_IF_ERROR(job_.Encode(request_, false, reply));
+    LookAhead();
+    return {};
+  }
+
+  // Most times: a server may be at a checkpoint, or another worker may come first.
+  void LookAhead() {
+    if (request_.next_list == 0 || cluster_.Happens(0.1)) return;
+    EXPECT_TRUE(job_.DecodeNext(request_, shard_.local_features()).ok());
+    if (job_.looks_ahead() && !cluster_.Happens(0.1)) {
+      EXPECT_TRUE(job_.LookAhead(shard_).ok());
+      ++cluster_.looked_ahead;
+    }
   }
 
   SimCluster& cluster_;

@@ -38,6 +38,10 @@ profiler::TraceArgs RowsOf(const CsrBatch& batch) {
   return {.rows = static_cast<int64_t>(batch.rows())};
 }
 
+std::span<const uint64_t> KeysOf(const CsrBatch* batch) {
+  return batch ? std::span<const uint64_t>(batch->keys) : std::span<const uint64_t>();
+}
+
 void Scale(std::span<float> slopes, double factor) {
   for (float& slope : slopes) slope *= static_cast<float>(factor);
 }
@@ -58,8 +62,8 @@ class StoreLearner final : public BatchLearner {
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
-    if (next) store_.Announce(next->keys);
+  Result<double> Learn(const CsrBatch& batch, const Coming& coming) override {
+    if (coming.next) store_.Announce(coming.next->keys, KeysOf(coming.after));
     RETURN_IF_ERROR(Score(batch).status());
     slopes_.resize(batch.rows());
     gradient_.resize(batch.keys.size());
@@ -70,7 +74,7 @@ class StoreLearner final : public BatchLearner {
     return loss;
   }
 
-  bool wants_next() const override { return store_.wants_announcements(); }
+  int lookahead() const override { return store_.announcements(); }
   bool wants_compact_batches() const override { return true; }
 
  private:
@@ -101,7 +105,7 @@ class DirectLearner final : public BatchLearner {
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch, const CsrBatch*) override {
+  Result<double> Learn(const CsrBatch& batch, const Coming&) override {
     margins_.resize(batch.rows());
     slopes_.resize(batch.rows());
     TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));

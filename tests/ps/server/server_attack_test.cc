@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "io/base/random.h"
@@ -175,6 +176,50 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   ASSERT_TRUE((*channel)->SendExchange(request).ok());
   const io::Status status = (*channel)->ReceiveExchange(reply);
   EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
+}
+
+// Its answer comes first; what it announces is read afterwards.
+TEST_F(ServerTest, AnAnnouncedListThatCannotBeCostsTheConnectionAndChangesNothing) {
+  StartServer(1);
+  auto store = StartedWorker(Config(1));
+  ExpectServes(*store);
+  std::string beyond, good;
+  EncodeKeys(std::vector<uint64_t>{5, 100000}, beyond);
+  EncodeKeys(std::vector<uint64_t>{1, 2, 77}, good);
+  const std::pair<std::string, uint64_t> lists[] = {
+      {beyond, ListSignature(beyond)}, {good, ListSignature(good) ^ 2}, {"\xff\xff", 1}, {"", 1}};
+  for (size_t i = 0; i < std::size(lists); ++i) {
+    SCOPED_TRACE(i);
+    auto transport = MakeThriftTransport(thrift_);
+    auto channel = (*transport)->Connect(0);
+    ASSERT_TRUE(channel.ok());
+    JoinReply joined;
+    const JoinRequest join = {.token = options_.token,
+                              .worker = 0,
+                              .name = "twin",
+                              .config = Config(1).Fields().Encode(),
+                              .rejoin = true};
+    ASSERT_TRUE((*channel)->Join(join, joined).ok());
+    ExchangeRequest request;
+    request.sequence = 1;
+    request.pulls = true;
+    request.pull_list = ListSignature(good);
+    request.pull_keys = good;
+    request.next_keys = lists[i].first;
+    request.next_list = lists[i].second;
+    ExchangeReply reply;
+    ASSERT_TRUE((*channel)->SendExchange(request).ok());
+    ASSERT_TRUE((*channel)->ReceiveExchange(reply).ok());
+    EXPECT_EQ(reply.outcome, Outcome::kDone);
+    StatsReply stats;
+    EXPECT_EQ((*channel)->Stats(stats).code(), io::Code::kIo);
+    EXPECT_EQ(server_->summary().refused, i + 1);
+  }
+  RemoteOptions remote;
+  remote.client.join.rejoin = true;  // the twins have taken its place
+  auto again = Worker(Config(1), 0, remote);
+  ASSERT_TRUE(again && again->Start().ok());
+  ExpectServes(*again);
 }
 
 TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {

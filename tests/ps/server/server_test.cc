@@ -14,6 +14,7 @@
 
 #include "io/base/random.h"
 #include "tests/ps/server/server_fixture.h"
+#include "tests/test_files.h"
 
 namespace millrace::ps {
 namespace {
@@ -30,7 +31,7 @@ TEST_F(ServerTest, WorkersTrainTogetherAndTheServerEndsWithThem) {
       for (int step = 0; step < 50; ++step) {
         const std::vector<uint64_t>& keys = step % 2 == 0 ? even : odd;
         std::vector<float> weights(2);
-        if (step < 49) store->Announce(step % 2 == 0 ? odd : even);
+        if (step < 49) store->Announce(step % 2 == 0 ? odd : even, {});
         ASSERT_TRUE(store->Pull(keys, weights).ok());
         EXPECT_EQ(weights[1], static_cast<float>(-step));
         store->Describe({.rows = 1, .weight = 1});
@@ -136,14 +137,15 @@ TEST_F(ServerTest, PredictedBytesAreTheMeasuredOnes) {
     config.zstd = config.bf16 = packed;
     auto store = StartedWorker(config);
     io::Random random(1);
-    std::vector<uint64_t> keys(500), next(500);
+    std::vector<uint64_t> keys(500), next(500), after(500);
     std::vector<float> weights(500), gradient(500, 0.5f);
     for (int step = 0; step < 100; ++step) {
       keys.swap(next);
+      next.swap(after);
       uint64_t key = 0;
-      for (uint64_t& k : next) k = key += 1 + random.Below(180);
-      store->Announce(next);
-      if (step == 0) continue;
+      for (uint64_t& k : after) k = key += 1 + random.Below(180);
+      if (step < 2) continue;
+      store->Announce(next, after);
       ASSERT_TRUE(store->Pull(keys, weights).ok());
       store->Describe({.rows = 100, .weight = 100});
       ASSERT_TRUE(store->Push(keys, gradient).ok());
@@ -155,6 +157,62 @@ TEST_F(ServerTest, PredictedBytesAreTheMeasuredOnes) {
     EXPECT_NEAR(static_cast<double>(wire.received), static_cast<double>(wire.predicted_received),
                 0.02 * static_cast<double>(wire.received));
   }
+}
+
+// Keys of steps, as a training loop announces them.
+class KeySteps {
+ public:
+  KeySteps() { Advance(), Advance(); }
+  void Advance() {
+    now.swap(next);
+    next.swap(after);
+    after.resize(200);
+    uint64_t key = 0;
+    for (uint64_t& k : after) k = key += 1 + random_.Below(40);
+  }
+  std::vector<uint64_t> now, next, after;
+
+ private:
+  io::Random random_{5};
+};
+
+// Announced two steps ahead, one, or not at all; with a test and a checkpoint in between.
+TEST_F(ServerTest, AnnouncementsChangeNothingButTheBytes) {
+  const test::TemporaryFolder folder;
+  options_.shard.checkpoints = folder.path();
+  std::vector<std::vector<float>> models;
+  std::vector<uint64_t> sent;
+  for (const int announced : {0, 1, 2}) {
+    StartServer(1);
+    auto store = StartedWorker(Config(1));
+    KeySteps keys;
+    std::vector<float> weights(200), gradient(200), all(10000);
+    std::vector<uint64_t> every(10000);
+    for (uint64_t k = 0; k < every.size(); ++k) every[k] = k;
+    for (uint64_t step = 0; step < 60; ++step) {
+      keys.Advance();
+      const std::span<const uint64_t> after = keys.after;
+      if (announced > 0) store->Announce(keys.next, announced > 1 ? after : after.first(0));
+      ASSERT_TRUE(store->Pull(keys.now, weights).ok());
+      for (size_t i = 0; i < 200; ++i)
+        gradient[i] = weights[i] + 0.01f * static_cast<float>(i % 7 + 1);
+      store->Describe({.rows = 10, .weight = 10});
+      ASSERT_TRUE(store->Push(keys.now, gradient).ok());
+      const bool well = (step % 20 != 7 || store->Pull(every, all).ok()) &&
+                        (step % 20 != 13 || store->Checkpoint(step, "").ok());
+      ASSERT_TRUE(well);
+    }
+    ASSERT_TRUE(store->Flush().ok());
+    ASSERT_TRUE(store->Pull(every, all).ok());
+    models.push_back(all);
+    EXPECT_EQ(store->progress().step, 60u);
+    sent.push_back(store->wire(0).exchanges);
+    ASSERT_TRUE(store->Finish().ok() && store->Leave().ok());
+  }
+  EXPECT_EQ(models[0], models[1]);
+  EXPECT_EQ(models[0], models[2]);
+  EXPECT_GT(sent[0], sent[1]) << "without announcements a step takes two exchanges";
+  EXPECT_EQ(sent[1], sent[2]);
 }
 
 }  // namespace

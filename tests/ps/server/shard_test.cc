@@ -430,5 +430,84 @@ TEST(Shard, CheckpointsThatARestartLeavesBehindAreForgotten) {
   EXPECT_EQ(again.SavedCheckpoints(), (std::vector<uint64_t>{7, 5}));
 }
 
+// The weights of `list` after the worker's push number `sequence`.
+std::vector<float> AnswerTo(Shard& shard, uint64_t sequence, const SharedKeys& list) {
+  const auto weights = shard.Answer(0, sequence, list, /*remember=*/true);
+  EXPECT_TRUE(weights.ok());
+  EXPECT_EQ(weights->step, sequence);
+  const std::span<const float> numbers = weights->numbers->numbers();
+  return {numbers.begin(), numbers.end()};
+}
+
+Push PushOf(uint64_t sequence, const SharedKeys& list, float g) {
+  Push push = MakePush(sequence, sequence - 1, {}, 0);
+  push.list = list;
+  push.gradient.assign(list->keys.size(), g);
+  return push;
+}
+
+TEST(Shard, AWorkerByItselfIsAnsweredBeforeTheStoreHasItsPush) {
+  auto shard = Started(Config(Mode::kSync, 1));
+  const SharedKeys a = List({3, 5, 7}), b = List({5, 6, 7}), c = List({1, 7});
+  EXPECT_EQ(AnswerTo(*shard, 0, a), (std::vector<float>{0, 0, 0}));
+  ASSERT_TRUE(shard->LookAhead(0, b).ok());
+  ASSERT_TRUE(shard->Take(0, PushOf(1, a, 2), 0).ok());
+  EXPECT_EQ(shard->progress().step, 1u);
+  EXPECT_EQ(AnswerTo(*shard, 1, b), (std::vector<float>{-2, 0, -2}));
+  EXPECT_EQ(AnswerTo(*shard, 1, b), (std::vector<float>{-2, 0, -2})) << "asked again";
+  ASSERT_TRUE(shard->LookAhead(0, c).ok());
+  ASSERT_TRUE(shard->LookAhead(0, c).ok()) << "the same call twice";
+  ASSERT_TRUE(shard->Take(0, PushOf(2, b, 1), 0).ok());
+  ASSERT_TRUE(shard->Take(0, PushOf(2, b, 1), 0).ok());
+  EXPECT_EQ(AnswerTo(*shard, 2, c), (std::vector<float>{0, -3}));
+  // Not announced: it sees the push that the store did not have yet.
+  ASSERT_TRUE(shard->Take(0, PushOf(3, c, 1), 0).ok());
+  EXPECT_EQ(AnswerTo(*shard, 3, a), (std::vector<float>{-2, -3, -4}));
+  EXPECT_EQ(shard->keys_pushed(), 8u);
+}
+
+TEST(Shard, APushThatTheStoreDoesNotHaveYetIsInTheModelAndInTheCheckpoint) {
+  const test::TemporaryFolder folder;
+  const ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
+  const JobConfig config = Config(Mode::kSync, 1);
+  const SharedKeys a = List({3, 5}), b = List({5, 6});
+  const auto with_late_push = [&] {
+    auto shard = Started(config, options);
+    AnswerTo(*shard, 0, a);
+    EXPECT_TRUE(shard->LookAhead(0, b).ok());
+    EXPECT_TRUE(shard->Take(0, PushOf(1, a, 2), 0).ok());
+    return shard;
+  };
+  EXPECT_EQ(Weight(*with_late_push(), 3), -2);
+  ASSERT_TRUE(with_late_push()->Save(1, "").ok());
+  Shard restored(options);
+  ASSERT_TRUE(restored.Join(0, "", config.Fields().Encode(), false).ok());
+  ASSERT_TRUE(restored.Restore(1).ok());
+  EXPECT_EQ(Weight(restored, 3), -2);
+  EXPECT_EQ(restored.progress().step, 1u);
+  EXPECT_EQ(restored.worker(0).received, 1u);
+  auto stopped = with_late_push();
+  ASSERT_TRUE(stopped->Stop(0).ok());
+  EXPECT_EQ(Weight(*stopped, 3), -2) << "it counted before the stop";
+}
+
+TEST(Shard, NobodyLooksAheadWhereOthersMakeStepsToo) {
+  auto shard = Started(Config(Mode::kSync, 2));
+  const SharedKeys a = List({3, 5}), b = List({5, 6});
+  EXPECT_FALSE(shard->StepsAlone(0));
+  AnswerTo(*shard, 0, a);
+  ASSERT_TRUE(shard->LookAhead(0, b).ok());
+  ASSERT_TRUE(shard->Take(0, PushOf(1, a, 2), 0).ok());
+  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {6}, 4), 0).ok());
+  EXPECT_EQ(AnswerTo(*shard, 1, b), (std::vector<float>{-1, -2}));
+  // The other one is done: from now on this one makes the steps.
+  shard->Finish(1, 0);
+  EXPECT_TRUE(shard->StepsAlone(0));
+  ASSERT_TRUE(shard->LookAhead(0, a).ok());
+  ASSERT_TRUE(shard->Take(0, PushOf(2, b, 1), 0).ok());
+  EXPECT_EQ(AnswerTo(*shard, 2, a), (std::vector<float>{-1, -2}));
+  EXPECT_FALSE(Started(Config(Mode::kAsync, 1))->StepsAlone(0));
+}
+
 }  // namespace
 }  // namespace millrace::ps

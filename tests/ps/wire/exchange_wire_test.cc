@@ -57,6 +57,9 @@ rpc::ExchangeRequest RandomRequest(uint64_t seed, size_t most_bytes) {
   request.pull_list = static_cast<int64_t>(random.Next());
   request.pull_keys = RandomBytes(random, most_bytes);
   request.keep_list = random.Below(2) == 0;
+  if (random.Below(2) == 0) return request;
+  request.__set_next_list(static_cast<int64_t>(random.Next() | 1));
+  request.__set_next_keys(RandomBytes(random, most_bytes));
   return request;
 }
 
@@ -75,6 +78,7 @@ rpc::ExchangeReply RandomReply(uint64_t seed, size_t most_bytes) {
   reply.waiting = RandomBytes(random, 50);
   reply.stop = random.Below(2) == 0;
   reply.alone = random.Below(2) == 0;
+  reply.ahead_ns = static_cast<int64_t>(random.Next());
   return reply;
 }
 
@@ -103,6 +107,10 @@ rpc::ExchangeRequest ToGenerated(const ExchangeCall& call) {
   to.pull_keys = from.pull_keys;
   to.keep_list = from.keep_list;
   to.__isset = {};
+  if (from.next_list != 0) {
+    to.__set_next_list(static_cast<int64_t>(from.next_list));
+    to.__set_next_keys(std::string(from.next_keys));
+  }
   return to;
 }
 

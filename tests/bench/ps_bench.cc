@@ -11,6 +11,7 @@
 #include <cmath>
 #include <memory>
 #include <set>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -180,11 +181,14 @@ BENCHMARK(BM_TcpPingPong48K)
     ->ArgsProduct({{1, 2}, {0, 1}})
     ->UseRealTime();
 
-// Two lists in turn whose exchange is about the same: keys and gradient there, weights back.
+// Lists in turn whose exchange is about the same: keys and gradient there, weights back.
+constexpr size_t kLists = 8;
 std::vector<std::vector<uint64_t>> ExchangeLists(bool skewed) {
   const size_t count = kPayload / (4 + 4 + 2);  // a gradient, a weight and a key's difference
-  if (skewed) return {SkewedKeys(count, 1), SkewedKeys(count, 2)};
-  return {Keys(count, 1), Keys(count, 2)};
+  std::vector<std::vector<uint64_t>> lists;
+  for (size_t i = 0; i < kLists; ++i)
+    lists.push_back(skewed ? SkewedKeys(count, i) : Keys(count, i));
+  return lists;
 }
 
 // What the model itself takes of an exchange: the update with one list, the weights of the other.
@@ -195,8 +199,8 @@ void BM_UpdateAndGather48K(benchmark::State& state) {
   std::vector<float> weights(lists[0].size()), gradient(lists[0].size(), 0.001f);
   size_t turn = 0;
   for (auto _ : state) {
-    const bool well = (*store)->Push(lists[turn % 2], gradient).ok() &&
-                      (*store)->Pull(lists[(turn + 1) % 2], weights).ok();
+    const bool well = (*store)->Push(lists[turn % kLists], gradient).ok() &&
+                      (*store)->Pull(lists[(turn + 1) % kLists], weights).ok();
     if (!well) state.SkipWithError("update");
     ++turn;
   }
@@ -205,10 +209,13 @@ BENCHMARK(BM_UpdateAndGather48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime
 
 void BM_Exchange48K(benchmark::State& state) {
   OnCore other_end(static_cast<int>(state.range(1)) - 1);
-  const ServerOptions options;
+  const bool polls = state.range(2) != 0;
+  ServerOptions options;
+  options.poll = polls;
   auto server = Server::Start(options);
   other_end.Go(0);
   ThriftOptions thrift;
+  thrift.poll = polls;
   thrift.servers = {{.host = "127.0.0.1", .port = (*server)->port()}};
   auto transport = MakeThriftTransport(thrift);
   RealClock clock;
@@ -222,17 +229,17 @@ void BM_Exchange48K(benchmark::State& state) {
   }
   const auto lists = ExchangeLists(state.range(0) != 0);
   std::vector<float> weights(lists[0].size()), gradient(lists[0].size(), 0.001f);
-  size_t turn = 0;
-  if (!(*store)->Pull(lists[0], weights).ok()) state.SkipWithError("pull");
-  for (auto _ : state) {
-    const std::vector<uint64_t>& next = lists[(turn + 1) % 2];
-    (*store)->Announce(next);
+  const auto list = [&](size_t step) { return std::span<const uint64_t>(lists[step % kLists]); };
+  size_t step = 0;
+  for (auto _ : state) {  // as a training step has it
+    (*store)->Announce(list(step + 1), list(step + 2));
+    bool well = (*store)->Pull(list(step), weights).ok();
     (*store)->Describe({.rows = 100, .weight = 100});
-    const bool well =
-        (*store)->Push(lists[turn % 2], gradient).ok() && (*store)->Pull(next, weights).ok();
+    well &= (*store)->Push(list(step), gradient).ok();
     if (!well) state.SkipWithError("exchange");
-    ++turn;
+    ++step;
   }
+  if (!(*store)->Flush().ok()) state.SkipWithError("exchange");
   const WireStats& wire = (*store)->wire(0);
   state.counters["bytes"] = static_cast<double>(wire.sent + wire.received) /
                             static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
@@ -241,8 +248,8 @@ void BM_Exchange48K(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(wire.sent + wire.received));
 }
 BENCHMARK(BM_Exchange48K)
-    ->ArgNames({"skewed", "cores"})
-    ->ArgsProduct({{0, 1}, {1, 2}})
+    ->ArgNames({"skewed", "cores", "polls"})
+    ->ArgsProduct({{0, 1}, {1, 2}, {0, 1}})
     ->UseRealTime();
 
 }  // namespace

@@ -83,14 +83,16 @@ RemoteOptions OptionsOf(const Job& job, size_t worker, bool again) {
 // Of a step, of the one after it, and of the one after that. Empty: not known.
 struct StepKeys {
   std::vector<uint64_t> now, next, after;
+  std::vector<uint64_t> decoy = {1, 2, 3};  // may be announced, and never comes
 };
 
 io::Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t worker,
                 uint64_t step, const StepKeys& coming) {
   const std::span<const uint64_t> keys = coming.now;
   if (!coming.next.empty()) {
-    const bool ready = cluster.Happens(0.9);
-    store.Announce(coming.next, ready ? coming.after : std::span<const uint64_t>());
+    const std::span<const uint64_t> not_ready, mistaken = coming.decoy;
+    const std::span<const uint64_t> known = cluster.Happens(0.9) ? coming.after : not_ready;
+    store.Announce(coming.next, cluster.Happens(0.1) ? mistaken : known);
   }
   std::vector<float> weights(keys.size());
   RETURN_IF_ERROR(store.Pull(keys, weights));
@@ -116,7 +118,8 @@ bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, io::St
   const auto keys_of = [&](uint64_t step) {
     return step < kSteps ? KeysOf(job, worker, step) : std::vector<uint64_t>();
   };
-  StepKeys keys = {{}, keys_of(place->sequence), keys_of(place->sequence + 1)};
+  StepKeys keys = {
+      .now = {}, .next = keys_of(place->sequence), .after = keys_of(place->sequence + 1)};
   for (uint64_t step = place->sequence; step < kSteps && status.ok(); ++step) {
     if (cluster.Happens(job.crash)) return false;
     keys.now.swap(keys.next);
@@ -284,7 +287,7 @@ TEST(Simulation, NoWorkerRunsAheadOfTheStalenessBound) {
           cluster.Yield(worker);
           widest = std::max(widest, Spread(job, cluster));
         }
-        const StepKeys keys = {KeysOf(job, worker, step), {}, {}};
+        const StepKeys keys = {.now = KeysOf(job, worker, step), .next = {}, .after = {}};
         ASSERT_TRUE(Step(job, cluster, **store, worker, step, keys).ok());
       }
       ASSERT_TRUE((*store)->Finish().ok() && (*store)->Leave().ok());
@@ -331,6 +334,36 @@ TEST(Simulation, AWorkerThatNeverComesBackEndsASyncJobAndNotAnAsyncOne) {
       EXPECT_NE(status.message().find("did not come back"), std::string::npos);
     });
   }
+}
+
+// A list that was announced and did not come does not lend its place to one that comes later.
+TEST(Simulation, AnAnnouncementIsForgottenWhenAnotherListComes) {
+  const Job job;
+  SimCluster cluster(job.seed, 1, 1, {});
+  cluster.Run([&](size_t worker) {
+    SimTransport transport(cluster, worker);
+    auto connected = RemoteStore::Connect(transport, cluster, OptionsOf(job, worker, false));
+    ASSERT_TRUE(connected.ok() && (*connected)->Start().ok());
+    RemoteStore& store = **connected;
+    const std::vector<uint64_t> first = {1}, second = {2}, third = {3};
+    std::vector<uint64_t> reused = {4};
+    std::vector<float> weights(1), gradient(1, -1.0f);
+    const auto step = [&](std::span<const uint64_t> keys) {
+      EXPECT_TRUE(store.Pull(keys, weights).ok());
+      store.Describe({.rows = 1, .weight = 1});
+      EXPECT_TRUE(store.Push(keys, gradient).ok());
+    };
+    store.Announce(second, reused);
+    step(first);
+    store.Announce(third, {});
+    reused = {1};  // in the place of the list that never came
+    step(second);
+    store.Announce(reused, {});
+    step(third);
+    EXPECT_TRUE(store.Pull(reused, weights).ok());
+    EXPECT_EQ(weights[0], 0.3f) << "of key 1, not of key 4";
+    EXPECT_TRUE(store.Finish().ok() && store.Leave().ok());
+  });
 }
 
 }  // namespace

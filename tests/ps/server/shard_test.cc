@@ -460,7 +460,8 @@ TEST(Shard, AWorkerByItselfIsAnsweredBeforeTheStoreHasItsPush) {
   ASSERT_TRUE(shard->Take(0, PushOf(2, b, 1), 0).ok());
   ASSERT_TRUE(shard->Take(0, PushOf(2, b, 1), 0).ok());
   EXPECT_EQ(AnswerTo(*shard, 2, c), (std::vector<float>{0, -3}));
-  // Not announced: it sees the push that the store did not have yet.
+  // Another list than the announced one sees the push that the store did not have yet.
+  ASSERT_TRUE(shard->LookAhead(0, b).ok());
   ASSERT_TRUE(shard->Take(0, PushOf(3, c, 1), 0).ok());
   EXPECT_EQ(AnswerTo(*shard, 3, a), (std::vector<float>{-2, -3, -4}));
   EXPECT_EQ(shard->keys_pushed(), 8u);

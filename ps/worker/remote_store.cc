@@ -6,9 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ps/wire/entry_codec.h"
-#include "ps/worker/model_reader.h"
-
 namespace millrace::ps {
 namespace {
 
@@ -17,22 +14,7 @@ using io::Status;
 using profiler::Cat;
 
 constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
-constexpr size_t kEntriesPerLoad = 64 << 10;
-constexpr int kClockProbes = 5;
 constexpr int64_t kAccompanyNs = int64_t{20} * 1000000;
-constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
-
-// The steps that all shards have.
-std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
-  std::vector<uint64_t> common;
-  for (const uint64_t id : lists.front()) {
-    const bool everywhere = std::all_of(lists.begin(), lists.end(), [&](const auto& list) {
-      return std::find(list.begin(), list.end(), id) != list.end();
-    });
-    if (everywhere) common.push_back(id);
-  }
-  return common;
-}
 
 // A number that tells this process from one started later in its place. It is not drawn from the
 // run's seed, which both would share.
@@ -46,16 +28,11 @@ Status DrawIdentity(uint64_t* process) {
 }  // namespace
 
 RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options)
-    : transport_(transport),
-      clock_(clock),
+    : clock_(clock),
       options_(std::move(options)),
       sharding_(options_.config.num_features, transport.shards()),
-      stop_grace_(clock, options_.client.join.worker, options_.client.should_stop) {
-  options_.client.join.config = options_.config.Fields().Encode();
-  options_.client.gives_up = [this] { return GivesUp(); };
-  for (size_t shard = 0; shard < transport.shards(); ++shard) {
-    clients_.emplace_back(transport_, clock_, shard, options_.client);
-  }
+      stop_grace_(clock, options_.client.join.worker, options_.client.should_stop),
+      clients_(transport, clock, sharding_, MakeClientOptions()) {
   kept_.resize(clients_.size());
   steps_.resize(clients_.size());
   shard_steps_.resize(clients_.size());
@@ -65,107 +42,28 @@ RemoteStore::RemoteStore(Private, Transport& transport, Clock& clock, RemoteOpti
   sent_.parts.resize(clients_.size());
 }
 
+ClientOptions RemoteStore::MakeClientOptions() {
+  ClientOptions client = options_.client;
+  client.join.config = options_.config.Fields().Encode();
+  client.gives_up = [this] { return GivesUp(); };
+  return client;
+}
+
 Result<std::unique_ptr<RemoteStore>> RemoteStore::Connect(Transport& transport, Clock& clock,
                                                           RemoteOptions options) {
   RETURN_IF_ERROR(options.config.Validate());
   RETURN_IF_ERROR(DrawIdentity(&options.client.join.process));
   auto store = std::make_unique<RemoteStore>(Private{}, transport, clock, std::move(options));
-  RETURN_IF_ERROR(store->JoinAll());
+  RETURN_IF_ERROR(store->clients_.Join());
   return store;
 }
 
-Status RemoteStore::JoinAll() {
-  std::vector<std::vector<uint64_t>> lists;
-  for (ShardClient& client : clients_) {
-    JoinReply reply;
-    RETURN_IF_ERROR(client.Connect(reply));
-    lists.push_back(std::move(reply.checkpoints));
-  }
-  checkpoints_ = Common(lists);
-  MeasureClock();
-  return {};
-}
-
-// The answer that came soonest tells most.
-void RemoteStore::MeasureClock() {
-  int64_t best_ns = INT64_MAX;
-  for (int i = 0; i < kClockProbes; ++i) {
-    StatsReply reply;
-    const int64_t begin_ns = clock_.NowNs();
-    if (!clients_[0].Call([&](Channel& channel) { return channel.Stats(reply); }).ok()) return;
-    const int64_t end_ns = clock_.NowNs();
-    if (end_ns - begin_ns >= best_ns) continue;
-    best_ns = end_ns - begin_ns;
-    clock_offset_ns_ = reply.clock_ns - (begin_ns + end_ns) / 2;
-  }
-}
-
-Status RemoteStore::CallAll(const std::function<Status(size_t shard, Channel&)>& call) {
-  for (size_t shard = 0; shard < clients_.size(); ++shard) {
-    RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) { return call(shard, channel); }));
-  }
-  return {};
-}
-
-Status RemoteStore::Restore(uint64_t checkpoint) {
-  return CallAll([&](size_t, Channel& channel) -> Status {
-    bool done = false;
-    while (!done) RETURN_IF_ERROR(channel.Restore(checkpoint, done));
-    return {};
-  });
-}
-
-Result<std::string> RemoteStore::ChiefState() {
-  std::string state;
-  RETURN_IF_ERROR(clients_[0].Call([&](Channel& channel) { return channel.ChiefState(state); }));
-  return state;
-}
-
-Status RemoteStore::LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
-  std::vector<EntryList> lists(clients_.size());
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const Sharding::Place place = sharding_.Of(keys[i]);
-    lists[place.shard].push_back({.key = place.local, .weight = weights[i]});
-  }
-  return CallAll([&](size_t shard, Channel& channel) -> Status {
-    const std::span<const Entry> all(lists[shard]);
-    for (size_t at = 0; at < all.size(); at += kEntriesPerLoad) {
-      std::string bytes;
-      EncodeEntries(all.subspan(at, std::min(kEntriesPerLoad, all.size() - at)), bytes);
-      RETURN_IF_ERROR(channel.Load(bytes));
-    }
-    return {};
-  });
-}
-
-Status RemoteStore::KeepWaiting(const std::string& waiting, const char* for_what,
-                                int64_t& note_ns) {
-  const ClientOptions& client = options_.client;
-  if (client.should_stop && client.should_stop()) return io::Cancelled("interrupted");
-  if (waiting.empty() || clock_.NowNs() < note_ns || !client.on_note) return {};
-  client.on_note("waiting for " + waiting + " to " + for_what);
-  note_ns = clock_.NowNs() + kNoteEveryNs;
-  return {};
-}
-
 Result<RemoteStore::Place> RemoteStore::Start() {
-  Place place;
-  int64_t note_ns = clock_.NowNs() + kNoteEveryNs / 5;
-  for (size_t shard = 0; shard < clients_.size(); ++shard) {
-    StartReply reply;
-    do {
-      RETURN_IF_ERROR(clients_[shard].Call([&](Channel& channel) {
-        return channel.Start(/*open=*/options_.client.join.worker == 0, reply);
-      }));
-      RETURN_IF_ERROR(KeepWaiting(reply.waiting, "join", note_ns));
-    } while (!reply.waiting.empty());
-    if (shard > 0 && reply.sequence >= place.sequence) continue;
-    place = {.sequence = reply.sequence, .state = std::move(reply.state)};
-    progress_.step = reply.step;
-    progress_.examples = reply.examples;
-  }
-  sequence_ = place.sequence;
-  return place;
+  ASSIGN_OR_RETURN(StartReply reply, clients_.Start());
+  progress_.step = reply.step;
+  progress_.examples = reply.examples;
+  sequence_ = reply.sequence;
+  return Place{.sequence = reply.sequence, .state = std::move(reply.state)};
 }
 
 void RemoteStore::Announce(std::span<const uint64_t> next, std::span<const uint64_t> after) {
@@ -420,28 +318,16 @@ Result<bool> RemoteStore::Accompany(const std::string& state) {
 Status RemoteStore::Stop() {
   const Status flushed = gave_up_ ? Status() : Flush();
   if (!gave_up_) RETURN_IF_ERROR(flushed);  // or else it gave up just now
-  return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
+  return clients_.CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 
 Status RemoteStore::Finish() {
   RETURN_IF_ERROR(Flush());
-  return CallAll([](size_t, Channel& channel) { return channel.Finish(); });
-}
-
-Status RemoteStore::WaitDrained() {
-  int64_t note_ns = clock_.NowNs() + kNoteEveryNs;
-  return CallAll([&](size_t, Channel& channel) -> Status {
-    std::string waiting;
-    do {
-      RETURN_IF_ERROR(channel.Drained(waiting));
-      RETURN_IF_ERROR(KeepWaiting(waiting, "finish", note_ns));
-    } while (!waiting.empty());
-    return {};
-  });
+  return clients_.CallAll([](size_t, Channel& channel) { return channel.Finish(); });
 }
 
 Status RemoteStore::Leave() {
-  return CallAll([](size_t, Channel& channel) { return channel.Leave(); });
+  return clients_.CallAll([](size_t, Channel& channel) { return channel.Leave(); });
 }
 
 // Shards can only differ where a worker stood still between its pushes to them.
@@ -460,22 +346,7 @@ Status RemoteStore::CheckSameStep() const {
 Status RemoteStore::Checkpoint(uint64_t id, const std::string& chief_state) {
   RETURN_IF_ERROR(Flush());
   RETURN_IF_ERROR(CheckSameStep());
-  return CallAll([&](size_t, Channel& channel) -> Status {
-    bool done = false;
-    while (!done) RETURN_IF_ERROR(channel.Checkpoint(id, chief_state, done));
-    return {};
-  });
-}
-
-Status RemoteStore::ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
-  return ModelReader(clients_, sharding_).Read(visit);
-}
-
-Result<std::vector<StatsReply>> RemoteStore::Stats() {
-  std::vector<StatsReply> all(clients_.size());
-  RETURN_IF_ERROR(
-      CallAll([&](size_t shard, Channel& channel) { return channel.Stats(all[shard]); }));
-  return all;
+  return clients_.Checkpoint(id, chief_state);
 }
 
 }  // namespace millrace::ps

@@ -18,6 +18,7 @@
 #include "ps/wire/float_codec.h"
 #include "ps/worker/channel.h"
 #include "ps/worker/clock.h"
+#include "ps/worker/job_clients.h"
 #include "ps/worker/key_split.h"
 #include "ps/worker/outgoing_push.h"
 #include "ps/worker/shard_client.h"
@@ -51,12 +52,14 @@ class RemoteStore final : public sparse::WeightStore {
   RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options);
 
   // For the chief (worker 0), before Start. Checkpoints that all shards have, newest first.
-  const std::vector<uint64_t>& checkpoints() const { return checkpoints_; }
-  io::Status Restore(uint64_t checkpoint);
+  const std::vector<uint64_t>& checkpoints() const { return clients_.checkpoints(); }
+  io::Status Restore(uint64_t checkpoint) { return clients_.Restore(checkpoint); }
   // What the chief gave to Checkpoint; empty where nothing was restored.
-  io::Result<std::string> ChiefState();
+  io::Result<std::string> ChiefState() { return clients_.ChiefState(); }
   // Keys ascend.
-  io::Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
+  io::Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
+    return clients_.LoadWeights(keys, weights);
+  }
 
   // Where this worker is: the pushes that all shards have, and the state that the last of them
   // brought. A worker that comes back, or a job that was restored, goes on from there.
@@ -90,7 +93,7 @@ class RemoteStore final : public sparse::WeightStore {
   // This worker pushes no more.
   io::Status Finish();
   // Waits until no worker pushes any more.
-  io::Status WaitDrained();
+  io::Status WaitDrained() { return clients_.WaitDrained(); }
   io::Status Leave();
 
   // The chief's: all shards write a checkpoint under that number. In sync mode it is the state
@@ -98,7 +101,9 @@ class RemoteStore final : public sparse::WeightStore {
   // when a worker stands still that some shards have heard and others not.
   io::Status Checkpoint(uint64_t id, const std::string& chief_state);
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
-  io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
+  io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
+    return clients_.ReadModel(visit);
+  }
 
   // Any other call to one shard, made again where a connection breaks. Different shards may be
   // called by different threads at the same time.
@@ -115,11 +120,11 @@ class RemoteStore final : public sparse::WeightStore {
   const JobProgress& progress() const { return progress_; }
   uint64_t sequence() const { return sequence_; }
   // Shard by shard.
-  io::Result<std::vector<StatsReply>> Stats();
+  io::Result<std::vector<StatsReply>> Stats() { return clients_.Stats(); }
   const WireStats& wire(size_t shard) const { return clients_[shard].stats(); }
   size_t shards() const { return clients_.size(); }
   // To be added to this process's steady clock to get that of shard 0.
-  int64_t clock_offset_ns() const { return clock_offset_ns_; }
+  int64_t clock_offset_ns() const { return clients_.clock_offset_ns(); }
 
  private:
   // Whether a shard should keep a key list that is pulled, because it will be asked for again.
@@ -128,8 +133,7 @@ class RemoteStore final : public sparse::WeightStore {
   bool pipelined() const { return options_.config.mode != Mode::kSync; }
   // Every step has a push of every worker.
   bool together() const { return !pipelined() && options_.config.replicas_to_aggregate == 0; }
-  io::Status JoinAll();
-  void MeasureClock();
+  ClientOptions MakeClientOptions();
   io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
   // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
   io::Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
@@ -153,18 +157,12 @@ class RemoteStore final : public sparse::WeightStore {
   io::Status SendNext();
   io::Status CheckSameStep() const;
   io::Status PullNow(std::span<const uint64_t> keys, std::span<float> weights);
-  // Tells of `waiting` (nobody, if empty) once in a while; kCancelled when the caller should stop.
-  io::Status KeepWaiting(const std::string& waiting, const char* for_what, int64_t& note_ns);
-  io::Status CallAll(const std::function<io::Status(size_t shard, Channel&)>& call);
 
-  Transport& transport_;
   Clock& clock_;
   RemoteOptions options_;
   Sharding sharding_;
   StopGrace stop_grace_;
-  std::vector<ShardClient> clients_;
-  std::vector<uint64_t> checkpoints_;
-  int64_t clock_offset_ns_ = 0;
+  JobClients clients_;
 
   sparse::PushInfo info_;
   std::string state_;

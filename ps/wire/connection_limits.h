@@ -9,8 +9,8 @@ struct ConnectionLimits {
   int idle_ms = 0;         // between two messages; 0: no limit
   int message_ms = 30000;  // from a message's first byte to its last
   int max_string = 64 << 20;
-  // Of a whole message: an exchange's keys, gradient and keys again.
-  size_t max_message = 3 * (size_t{64} << 20) + (1 << 20);
+  // Of a whole message: an exchange's gradient and three lists of keys.
+  size_t max_message = 4 * (size_t{64} << 20) + (1 << 20);
 };
 
 // From a stranger, until it has shown the job's token.

@@ -1,6 +1,7 @@
 #include "tools/launch/plan/command.h"
 
 #include <algorithm>
+#include <set>
 
 namespace millrace::tools {
 namespace {
@@ -18,6 +19,12 @@ std::string WithoutDashes(std::string_view word) {
 bool IsFlag(const std::string& word, std::string_view name) {
   const std::string text = WithoutDashes(word);
   return text == name || text.starts_with(std::string(name) + "=");
+}
+
+// As gflags reads a boolean.
+bool IsOff(const std::string& value) {
+  static const std::set<std::string> kOff = {"0", "f", "false", "n", "no"};
+  return kOff.contains(value);
 }
 
 std::string Joined(const std::vector<std::string>& items) {
@@ -80,9 +87,9 @@ Words ServerCommand(const Words& server, const Words& worker, const JobFlags& jo
                  "--num_workers=" + std::to_string(job.num_workers),
                  "--task_index=" + std::to_string(index)});
   if (const auto run_dir = FlagIn(worker, "run_dir")) words.push_back("--run_dir=" + *run_dir);
-  if (const auto profile = FlagIn(worker, "profile"); profile && *profile != "false")
+  if (const auto profile = FlagIn(worker, "profile"); profile && !IsOff(*profile))
     words.push_back("--profile");
-  if (FlagIn(worker, "nobusy_poll") || FlagIn(worker, "busy_poll").value_or("true") == "false")
+  if (FlagIn(worker, "nobusy_poll") || IsOff(FlagIn(worker, "busy_poll").value_or("true")))
     words.push_back("--busy_poll=false");
   Append(words, job.tls);
   return words;

@@ -23,13 +23,14 @@ class AnswerAhead {
   // The weights of `pull` as they will be after a push of `push`, into `room`.
   io::Status Prepare(const sparse::LocalStore& store, SharedKeys push, SharedKeys pull,
                      SharedNumbers room);
-  // Whether that is done, for these lists and the store as it is.
+  // Whether that is done, for these very lists and the store as it is.
   bool IsFor(const sparse::LocalStore& store, const SharedKeys& push, const SharedKeys& pull) const;
   // A gradient is about to be applied to the store as the next push. True: the answer is complete.
   // False: it was not prepared for that.
   bool Complete(const sparse::LocalStore& store, const SharedKeys& push,
                 std::span<const float> gradient);
-  // The weights of `pull` after so many pushes, if they are complete; null if not. Once.
+  // The weights of `pull` (or a list with the same keys, which another connection may have sent)
+  // after so many pushes, if they are complete; null if not. Once.
   SharedNumbers Take(uint64_t steps, const SharedKeys& pull);
   // Room for another answer, if nobody needs what is there; null if there is none.
   SharedNumbers TakeRoom() { return std::move(weights_); }

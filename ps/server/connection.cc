@@ -178,7 +178,7 @@ void Connection::Exchange(const ExchangeCall& call, ExchangeReply& reply) {
   profiler::TraceScope span(
       "serve_exchange", Cat::kServer,
       {.bytes = static_cast<int64_t>(request.gradient.size() + request.push_keys.size() +
-                                     request.pull_keys.size())});
+                                     request.pull_keys.size() + request.next_keys.size())});
   span.FlowIn(FlowId(worker_, state_.shard.options().shard, request.sequence));
   const int64_t begin_ns = NowNs();
   Lock lock = Enter("exchange", call.worker, call.generation);
@@ -229,8 +229,8 @@ void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeRepl
 }
 
 void Connection::LookAhead(const ExchangeRequest& request) {
-  profiler::TraceScope span("look_ahead", Cat::kServer,
-                            {.bytes = static_cast<int64_t>(request.next_keys.size())});
+  if (request.next_list == 0 && !job_->looks_ahead()) return;
+  TRACE_SCOPE("look_ahead", Cat::kServer);
   const int64_t begin_ns = NowNs();
   ThrowIf(job_->DecodeNext(request, state_.shard.local_features()));
   if (job_->looks_ahead()) {
@@ -282,6 +282,7 @@ void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t
                             int64_t step, const std::string& chief_state) {
   Lock lock = Enter("checkpoint", worker, generation);
   const auto id = static_cast<uint64_t>(step);
+  state_.Settle();
   reply.done =
       LongWork(lock, id, [id, chief_state](Shard& shard) { return shard.Save(id, chief_state); });
 }
@@ -301,6 +302,7 @@ void Connection::chief_state(std::string& state, int32_t worker, int64_t generat
 void Connection::entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,
                          int64_t first) {
   const Lock lock = Enter("entries", worker, generation);
+  state_.Settle();
   reply.following = model_.Read(state_.shard.store(), first, reply.entries);
 }
 

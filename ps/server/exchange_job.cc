@@ -36,7 +36,8 @@ bool ExchangeJob::FindLists(const Shard& shard, const ExchangeRequest& request) 
     return list && list->signature == request.pull_list;
   };
   if (is_pulled(pull_list_)) return true;
-  pull_list_ = is_pulled(next_list_) ? next_list_ : shard.FindList(worker_, request.pull_list);
+  pull_list_ = is_pulled(next_list_) ? std::exchange(next_list_, nullptr)
+                                     : shard.FindList(worker_, request.pull_list);
   return pull_list_ != nullptr;
 }
 
@@ -107,8 +108,7 @@ Status ExchangeJob::Encode(const ExchangeRequest& request, bool zstd, ExchangeRe
 }
 
 Status ExchangeJob::DecodeNext(const ExchangeRequest& request, uint64_t local_features) {
-  next_list_ = nullptr;
-  if (request.next_list == 0) return {};
+  if (request.next_list == 0) return {};  // the one that was announced before may still come
   TRACE_SCOPE("decode_next", profiler::Cat::kServer,
               {.bytes = static_cast<int64_t>(request.next_keys.size())});
   ASSIGN_OR_RETURN(next_list_,

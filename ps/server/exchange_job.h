@@ -36,8 +36,8 @@ class ExchangeJob {
   io::Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
   // When the answer is on its way: the keys of the list that will be pulled next.
   io::Status DecodeNext(const ExchangeRequest& request, uint64_t local_features);
-  // Whether the shard can do more than that.
-  bool looks_ahead() const { return next_list_ && alone_; }
+  // Whether the shard has something to do then, too.
+  bool looks_ahead() const { return alone_; }
   io::Status LookAhead(Shard& shard) { return shard.LookAhead(worker_, next_list_); }
 
  private:

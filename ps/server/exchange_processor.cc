@@ -48,7 +48,7 @@ void ExchangeProcessor::Exchange(MessageProtocol& in, MessageProtocol& out, int3
   }
   out.transport().flush();
   const bool done = result.__isset.success && reply_.outcome == Outcome::kDone;
-  if (done && call.request.next_list != 0) LookAhead(call.request, out);
+  if (done) LookAhead(call.request, out);
 }
 
 // A list that cannot be one costs the connection, like any other.

@@ -38,6 +38,10 @@ struct ServerState {
         wait_time(wait_ms),
         shard(std::move(options)) {}
 
+  // Before a look into the store. A checkpoint that is being written has everything already.
+  void Settle() {
+    if (!busy) shard.Settle();
+  }
   // Waits until the shard is free; false when that takes longer than a call may.
   bool WaitFree(std::unique_lock<std::mutex>& lock);
   // Waits until `ready`, the job has failed, or a call has taken as long as it may.

@@ -289,9 +289,10 @@ void Shard::MakeStep(int64_t now_ns) {
 Status Shard::StepAlone(WorkerRecord& worker) {
   Push& push = *worker.pending;
   Scale(push.gradient, push.weight);
-  if (late_ || !worker.ahead.Complete(*store_, push.list, push.gradient)) {
+  if (!worker.ahead.Complete(*store_, push.list, push.gradient)) {
     return Apply(push.list->keys, push.gradient);
   }
+  CHECK(!late_);  // nothing is prepared without it
   keys_pushed_ += push.list->keys.size();
   progress_.step = store_->steps() + 1;
   late_ = {.list = push.list, .gradient = std::move(push.gradient)};
@@ -306,7 +307,7 @@ Status Shard::LookAhead(size_t worker, SharedKeys list) {
   Settle();
   WorkerRecord& record = workers_[worker];
   const SharedKeys current = record.pulled.last_list();
-  if (!current || !StepsAlone(worker) || !failed_.ok()) return failed_;
+  if (!list || !current || !StepsAlone(worker) || !failed_.ok()) return failed_;
   if (record.ahead.IsFor(*store_, current, list)) return {};
   SharedNumbers room = record.ahead.TakeRoom();
   if (!room) room = record.pulled.Room();
@@ -340,6 +341,7 @@ Result<Shard::Weights> Shard::Answer(size_t worker, uint64_t sequence, const Sha
   }
   Weights weights = {.step = progress_.step,
                      .numbers = workers_[worker].ahead.Take(progress_.step, list)};
+  answered_ahead_ += weights.numbers ? 1 : 0;
   if (!weights.numbers) {
     Settle();
     weights.numbers = remember ? pulled.Room() : std::make_shared<PlainNumbers>();

@@ -62,9 +62,11 @@ class Shard {
   io::Status Take(size_t worker, Push push, int64_t now_ns);
   // Whether that worker alone makes the steps, so that it helps to look ahead.
   bool StepsAlone(size_t worker) const;
-  // The worker has had its answer and will probably pull `list` next. Does what was left for after
-  // the answer, and what can be done before the next one.
+  // The worker has had its answer and will probably pull `list` next (null: unknown). Does what was
+  // left for after the answer, and what can be done before the next one.
   io::Status LookAhead(size_t worker, SharedKeys list);
+  // Applies what was left for after the answer. Before anybody looks into the store.
+  void Settle();
   // Whether the answer to that sequence is due.
   bool MayAnswer(size_t worker, uint64_t sequence) const;
   // For whom the answer waits, in words.
@@ -112,16 +114,16 @@ class Shard {
   const WorkerRecord& worker(size_t i) const { return workers_[i]; }
   const ShardOptions& options() const { return options_; }
   const JobConfig& config() const { return *config_; }
-  // Needs a model: after the first Join. With all pushes that were taken and are due.
-  sparse::LocalStore& store() {
-    Settle();
-    return *store_;
-  }
+  // Needs a model: after the first Join. A push may be missing that is in the answers: see Settle.
+  sparse::LocalStore& store() { return *store_; }
+  const sparse::LocalStore& store() const { return *store_; }
   bool joined() const { return config_.has_value(); }
   // Who came last into the last step; -1 before the first.
   int last_worker() const { return stragglers_.last_worker(); }
   uint64_t keys_pushed() const { return keys_pushed_; }
   uint64_t keys_pulled() const { return keys_pulled_; }
+  // Answers that were given before the store had the push.
+  uint64_t answered_ahead() const { return answered_ahead_; }
 
  private:
   friend class ShardFile;
@@ -141,8 +143,6 @@ class Shard {
   // Of the summed loss to what the rule takes.
   void Scale(std::span<float> gradient, double weight) const;
   io::Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
-  // Applies what was put off until after the answer.
-  void Settle();
   void Count(WorkerRecord& worker, const Push& push);
   void Fail(const std::string& message);
   void Note(const std::string& message) const;
@@ -170,7 +170,7 @@ class Shard {
   };
   std::optional<LatePush> late_;
   StragglerWatch stragglers_;
-  uint64_t keys_pushed_ = 0, keys_pulled_ = 0;
+  uint64_t keys_pushed_ = 0, keys_pulled_ = 0, answered_ahead_ = 0;
 };
 
 }  // namespace millrace::ps

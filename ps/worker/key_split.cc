@@ -7,7 +7,9 @@
 namespace millrace::ps {
 
 void KeySplit::Assign(const Sharding& sharding, std::span<const uint64_t> keys) {
+  CHECK(!on_wire_);
   keys_ = keys;
+  is_set_ = true;
   heard_of_ = false;
   parts_.resize(sharding.shards());
   locals_.resize(sharding.shards());

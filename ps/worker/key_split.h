@@ -23,19 +23,19 @@ class KeySplit {
 
   // `keys` are sorted and unique, fewer than 2^32.
   void Assign(const Sharding& sharding, std::span<const uint64_t> keys);
-  void Clear() {
-    keys_ = {};
-    heard_of_ = false;
-  }
+  void Clear() { is_set_ = heard_of_ = false; }
 
   // Whether it was made of these very keys, by place and number.
   bool Is(std::span<const uint64_t> keys) const {
-    return !keys_.empty() && keys_.data() == keys.data() && keys_.size() == keys.size();
+    return is_set_ && keys_.data() == keys.data() && keys_.size() == keys.size();
   }
-  // The shards have been sent its keys as those of the next list.
-  void SetHeardOf() { heard_of_ = true; }
+  // The shards have been sent its keys as those of the next list. Until the answer is there its
+  // bytes are on the wire, for they may have to be sent again, and Assign must not be called.
+  void SetHeardOf() { heard_of_ = on_wire_ = true; }
   bool heard_of() const { return heard_of_; }
-  bool empty() const { return keys_.empty(); }
+  bool on_wire() const { return on_wire_; }
+  void SetAnswered() { on_wire_ = false; }
+  bool is_set() const { return is_set_; }
   size_t size() const { return keys_.size(); }
   Part& part(size_t shard) { return parts_[shard]; }
   const Part& part(size_t shard) const { return parts_[shard]; }
@@ -46,7 +46,7 @@ class KeySplit {
 
  private:
   std::span<const uint64_t> keys_;
-  bool heard_of_ = false;
+  bool is_set_ = false, heard_of_ = false, on_wire_ = false;
   std::vector<Part> parts_;
   std::vector<io::PodVector<uint64_t>> locals_;
 };

@@ -70,13 +70,18 @@ void RemoteStore::Announce(std::span<const uint64_t> next, std::span<const uint6
   if (following_.Is(next)) {
     std::swap(announced_, following_);
     following_.Clear();
-    following_in_flight_ = false;
-  } else if (!announced_.Is(next) && !asked_.Is(next)) {
-    announced_.Assign(sharding_, next);
+  } else if (next.empty() || (!announced_.Is(next) && !asked_.Is(next))) {
+    Prepare(announced_, next);  // empty lists may all be in the same place
   }
   if (following_.Is(after)) return;
   following_.Clear();
-  if (!after.empty() && !following_in_flight_) following_.Assign(sharding_, after);
+  if (!after.empty()) Prepare(following_, after);
+}
+
+// At most one list is on the wire: there is room for it in spare_.
+void RemoteStore::Prepare(KeySplit& list, std::span<const uint64_t> keys) {
+  if (list.on_wire()) std::swap(list, spare_);
+  list.Assign(sharding_, keys);
 }
 
 Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient) {
@@ -151,17 +156,18 @@ Status RemoteStore::SendTo(size_t shard, const Lists& lists, profiler::TraceScop
   return sent;
 }
 
-Status RemoteStore::Receive(std::span<float> weights) {
+Status RemoteStore::Receive(std::optional<std::span<float>> into) {
   profiler::TraceScope span("exchange_wait", Cat::kNetwork);
-  in_flight_ = following_in_flight_ = false;
+  in_flight_ = false;
+  for (KeySplit* list : {&announced_, &following_, &spare_}) list->SetAnswered();
   size_t bytes = 0;
   const KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
-  const bool stashing = pull && weights.empty();
+  const bool stashing = pull && !into;
   if (stashing) {
     stash_.resize(pull->size());
-    weights = stash_;
     stashed_ = true;
   }
+  const std::span<float> weights = into.value_or(stash_);
   int64_t slowest_ns = 0, waited_ns = 0;
   size_t slowest = 0;
   Status given_up;
@@ -223,7 +229,7 @@ Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<
 
 Status RemoteStore::SendFirst(std::span<const uint64_t> keys) {
   asked_.Assign(sharding_, keys);
-  if (announcements() < 2 || announced_.empty()) return Send(&asked_);
+  if (announcements() < 2 || !announced_.is_set()) return Send(&asked_);
   announced_.SetHeardOf();
   return Send({.pull = &asked_, .next = &announced_});
 }
@@ -231,15 +237,14 @@ Status RemoteStore::SendFirst(std::span<const uint64_t> keys) {
 Status RemoteStore::SendAnnounced() {
   std::swap(asked_, announced_);
   announced_.Clear();
-  if (announcements() < 2 || following_.empty()) return Send(&asked_);
+  if (announcements() < 2 || !following_.is_set()) return Send(&asked_);
   following_.SetHeardOf();
-  following_in_flight_ = true;
   return Send({.pull = &asked_, .next = &following_});
 }
 
 // In the pipelined modes: the round trip of the batch after the one that the caller goes on with.
 Status RemoteStore::SendNext() {
-  if (!pipelined() || announced_.empty() || in_flight_ || stashed_) return {};
+  if (!pipelined() || !announced_.is_set() || in_flight_ || stashed_) return {};
   return SendAnnounced();
 }
 
@@ -265,7 +270,7 @@ Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weight
 
 // Not announced: a batch of a test.
 Status RemoteStore::PullNow(std::span<const uint64_t> keys, std::span<float> weights) {
-  if (in_flight_) RETURN_IF_ERROR(Receive({}));
+  if (in_flight_) RETURN_IF_ERROR(Receive(std::nullopt));
   if (keys.empty()) return {};
   for (size_t at = 0; at < keys.size(); at += kMaxKeysPerPull) {
     const size_t count = std::min(kMaxKeysPerPull, keys.size() - at);
@@ -282,21 +287,21 @@ Status RemoteStore::Push(std::span<const uint64_t> keys, std::span<const float> 
   // In flight is at most the pull of the next batch; two pushes in a row without a pull between
   // them wait for each other.
   if (ready_.present) {
-    if (in_flight_) RETURN_IF_ERROR(Receive({}));
+    if (in_flight_) RETURN_IF_ERROR(Receive(std::nullopt));
     RETURN_IF_ERROR(Send(nullptr));
   }
-  if (in_flight_ && !pipelined()) RETURN_IF_ERROR(Receive({}));
+  if (in_flight_ && !pipelined()) RETURN_IF_ERROR(Receive(std::nullopt));
   RETURN_IF_ERROR(FillOutgoing(keys, gradient));
   if (pipelined()) return {};
-  return announced_.empty() || stashed_ ? Send(nullptr) : SendAnnounced();
+  return !announced_.is_set() || stashed_ ? Send(nullptr) : SendAnnounced();
 }
 
 Status RemoteStore::Flush() {
   const bool heard = in_flight_ && sent_.present && sent_.sequence == sequence_;
-  if (in_flight_) RETURN_IF_ERROR(Receive({}));
+  if (in_flight_) RETURN_IF_ERROR(Receive(std::nullopt));
   if (!ready_.present && heard) return {};
   RETURN_IF_ERROR(Send(nullptr));
-  return Receive({});
+  return Receive(std::nullopt);
 }
 
 Result<bool> RemoteStore::Accompany(const std::string& state) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_set>
@@ -34,10 +35,9 @@ struct RemoteOptions {
 
 // One round trip a step: a push asks for the weights of the next batch as well. In sync mode the
 // answer waits until the step is complete, and the keys of the batch after that one go along, so
-// that the servers can prepare for them. In the other
-// modes a push waits until the next Pull, and goes out together with the keys of the batch after
-// that one: the round trip then happens while that batch is being computed, and its weights lack
-// the worker's own last push.
+// that the servers can prepare for them. In the other modes a push waits until the next Pull, and
+// goes out together with the keys of the batch after that one: the round trip then happens while
+// that batch is being computed, and its weights lack the worker's own last push.
 //
 // Errors: kFailed when the job has failed (the message says why); kIo when a server is gone;
 // kCancelled when the caller asked to stop and the step under way does not end within some seconds,
@@ -134,6 +134,8 @@ class RemoteStore final : public sparse::WeightStore {
   // Every step has a push of every worker.
   bool together() const { return !pipelined() && options_.config.replicas_to_aggregate == 0; }
   ClientOptions MakeClientOptions();
+  // Fills a list that is going to be announced.
+  void Prepare(KeySplit& list, std::span<const uint64_t> keys);
   io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
   // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
   io::Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
@@ -148,9 +150,9 @@ class RemoteStore final : public sparse::WeightStore {
   // Asks for the weights of the batch that begins, or of the announced one.
   io::Status SendFirst(std::span<const uint64_t> keys);
   io::Status SendAnnounced();
-  // Hears the answers to the last Send, of all shards even if one gives up. With `weights` empty
-  // they are kept in stash_.
-  io::Status Receive(std::span<float> weights);
+  // Hears the answers to the last Send, of all shards even if one gives up. Without `weights` they
+  // are kept in stash_.
+  io::Status Receive(std::optional<std::span<float>> weights);
   // Takes in what an answer says of the job.
   void Hear(size_t shard, const ExchangeReply& reply);
   io::Status UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights);
@@ -179,11 +181,11 @@ class RemoteStore final : public sparse::WeightStore {
   KeySplit announced_;  // to be asked for next
   KeySplit following_;  // to be asked for after that
   KeySplit other_;      // of a pull that nobody announced
+  KeySplit spare_;      // not wanted any more, with bytes that are on the wire
   bool in_flight_ = false;
   KeySplit* in_flight_pull_ = nullptr;
-  bool following_in_flight_ = false;  // its bytes are needed until the answer is there
-  bool begun_ = false;                // a batch has been pulled
-  bool stashed_ = false;              // the weights of asked_ are in stash_
+  bool begun_ = false;    // a batch has been pulled
+  bool stashed_ = false;  // the weights of asked_ are in stash_
   io::PodVector<float> stash_;
   OutgoingPush ready_, sent_;
   std::vector<std::unordered_set<uint64_t>> kept_;  // lists that a shard should know, by shard

@@ -150,9 +150,8 @@ Status ShardClient::Receive(ExchangeReply& reply) {
     if (status.ok()) {
       broken_ = 0;
       barrier_ns += reply.barrier_ns;
-      server_ns += reply.server_ns;
-      // Looking ahead was in the way of this exchange where it took longer than the worker did.
-      server_ns += std::max<int64_t>(0, reply.ahead_ns - (sent_ns_ - answered_ns_));
+      // What the server did after its last answer was in the way of a request that came meanwhile.
+      server_ns += reply.server_ns + std::max<int64_t>(0, served_ns_ + reply.ahead_ns - sent_ns_);
       if (reply.outcome == Outcome::kDone) break;
       if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
       if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
@@ -173,8 +172,8 @@ Status ShardClient::Receive(ExchangeReply& reply) {
   stats_.sent += channel_->bytes_sent() - sent_before_;
   stats_.received += channel_->bytes_received() - received_before_;
   CountBytes();
-  answered_ns_ = clock_.NowNs();
-  stats_.wait_ns += answered_ns_ - begin_ns;
+  served_ns_ = sent_ns_ + barrier_ns + server_ns;
+  stats_.wait_ns += clock_.NowNs() - begin_ns;
   reply.barrier_ns = barrier_ns;
   reply.server_ns = server_ns;
   return {};

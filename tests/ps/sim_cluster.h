@@ -84,7 +84,6 @@ class SimCluster : public Clock {
   Shard& shard(size_t s) { return *shards_[s]; }
   size_t shards() const { return shards_.size(); }
   const SimFaults& faults() const { return faults_; }
-  size_t looked_ahead = 0;  // times that a server did
 
  private:
   static constexpr size_t kNobody = ~size_t{0};
@@ -218,12 +217,10 @@ class SimChannel final : public UnusedChannel {
 
   // Most times: a server may be at a checkpoint, or another worker may come first.
   void LookAhead() {
-    if (request_.next_list == 0 || cluster_.Happens(0.1)) return;
+    if (cluster_.Happens(0.1)) return;
     EXPECT_TRUE(job_.DecodeNext(request_, shard_.local_features()).ok());
-    if (job_.looks_ahead() && !cluster_.Happens(0.1)) {
-      EXPECT_TRUE(job_.LookAhead(shard_).ok());
-      ++cluster_.looked_ahead;
-    }
+    if (!job_.looks_ahead() || cluster_.Happens(0.1)) return;
+    EXPECT_TRUE(job_.LookAhead(shard_).ok());
   }
 
   SimCluster& cluster_;

@@ -178,7 +178,7 @@ class KeySteps {
 
 // Announced two steps ahead, one, or not at all; with a test and a checkpoint in between.
 TEST_F(ServerTest, AnnouncementsChangeNothingButTheBytes) {
-  const test::TemporaryFolder folder;
+  const millrace::test::TemporaryFolder folder;
   options_.shard.checkpoints = folder.path();
   std::vector<std::vector<float>> models;
   std::vector<uint64_t> sent;
@@ -207,12 +207,83 @@ TEST_F(ServerTest, AnnouncementsChangeNothingButTheBytes) {
     models.push_back(all);
     EXPECT_EQ(store->progress().step, 60u);
     sent.push_back(store->wire(0).exchanges);
+    EXPECT_EQ(store->wire(0).repeats, 0u) << "no list had to be sent a second time";
     ASSERT_TRUE(store->Finish().ok() && store->Leave().ok());
   }
   EXPECT_EQ(models[0], models[1]);
   EXPECT_EQ(models[0], models[2]);
   EXPECT_GT(sent[0], sent[1]) << "without announcements a step takes two exchanges";
   EXPECT_EQ(sent[1], sent[2]);
+}
+
+// A worker that is done reads the model while the other one, now alone, saves it: the push that was
+// answered and not applied yet is applied once.
+TEST_F(ServerTest, ReadingTheModelDuringACheckpointAppliesNothingTwice) {
+  const millrace::test::TemporaryFolder folder;
+  options_.shard.checkpoints = folder.path();
+  StartServer(2);
+  constexpr size_t kKeys = 500000;
+  const JobConfig config = Config(2, kKeys);
+  auto chief = Worker(config, 0), reader = Worker(config, 1);
+  std::jthread start([&] { EXPECT_TRUE(reader->Start().ok()); });
+  ASSERT_TRUE(chief->Start().ok());
+  start.join();
+  ASSERT_TRUE(reader->Finish().ok());
+  std::vector<std::vector<uint64_t>> lists(3, std::vector<uint64_t>(kKeys));
+  for (auto& list : lists) std::iota(list.begin(), list.end(), 0);
+  std::vector<float> weights(kKeys), gradient(kKeys, 1.0f);
+  const auto read_later = [&](int64_t us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
+    EntriesReply reply;
+    const auto read = [&](Channel& channel) { return channel.Entries(1 << 30, reply); };
+    EXPECT_TRUE(reader->CallShard(0, read).ok());
+  };
+  for (uint64_t step = 0; step < 30; ++step) {
+    const bool saves = step % 3 == 2;
+    const std::span<const uint64_t> after = lists[(step + 2) % 3];
+    chief->Announce(lists[(step + 1) % 3], saves ? after.first(0) : after);
+    ASSERT_TRUE(chief->Pull(lists[step % 3], weights).ok());
+    ASSERT_EQ(weights.front(), -static_cast<float>(step));
+    ASSERT_EQ(weights.back(), -static_cast<float>(step));
+    chief->Describe({.rows = 1, .weight = 1});
+    ASSERT_TRUE(chief->Push(lists[step % 3], gradient).ok());
+    if (!saves) continue;
+    ASSERT_TRUE(chief->Flush().ok());
+    std::jthread reads([&] { read_later(50 * static_cast<int64_t>(step)); });
+    ASSERT_TRUE(chief->Checkpoint(step, "").ok());
+  }
+}
+
+// The keys that were announced first are on the wire, and are sent again while the others wait.
+TEST_F(ServerTest, AWorkerMayChangeItsMindAboutWhatComes) {
+  options_.wait_ms = 20;
+  StartServer(2);
+  const JobConfig config = Config(2, 0);
+  auto store = Worker(config, 0), other = Worker(config, 1);
+  std::jthread start([&] { EXPECT_TRUE(other->Start().ok()); });
+  ASSERT_TRUE(store->Start().ok());
+  start.join();
+  std::vector<std::vector<uint64_t>> lists;
+  for (uint64_t i = 0; i < 6; ++i) lists.emplace_back(i == 4 ? 5000 : 100);
+  for (auto& list : lists) std::iota(list.begin(), list.end(), list.size());
+  std::vector<float> weights(100), gradient(100, 1.0f);
+  store->Announce(lists[1], lists[2]);
+  ASSERT_TRUE(store->Pull(lists[0], weights).ok());
+  store->Describe({.rows = 1, .weight = 1});
+  ASSERT_TRUE(store->Push(lists[0], gradient).ok());
+  store->Announce(lists[2], lists[3]);
+  store->Announce(lists[4], lists[5]);
+  std::jthread late([&] {
+    std::this_thread::sleep_for(milliseconds(200));
+    const std::vector<uint64_t> keys = {1, 2};
+    std::vector<float> two(2, 1.0f);
+    EXPECT_TRUE(other->Pull(keys, two).ok());
+    other->Describe({.rows = 1, .weight = 1});
+    EXPECT_TRUE(other->Push(keys, two).ok() && other->Flush().ok());
+  });
+  EXPECT_TRUE(store->Pull(lists[1], weights).ok());
+  EXPECT_GT(store->wire(0).repeats, 0u);
+  EXPECT_EQ(server_->summary().refused, 0u);
 }
 
 }  // namespace

@@ -55,10 +55,16 @@ Push MakePush(uint64_t sequence, uint64_t step, std::initializer_list<uint64_t> 
   return push;
 }
 
-float Weight(const Shard& shard, uint64_t key) {
+// In the store as it is.
+float StoredWeight(Shard& shard, uint64_t key) {
   float w = 0;
-  EXPECT_TRUE(const_cast<Shard&>(shard).store().Pull({&key, 1}, {&w, 1}).ok());
+  EXPECT_TRUE(shard.store().Pull({&key, 1}, {&w, 1}).ok());
   return w;
+}
+
+float Weight(Shard& shard, uint64_t key) {
+  shard.Settle();
+  return StoredWeight(shard, key);
 }
 
 TEST(Shard, ASyncStepIsMadeWhenAllAreInAndIsTheMeanOverAllRows) {
@@ -455,6 +461,9 @@ TEST(Shard, AWorkerByItselfIsAnsweredBeforeTheStoreHasItsPush) {
   EXPECT_EQ(shard->progress().step, 1u);
   EXPECT_EQ(AnswerTo(*shard, 1, b), (std::vector<float>{-2, 0, -2}));
   EXPECT_EQ(AnswerTo(*shard, 1, b), (std::vector<float>{-2, 0, -2})) << "asked again";
+  EXPECT_EQ(StoredWeight(*shard, 5), 0);
+  shard->Settle();
+  EXPECT_EQ(StoredWeight(*shard, 5), -2);
   ASSERT_TRUE(shard->LookAhead(0, c).ok());
   ASSERT_TRUE(shard->LookAhead(0, c).ok()) << "the same call twice";
   ASSERT_TRUE(shard->Take(0, PushOf(2, b, 1), 0).ok());
@@ -465,6 +474,7 @@ TEST(Shard, AWorkerByItselfIsAnsweredBeforeTheStoreHasItsPush) {
   ASSERT_TRUE(shard->Take(0, PushOf(3, c, 1), 0).ok());
   EXPECT_EQ(AnswerTo(*shard, 3, a), (std::vector<float>{-2, -3, -4}));
   EXPECT_EQ(shard->keys_pushed(), 8u);
+  EXPECT_EQ(shard->answered_ahead(), 2u);
 }
 
 TEST(Shard, APushThatTheStoreDoesNotHaveYetIsInTheModelAndInTheCheckpoint) {

@@ -67,21 +67,24 @@ TEST(ShardClient, LookingAheadIsTheServersTimeWhereTheRequestHadToWaitForIt) {
   ShardClient client(transport, clock, 0, {});
   JoinReply joined;
   ASSERT_TRUE(client.Connect(joined).ok());
-  const auto server_us = [&](int64_t worker_us, int64_t ahead_us) {
-    clock.now_ns += worker_us * kUs;
+  // An exchange that is sent, heard `reads_us` later, and takes the server 5 us, which had looked
+  // ahead before it; then the worker computes for `worker_us`.
+  const auto server_us = [&](int64_t ahead_us, int64_t reads_us, int64_t worker_us) {
     script.reply.server_ns = 5 * kUs;
     script.reply.ahead_ns = ahead_us * kUs;
     ExchangeReply reply;
     EXPECT_TRUE(client.Send({}, false, false).ok());
+    clock.now_ns += reads_us * kUs;
     EXPECT_TRUE(client.Receive(reply).ok());
+    clock.now_ns += worker_us * kUs;
     return reply.server_ns / kUs;
   };
-  EXPECT_EQ(server_us(0, 0), 5);
-  EXPECT_EQ(server_us(10, 40), 5 + 30);
-  EXPECT_EQ(server_us(40, 40), 5);
-  EXPECT_EQ(server_us(1000, 40), 5) << "the server was done long before";
-  EXPECT_EQ(server_us(0, 0), 5);
-  EXPECT_EQ(client.stats().wait_ns, 5 * 60 * kUs);
+  // Of the 60 us until the answer the server needs 5.
+  EXPECT_EQ(server_us(0, 0, 10), 5);
+  EXPECT_EQ(server_us(90, 0, 100), 5 + (90 + 5 - 60 - 10));
+  EXPECT_EQ(server_us(90, 0, 0), 5) << "the worker took longer";
+  EXPECT_EQ(server_us(0, 500, 0), 5);
+  EXPECT_EQ(server_us(90, 0, 0), 5) << "the answer was read late, and the server had long finished";
 }
 
 }  // namespace

@@ -78,12 +78,11 @@ struct ExchangeReply {
   5: double loss        // summed over them
   6: double weight
   7: i64 barrier_ns     // spent waiting for other workers
-  8: i64 server_ns      // spent working
+  8: i64 server_ns      // spent working, with work of before that the request had to wait for
   9: i32 last_worker    // who came last into the step, -1: nobody had to be waited for
   10: string waiting    // for whom
   11: bool stop         // the chief has ended the training: this and later pushes do not count
   12: bool alone        // no other worker will push any more
-  13: i64 ahead_ns      // spent for this worker between its last answer and this request
 }
 
 struct DenseRequest {

@@ -13,6 +13,7 @@ namespace {
 using io::Status;
 using profiler::Cat;
 
+constexpr int64_t kWorthALookNs = 10000;  // shorter work is in nobody's way
 constexpr char kAtCheckpoint[] = "the server, which writes or reads a checkpoint";
 
 // Takes the same time wherever the difference is.
@@ -190,8 +191,7 @@ void Connection::Exchange(const ExchangeCall& call, ExchangeReply& reply) {
   } else {
     Answer(lock, request, reply);
   }
-  reply.server_ns = NowNs() - begin_ns - reply.barrier_ns;
-  reply.ahead_ns = std::exchange(ahead_ns_, 0);
+  reply.server_ns = NowNs() - begin_ns - reply.barrier_ns + std::exchange(in_the_way_ns_, 0);
 }
 
 void Connection::Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply) {
@@ -238,7 +238,10 @@ void Connection::LookAhead(const ExchangeRequest& request) {
     const bool mine = state_.shard.CheckCaller(worker_, generation_).ok();
     if (mine && !state_.busy && !state_.stopping) (void)job_->LookAhead(state_.shard);
   }
-  ahead_ns_ = NowNs() - begin_ns;
+  // A request that has come meanwhile had to wait for half of that, taken all together.
+  const int64_t took_ns = NowNs() - begin_ns;
+  const bool waits = took_ns > kWorthALookNs && protocol_->transport().HasInput();
+  in_the_way_ns_ = waits ? took_ns / 2 : 0;
 }
 
 void Connection::stop(int32_t worker, int64_t generation) {

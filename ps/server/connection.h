@@ -73,7 +73,7 @@ class Connection final : public rpc::ParameterServerIf {
   size_t worker_ = 0;
   uint64_t generation_ = 0;
   std::unique_ptr<ExchangeJob> job_;
-  int64_t ahead_ns_ = 0;  // spent on looking ahead, since the last exchange
+  int64_t in_the_way_ns_ = 0;  // of the next exchange: looking ahead
   ModelPieces model_;
   FloatCodec floats_;
   io::PodVector<float> dense_;

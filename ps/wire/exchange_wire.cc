@@ -120,8 +120,6 @@ void ReadReply(MessageProtocol& in, ExchangeReply& reply, int32_t& outcome) {
         return in.Read(type, reply.stop);
       case 12:
         return in.Read(type, reply.alone);
-      case 13:
-        return in.Read(type, reply.ahead_ns);
       default:
         return false;
     }
@@ -210,7 +208,6 @@ void WriteExchangeResult(const ExchangeReply& reply, MessageProtocol& out) {
   out.Write(10, reply.waiting);
   out.Write(11, reply.stop);
   out.Write(12, reply.alone);
-  out.Write(13, reply.ahead_ns);
   out.writeFieldStop();
   out.writeFieldStop();
 }

@@ -55,6 +55,8 @@ class MessageTransport final
   // gigabyte.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
+  // Whether something of the next message is here; false where that cannot be told (TLS).
+  bool HasInput() const { return unread() > 0 || (plain_ && ps::HasInput(plain_->getSocketFD())); }
   // For a peer that is trusted to take turns: see poller.h.
   void Poll() { polls_ = true; }
   // Since the beginning.

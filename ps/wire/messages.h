@@ -77,7 +77,6 @@ struct ExchangeReply {
   std::string waiting;
   bool stop = false;
   bool alone = false;
-  int64_t ahead_ns = 0;
 };
 
 struct EntriesReply {

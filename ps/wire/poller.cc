@@ -20,23 +20,22 @@ constexpr microseconds kLookFor(200);
 constexpr microseconds kTakenFrom(10);
 constexpr uint32_t kMaxSkip = 4096;
 
-bool HasBytes(int socket) {
+}  // namespace
+
+bool HasInput(int socket) {
   char byte = 0;
-  // At its end, or broken: whoever reads it will see.
   return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
          (errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-}  // namespace
-
 Poller::End Poller::Look(int socket) {
-  if (HasBytes(socket)) return End::kAtOnce;
+  if (HasInput(socket)) return End::kAtOnce;
   const auto begin = steady_clock::now();
   for (auto now = begin; now - begin < kLookFor;) {
     ::sched_yield();
     const auto before = std::exchange(now, steady_clock::now());
     if (now - before > kTakenFrom) return End::kInVain;
-    if (HasBytes(socket)) return End::kInTime;
+    if (HasInput(socket)) return End::kInTime;
   }
   return End::kInVain;
 }

@@ -66,7 +66,6 @@ void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to) {
   to.waiting = from.waiting;
   to.stop = from.stop;
   to.alone = from.alone;
-  to.ahead_ns = from.ahead_ns;
 }
 
 void ToRpc(const StatsReply& from, rpc::StatsReply& to) {

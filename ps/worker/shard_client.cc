@@ -19,7 +19,7 @@ constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
 // What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
 // fields in Thrift's binary protocol.
 constexpr uint64_t kRequestBytes = 150;
-constexpr uint64_t kReplyBytes = 132;
+constexpr uint64_t kReplyBytes = 121;
 constexpr uint64_t kNextListBytes = 18;  // where a list is announced
 
 }  // namespace
@@ -132,7 +132,6 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
                            (pull_list_known ? 0 : request.pull_keys.size()) +
                            (request.next_list == 0 ? 0 : kNextListBytes + request.next_keys.size());
   CountBytes();
-  sent_ns_ = clock_.NowNs();
   Status status = SendNow(!push_list_known, !pull_list_known);
   while (status.code() == Code::kIo) {
     RETURN_IF_ERROR(Reconnect(status));
@@ -150,8 +149,7 @@ Status ShardClient::Receive(ExchangeReply& reply) {
     if (status.ok()) {
       broken_ = 0;
       barrier_ns += reply.barrier_ns;
-      // What the server did after its last answer was in the way of a request that came meanwhile.
-      server_ns += reply.server_ns + std::max<int64_t>(0, served_ns_ + reply.ahead_ns - sent_ns_);
+      server_ns += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
       if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
       if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
@@ -172,7 +170,6 @@ Status ShardClient::Receive(ExchangeReply& reply) {
   stats_.sent += channel_->bytes_sent() - sent_before_;
   stats_.received += channel_->bytes_received() - received_before_;
   CountBytes();
-  served_ns_ = sent_ns_ + barrier_ns + server_ns;
   stats_.wait_ns += clock_.NowNs() - begin_ns;
   reply.barrier_ns = barrier_ns;
   reply.server_ns = server_ns;

@@ -76,8 +76,6 @@ class ShardClient {
   ExchangeRequest request_;  // in flight
   WireStats stats_;
   uint64_t sent_before_ = 0, received_before_ = 0;  // of the channel, at the last count
-  int64_t sent_ns_ = 0;                             // when the last exchange was
-  int64_t served_ns_ = 0;  // when the server had made its answer, if the network took no time
   int64_t noted_ns_ = 0;
   int broken_ = 0;         // connections since the last answer
   bool awaiting_ = false;  // an answer to an exchange, on this channel

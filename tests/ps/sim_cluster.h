@@ -18,7 +18,6 @@
 #include "ps/server/shard.h"
 #include "ps/worker/channel.h"
 #include "ps/worker/clock.h"
-#include "tests/ps/unused_channel.h"
 
 namespace millrace::ps::test {
 
@@ -113,7 +112,7 @@ class SimCluster : public Clock {
 };
 
 // A worker's connection to a shard.
-class SimChannel final : public UnusedChannel {
+class SimChannel final : public Channel {
  public:
   SimChannel(SimCluster& cluster, size_t worker, size_t shard)
       : cluster_(cluster), worker_(worker), shard_(cluster.shard(shard)), job_(worker) {}
@@ -182,11 +181,22 @@ class SimChannel final : public UnusedChannel {
     shard_.Leave(worker_, cluster_.NowNs());
     return {};
   }
+  io::Status Checkpoint(uint64_t, const std::string&, bool&) override { return Unused(); }
+  io::Status Restore(uint64_t, bool&) override { return Unused(); }
+  io::Status ChiefState(std::string&) override { return Unused(); }
+  io::Status Entries(int64_t, EntriesReply&) override { return Unused(); }
+  io::Status Load(const std::string&) override { return Unused(); }
   io::Status Stats(StatsReply&) override { return {}; }
+  io::Status InitDense(const DenseCall&) override { return Unused(); }
+  io::Status PushDense(const DenseCall&) override { return Unused(); }
+  io::Status PullDense(const DenseCall&, DenseReply&) override { return Unused(); }
+  uint64_t bytes_sent() const override { return 0; }
+  uint64_t bytes_received() const override { return 0; }
 
  private:
   static constexpr int kPatience = 20;  // turns until a call is answered with "waiting"
 
+  static io::Status Unused() { return io::Invalid("the simulation does not use this"); }
   static io::Status Broken() { return io::Status(io::Code::kIo, "the network broke"); }
 
   // As the server does it.

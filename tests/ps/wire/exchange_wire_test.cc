@@ -78,7 +78,6 @@ rpc::ExchangeReply RandomReply(uint64_t seed, size_t most_bytes) {
   reply.waiting = RandomBytes(random, 50);
   reply.stop = random.Below(2) == 0;
   reply.alone = random.Below(2) == 0;
-  reply.ahead_ns = static_cast<int64_t>(random.Next());
   return reply;
 }
 

@@ -287,12 +287,12 @@ void Shard::MakeStep(int64_t now_ns) {
 
 // Of a single gradient. Where the answer is known without it, the store gets it later.
 Status Shard::StepAlone(WorkerRecord& worker) {
+  Settle();  // of another worker, which made the steps before
   Push& push = *worker.pending;
   Scale(push.gradient, push.weight);
   if (!worker.ahead.Complete(*store_, push.list, push.gradient)) {
     return Apply(push.list->keys, push.gradient);
   }
-  CHECK(!late_);  // nothing is prepared without it
   keys_pushed_ += push.list->keys.size();
   progress_.step = store_->steps() + 1;
   late_ = {.list = push.list, .gradient = std::move(push.gradient)};

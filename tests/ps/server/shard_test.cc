@@ -520,5 +520,34 @@ TEST(Shard, NobodyLooksAheadWhereOthersMakeStepsToo) {
   EXPECT_FALSE(Started(Config(Mode::kAsync, 1))->StepsAlone(0));
 }
 
+// Both had an answer prepared when they were by themselves, one after the other, at the same step.
+TEST(Shard, TwoThatWereAloneInTurnsDoNotTakeEachOthersPlace) {
+  JobConfig config = Config(Mode::kSync, 2);
+  config.replicas_to_aggregate = 1;
+  auto shard = Started(config);
+  const SharedKeys a = List({3, 5}), b = List({5, 6}), c = List({3, 6}), d = List({3, 7});
+  const auto answer = [&](size_t worker, const SharedKeys& list) {
+    EXPECT_TRUE(shard->Answer(worker, 0, list, /*remember=*/true).ok());
+  };
+  shard->Disconnected(1, 1, 0);
+  ASSERT_TRUE(shard->StepsAlone(0));
+  answer(0, a);
+  ASSERT_TRUE(shard->LookAhead(0, b).ok());
+  ASSERT_TRUE(shard->Join(1, "host", config.Fields().Encode(), /*again=*/true).ok());
+  shard->Finish(0, 0);
+  ASSERT_TRUE(shard->StepsAlone(1));
+  answer(1, c);
+  ASSERT_TRUE(shard->LookAhead(1, d).ok());
+  ASSERT_TRUE(shard->Take(1, PushOf(1, c, 2), 0).ok());
+  EXPECT_EQ(StoredWeight(*shard, 3), 0) << "its answer goes first";
+  Push push = PushOf(1, a, 1);  // of one who had finished
+  push.step = 1;
+  ASSERT_TRUE(shard->Take(0, push, 0).ok());
+  EXPECT_EQ(Weight(*shard, 3), -3);
+  EXPECT_EQ(Weight(*shard, 5), -1);
+  EXPECT_EQ(Weight(*shard, 6), -2);
+  EXPECT_EQ(shard->progress().step, 2u);
+}
+
 }  // namespace
 }  // namespace millrace::ps

@@ -4,12 +4,16 @@
 Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it ends early when the server does. Prints what
 it did; exit status 1 if it could not connect fifty times.
 """
+import pathlib
 import random
+import re
 import socket
 import struct
 import sys
 
 STRICT_CALL = 0x80010001
+CONTRACT = pathlib.Path(__file__).parents[2] / "ps" / "parameter_server.thrift"
+VERSION = int(re.search(r"kProtocolVersion = (\d+)", CONTRACT.read_text())[1])
 
 
 def connect(port):
@@ -26,7 +30,7 @@ def call(name, body, sequence=1):
 def join_with_token(token):
     """join(1: JoinRequest{1: version, 2: token, 3: worker, 4: name, 5: config, 6: rejoin})"""
     text = lambda field, value: struct.pack(">bhI", 11, field, len(value)) + value
-    request = struct.pack(">bhi", 8, 1, 1) + text(2, token) + struct.pack(">bhi", 8, 3, 0)
+    request = struct.pack(">bhi", 8, 1, VERSION) + text(2, token) + struct.pack(">bhi", 8, 3, 0)
     request += text(4, b"nobody") + text(5, b"") + struct.pack(">bhb", 2, 6, 1) + b"\0"
     return call(b"join", struct.pack(">bh", 12, 1) + request + b"\0")
 

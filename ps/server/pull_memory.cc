@@ -5,7 +5,7 @@
 namespace millrace::ps {
 namespace {
 
-constexpr size_t kAnswers = 4;
+constexpr size_t kAnswers = 3;
 constexpr size_t kMaxKeptKeys = 32 << 20;
 
 }  // namespace

@@ -154,17 +154,8 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);
-  JobConfig wider = Config(1);
-  auto transport = MakeThriftTransport(thrift_);
-  auto channel = (*transport)->Connect(0);
-  ASSERT_TRUE(channel.ok());
-  JoinReply joined;
-  const JoinRequest join = {.token = options_.token,
-                            .worker = 0,
-                            .name = "twin",
-                            .config = wider.Fields().Encode(),
-                            .rejoin = true};
-  ASSERT_TRUE((*channel)->Join(join, joined).ok());
+  const auto twin = Twin(Config(1));
+  ASSERT_TRUE(twin);
   std::string keys;
   EncodeKeys(std::vector<uint64_t>{5, 100000}, keys);
   ExchangeRequest request;
@@ -173,8 +164,8 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   request.pull_list = ListSignature(keys);
   request.pull_keys = keys;
   ExchangeReply reply;
-  ASSERT_TRUE((*channel)->SendExchange(request).ok());
-  const io::Status status = (*channel)->ReceiveExchange(reply);
+  ASSERT_TRUE(twin->SendExchange(request).ok());
+  const io::Status status = twin->ReceiveExchange(reply);
   EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
 }
 
@@ -190,16 +181,8 @@ TEST_F(ServerTest, AnAnnouncedListThatCannotBeCostsTheConnectionAndChangesNothin
       {beyond, ListSignature(beyond)}, {good, ListSignature(good) ^ 2}, {"\xff\xff", 1}, {"", 1}};
   for (size_t i = 0; i < std::size(lists); ++i) {
     SCOPED_TRACE(i);
-    auto transport = MakeThriftTransport(thrift_);
-    auto channel = (*transport)->Connect(0);
-    ASSERT_TRUE(channel.ok());
-    JoinReply joined;
-    const JoinRequest join = {.token = options_.token,
-                              .worker = 0,
-                              .name = "twin",
-                              .config = Config(1).Fields().Encode(),
-                              .rejoin = true};
-    ASSERT_TRUE((*channel)->Join(join, joined).ok());
+    const auto twin = Twin(Config(1));
+    ASSERT_TRUE(twin);
     ExchangeRequest request;
     request.sequence = 1;
     request.pulls = true;
@@ -208,11 +191,11 @@ TEST_F(ServerTest, AnAnnouncedListThatCannotBeCostsTheConnectionAndChangesNothin
     request.next_keys = lists[i].first;
     request.next_list = lists[i].second;
     ExchangeReply reply;
-    ASSERT_TRUE((*channel)->SendExchange(request).ok());
-    ASSERT_TRUE((*channel)->ReceiveExchange(reply).ok());
+    ASSERT_TRUE(twin->SendExchange(request).ok());
+    ASSERT_TRUE(twin->ReceiveExchange(reply).ok());
     EXPECT_EQ(reply.outcome, Outcome::kDone);
     StatsReply stats;
-    EXPECT_EQ((*channel)->Stats(stats).code(), io::Code::kIo);
+    EXPECT_EQ(twin->Stats(stats).code(), io::Code::kIo);
     EXPECT_EQ(server_->summary().refused, i + 1);
   }
   RemoteOptions remote;

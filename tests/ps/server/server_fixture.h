@@ -67,6 +67,20 @@ class ServerTest : public testing::Test {
     return store;
   }
 
+  // A bare connection that takes the place of worker 0; null if it may not.
+  std::unique_ptr<Channel> Twin(const JobConfig& config) {
+    auto transport = MakeThriftTransport(thrift_);
+    auto channel = (*transport)->Connect(0);
+    if (!channel.ok()) return nullptr;
+    JoinReply joined;
+    const JoinRequest join = {.token = options_.token,
+                              .worker = 0,
+                              .name = "twin",
+                              .config = config.Fields().Encode(),
+                              .rejoin = true};
+    return (*channel)->Join(join, joined).ok() ? std::move(*channel) : nullptr;
+  }
+
   int Connect() const {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address = {};

@@ -1,0 +1,71 @@
+// Shards of small jobs, and pushes to them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+
+#include "ps/server/shard.h"
+
+namespace millrace::ps {
+
+inline JobConfig Config(Mode mode, size_t workers, sparse::Rule rule = sparse::Rule::kSgd) {
+  JobConfig config;
+  config.mode = mode;
+  config.num_workers = workers;
+  config.num_features = 1000;
+  config.update.rule = rule;
+  config.update.rate = 1;
+  return config;
+}
+
+inline std::unique_ptr<Shard> Started(const JobConfig& config, ShardOptions options = {}) {
+  options.num_workers = config.num_workers;
+  auto shard = std::make_unique<Shard>(options);
+  for (size_t w = 0; w < config.num_workers; ++w) {
+    EXPECT_TRUE(shard->Join(w, "host", config.Fields().Encode(), false).ok());
+  }
+  EXPECT_TRUE(shard->Open(0).ok());
+  EXPECT_EQ(shard->StartWaitsFor(), "");
+  return shard;
+}
+
+inline SharedKeys List(std::initializer_list<uint64_t> keys) {
+  auto list = std::make_shared<KeyList>();
+  list->signature = 1;
+  for (const uint64_t key : keys) {
+    list->keys.push_back(key);
+    list->signature = list->signature * 31 + key;
+  }
+  return list;
+}
+
+inline Push MakePush(uint64_t sequence, uint64_t step, std::initializer_list<uint64_t> keys,
+                     float g) {
+  Push push;
+  push.sequence = sequence;
+  push.step = step;
+  push.list = List(keys);
+  push.gradient.assign(keys.size(), g);
+  push.rows = 1;
+  push.weight = 1;
+  push.state = "state " + std::to_string(sequence);
+  return push;
+}
+
+// In the store as it is.
+inline float StoredWeight(Shard& shard, uint64_t key) {
+  float w = 0;
+  EXPECT_TRUE(shard.store().Pull({&key, 1}, {&w, 1}).ok());
+  return w;
+}
+
+inline float Weight(Shard& shard, uint64_t key) {
+  shard.Settle();
+  return StoredWeight(shard, key);
+}
+
+}  // namespace millrace::ps

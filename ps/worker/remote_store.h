@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "io/base/pod_vector.h"
@@ -22,7 +23,6 @@
 #include "ps/worker/job_clients.h"
 #include "ps/worker/key_split.h"
 #include "ps/worker/outgoing_push.h"
-#include "ps/worker/shard_client.h"
 #include "ps/worker/stop_grace.h"
 #include "sparse/weight_store.h"
 

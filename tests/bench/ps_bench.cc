@@ -17,6 +17,7 @@
 
 #include "io/base/random.h"
 #include "ps/server/gradient_sum.h"
+#include "ps/server/key_overlap.h"
 #include "ps/server/server.h"
 #include "ps/wire/float_codec.h"
 #include "ps/wire/key_codec.h"
@@ -206,6 +207,19 @@ void BM_UpdateAndGather48K(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_UpdateAndGather48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime();
+
+// What looking ahead adds to it: the keys that both lists have.
+void BM_KeyOverlap48K(benchmark::State& state) {
+  const auto lists = ExchangeLists(state.range(0) != 0);
+  KeyOverlap overlap;
+  size_t turn = 0;
+  for (auto _ : state) {
+    overlap.Find(lists[turn % kLists], lists[(turn + 1) % kLists]);
+    ++turn;
+  }
+  state.counters["both"] = static_cast<double>(overlap.left_places().size());
+}
+BENCHMARK(BM_KeyOverlap48K)->ArgName("skewed")->Arg(0)->Arg(1);
 
 void BM_Exchange48K(benchmark::State& state) {
   OnCore other_end(static_cast<int>(state.range(1)) - 1);

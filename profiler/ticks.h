@@ -5,19 +5,13 @@
 
 #include <x86intrin.h>
 
-#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <string>
 
-namespace millrace::profiler {
+#include "profiler/clock.h"
 
-// The steady clock, whose origin differs between hosts.
-inline int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+namespace millrace::profiler {
 
 namespace internal {
 

@@ -17,7 +17,7 @@
 //
 //   TraceScope op("margins", Cat::kCompute);
 //   ...
-//   op.Then("loss_slopes", Cat::kCompute);
+//   op.Then("loss_residuals", Cat::kCompute);
 //
 // A flow arrow goes from one span to another, in any thread or process; both name the same id:
 //

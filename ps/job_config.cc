@@ -5,9 +5,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr uint64_t kMaxProcesses = 4096;
 constexpr std::pair<Mode, const char*> kModes[] = {
     {Mode::kSync, "sync"}, {Mode::kAsync, "async"}, {Mode::kSsp, "ssp"}};
@@ -16,8 +13,8 @@ constexpr std::pair<Mode, const char*> kModes[] = {
 
 Status CheckProcesses(const char* name, uint64_t value) {
   if (value >= 1 && value <= kMaxProcesses) return {};
-  return io::Invalid(std::string(name) + ": expected 1 to " + std::to_string(kMaxProcesses) +
-                     ", found " + std::to_string(value));
+  return Invalid(std::string(name) + ": expected 1 to " + std::to_string(kMaxProcesses) +
+                 ", found " + std::to_string(value));
 }
 
 const char* ModeName(Mode mode) {
@@ -31,20 +28,19 @@ Result<Mode> ModeFromName(std::string_view name) {
   for (const auto& [mode, known] : kModes) {
     if (known == name) return mode;
   }
-  return io::Invalid("mode: expected sync, async or ssp, found '" + std::string(name) + "'");
+  return Invalid("mode: expected sync, async or ssp, found '" + std::string(name) + "'");
 }
 
 Status JobConfig::Validate() const {
   RETURN_IF_ERROR(CheckProcesses("num_workers", num_workers));
   RETURN_IF_ERROR(CheckProcesses("num_shards", num_shards));
   if (replicas_to_aggregate > num_workers) {
-    return io::Invalid("replicas_to_aggregate: expected at most the " +
-                       std::to_string(num_workers) + " workers, found " +
-                       std::to_string(replicas_to_aggregate));
+    return Invalid("replicas_to_aggregate: expected at most the " + std::to_string(num_workers) +
+                   " workers, found " + std::to_string(replicas_to_aggregate));
   }
   if (replicas_to_aggregate > 0 && mode != Mode::kSync) {
-    return io::Invalid("replicas_to_aggregate: expected mode sync, found " +
-                       std::string(ModeName(mode)));
+    return Invalid("replicas_to_aggregate: expected mode sync, found " +
+                   std::string(ModeName(mode)));
   }
   return dense ? dense->Validate() : update.Validate();
 }
@@ -93,8 +89,8 @@ Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs) 
   for (const auto& [name, value] : ours.all()) {
     const Result<std::string> found = theirs.Text(name);
     if (found.ok() && *found == value) continue;
-    return io::Invalid("the job has " + name + " " + value + ", found " +
-                       (found.ok() ? *found : "none"));
+    return Invalid("the job has " + name + " " + value + ", found " +
+                   (found.ok() ? *found : "none"));
   }
   return {};
 }

@@ -20,10 +20,10 @@ enum class Mode {
 };
 const char* ModeName(Mode mode);
 // Accepts "sync", "async", "ssp".
-io::Result<Mode> ModeFromName(std::string_view name);
+Result<Mode> ModeFromName(std::string_view name);
 
 // A number of servers or workers that a job can have.
-io::Status CheckProcesses(const char* name, uint64_t value);
+Status CheckProcesses(const char* name, uint64_t value);
 
 struct JobConfig {
   uint64_t num_workers = 1;
@@ -39,12 +39,12 @@ struct JobConfig {
   bool bf16 = false;                               // gradients travel with 8 bits of precision
   std::string data;  // what decides which rows a worker gets; compared, not understood
 
-  io::Status Validate() const;
+  Status Validate() const;
   io::StateFields Fields() const;
-  static io::Result<JobConfig> From(const io::StateFields& fields);
+  static Result<JobConfig> From(const io::StateFields& fields);
 };
 
 // Whether `theirs` is the same job as `ours`; the error names the first difference.
-io::Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs);
+Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs);
 
 }  // namespace millrace::ps

@@ -27,15 +27,15 @@ class Sharding {
     uint64_t local;
   };
   Place Of(uint64_t key) const {
-    if (num_features_ == 0) return {Reduce(io::Mix64(key)), key};
+    if (num_features_ == 0) return {Reduce(Mix64(key)), key};
     const uint64_t q = key / shards_;
-    const uint64_t shard = key - q * shards_ + Reduce(io::Mix64(q));
+    const uint64_t shard = key - q * shards_ + Reduce(Mix64(q));
     return {shard >= shards_ ? shard - shards_ : shard, q};
   }
   // The opposite.
   uint64_t KeyOf(size_t shard, uint64_t local) const {
     if (num_features_ == 0) return local;
-    const uint64_t turn = Reduce(io::Mix64(local));
+    const uint64_t turn = Reduce(Mix64(local));
     return local * shards_ + (shard >= turn ? shard - turn : shard + shards_ - turn);
   }
 

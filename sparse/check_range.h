@@ -7,12 +7,12 @@
 
 namespace millrace::sparse {
 
-inline io::Status CheckRange(const char* name, double value, double low, double high) {
+inline Status CheckRange(const char* name, double value, double low, double high) {
   if (value >= low && value <= high) return {};
   char text[160];
   std::snprintf(text, sizeof text, "%s: expected a number from %g to %g, found %g", name, low, high,
                 value);
-  return io::Invalid(text);
+  return Invalid(text);
 }
 
 }  // namespace millrace::sparse

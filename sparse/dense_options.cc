@@ -9,10 +9,6 @@
 namespace millrace::sparse {
 namespace {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 constexpr std::array kRules = {DenseRule::kSgd, DenseRule::kMomentum, DenseRule::kAdam};
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace millrace::sparse {
 enum class DenseRule { kSgd, kMomentum, kAdam };
 const char* DenseRuleName(DenseRule rule);
 // Accepts "sgd", "momentum", "adam".
-io::Result<DenseRule> DenseRuleFromName(std::string_view name);
+Result<DenseRule> DenseRuleFromName(std::string_view name);
 
 struct DenseOptions {
   DenseRule rule = DenseRule::kMomentum;
@@ -26,13 +26,13 @@ struct DenseOptions {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
 
-  io::Status Validate() const;
+  Status Validate() const;
   double Rate() const;                   // `rate`, or the default in its place
   double RateAt(uint64_t t) const;       // in step t = 1, 2, ...
   size_t state_planes() const;           // numbers that the rule keeps beside each weight
   void AddTo(io::StateFields& f) const;  // as text, for checkpoints and for the wire
   // What AddTo wrote; checked by Validate.
-  static io::Result<DenseOptions> From(const io::StateFields& fields);
+  static Result<DenseOptions> From(const io::StateFields& fields);
 
   bool operator==(const DenseOptions&) const = default;
 };

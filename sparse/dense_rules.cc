@@ -7,8 +7,6 @@
 namespace millrace::sparse {
 namespace {
 
-using io::CpuLevel;
-
 // One step's numbers, and the arrays that it runs over.
 struct Update {
   size_t size;

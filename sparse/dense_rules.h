@@ -22,11 +22,11 @@ namespace millrace::sparse {
 // behind the other.
 void ApplyDense(const DenseOptions& options, uint64_t t, std::span<const float> gradient,
                 std::span<float> weights, std::span<float> state,
-                io::CpuLevel level = io::DetectCpuLevel());
+                CpuLevel level = DetectCpuLevel());
 
 // The same for the part [begin, begin + gradient.size()) of a parameter of weights.size() numbers.
 void ApplyDensePart(const DenseOptions& options, uint64_t t, std::span<const float> gradient,
                     size_t begin, std::span<float> weights, std::span<float> state,
-                    io::CpuLevel level = io::DetectCpuLevel());
+                    CpuLevel level = DetectCpuLevel());
 
 }  // namespace millrace::sparse

@@ -21,12 +21,12 @@ class DenseStore {
   virtual ~DenseStore() = default;
   // To be called once, first. On return the parameters' memory holds the weights to begin with:
   // those given, or, where servers have trained already, theirs.
-  virtual io::Status Init(std::span<const DenseParam> params) = 0;
+  virtual Status Init(std::span<const DenseParam> params) = 0;
   // The gradient of a parameter, the mean over this worker's batch, for the present step. It may
   // return before the gradient is applied; the gradient's memory may be reused then.
-  virtual io::Status Push(size_t param, std::span<const float> gradient) = 0;
+  virtual Status Push(size_t param, std::span<const float> gradient) = 0;
   // On return the parameter's memory holds its weights after the update of the step pushed last.
-  virtual io::Status Pull(size_t param) = 0;
+  virtual Status Pull(size_t param) = 0;
 };
 
 }  // namespace millrace::sparse

@@ -42,21 +42,21 @@ class SlotFetcher {
   const Slot* slots_;
 };
 
-// add(i, value * scale * slopes[r]) for every entry i.
+// add(i, value * scale * residuals[r]) for every entry i.
 template <typename Add>
-void AddRows(const io::CsrBatch& batch, const float* slopes, float scale, Add add) {
+void AddRows(const io::CsrBatch& batch, const float* residuals, float scale, Add add) {
   const uint32_t* row_begin = batch.row_begin.data();
   const size_t rows = batch.rows();
   const auto add_rows = [&](auto term) {
     for (size_t r = 0; r < rows; ++r) {
-      const float slope = scale * slopes[r];
+      const float residual = scale * residuals[r];
       const uint32_t end = row_begin[r + 1];
-      for (uint32_t i = row_begin[r]; i < end; ++i) add(i, term(i, slope));
+      for (uint32_t i = row_begin[r]; i < end; ++i) add(i, term(i, residual));
     }
   };
-  if (batch.values.empty()) return add_rows([](uint32_t, float slope) { return slope; });
+  if (batch.values.empty()) return add_rows([](uint32_t, float residual) { return residual; });
   const float* values = batch.values.data();
-  add_rows([=](uint32_t i, float slope) { return values[i] * slope; });
+  add_rows([=](uint32_t i, float residual) { return values[i] * residual; });
 }
 
 // The weight of entry i, from slots that hold it.
@@ -111,9 +111,9 @@ inline void DirectMargins(const FtrlParams& params, const io::CsrBatch& batch,
 
 // SGD is linear in the gradient: entry by entry, without sums. For a rule without L2.
 inline void DirectSgdStep(const SgdParams& params, const io::CsrBatch& batch,
-                          std::span<const float> slopes, SgdSlot* slots) {
+                          std::span<const float> residuals, SgdSlot* slots) {
   const uint32_t* cols = batch.cols.data();
-  internal::AddRows(batch, slopes.data(), params.rate,
+  internal::AddRows(batch, residuals.data(), params.rate,
                     [=](uint32_t i, float change) { slots[cols[i]].w -= change; });
 }
 

@@ -22,10 +22,10 @@ void HogwildMargins(const io::CsrBatch& batch, SgdSlot* slots, std::span<float> 
   }
 }
 
-void HogwildUpdate(const io::CsrBatch& batch, std::span<const float> slopes, float rate,
+void HogwildUpdate(const io::CsrBatch& batch, std::span<const float> residuals, float rate,
                    SgdSlot* slots) {
   for (size_t r = 0; r < batch.rows(); ++r) {
-    const float change = rate * slopes[r];
+    const float change = rate * residuals[r];
     for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
       RacySubtract(slots[batch.cols[i]].w,
                    batch.values.empty() ? change : batch.values[i] * change);

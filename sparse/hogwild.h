@@ -24,7 +24,7 @@ inline void RacySubtract(float& w, float change) {
 
 // As DirectMargins and DirectSgdStep of direct_step.h, for batches that are not compacted.
 void HogwildMargins(const io::CsrBatch& batch, SgdSlot* slots, std::span<float> margins);
-void HogwildUpdate(const io::CsrBatch& batch, std::span<const float> slopes, float rate,
+void HogwildUpdate(const io::CsrBatch& batch, std::span<const float> residuals, float rate,
                    SgdSlot* slots);
 
 }  // namespace millrace::sparse

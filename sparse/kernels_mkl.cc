@@ -88,15 +88,16 @@ void Margins(const io::CsrBatch& batch, std::span<const float> weights, std::spa
   Multiply(SPARSE_OPERATION_NON_TRANSPOSE, batch, weights.data(), margins.data(), weights.size());
 }
 
-void Gradient(const io::CsrBatch& batch, std::span<const float> slopes, std::span<float> gradient) {
-  if (IsEmpty(batch)) return PlainKernels().gradient(batch, slopes, gradient);
-  Multiply(SPARSE_OPERATION_TRANSPOSE, batch, slopes.data(), gradient.data(), gradient.size());
+void Gradient(const io::CsrBatch& batch, std::span<const float> residuals,
+              std::span<float> gradient) {
+  if (IsEmpty(batch)) return PlainKernels().gradient(batch, residuals, gradient);
+  Multiply(SPARSE_OPERATION_TRANSPOSE, batch, residuals.data(), gradient.data(), gradient.size());
 }
 
 }  // namespace
 
 const Kernels* MklKernels() {
-  static const Kernels kernels{"mkl", Margins, Gradient, NativeKernels().loss_and_slopes};
+  static const Kernels kernels{"mkl", Margins, Gradient, NativeKernels().loss_and_residuals};
   return Library() ? &kernels : nullptr;
 }
 #else

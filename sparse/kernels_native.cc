@@ -12,7 +12,6 @@
 namespace millrace::sparse {
 namespace {
 
-using io::CpuLevel;
 using io::CsrBatch;
 
 #if defined(__x86_64__)
@@ -54,8 +53,8 @@ AVX2 inline __m256 Log1p(__m256 e) {
   return _mm256_mul_ps(_mm256_add_ps(s, s), p);
 }
 
-// Eight examples: returns their losses, stores their slopes.
-AVX2 inline __m256 EightLosses(__m256 margin, __m256 label, __m256 weight, float* slopes) {
+// Eight examples: returns their losses, stores their residuals.
+AVX2 inline __m256 EightLosses(__m256 margin, __m256 label, __m256 weight, float* residuals) {
   const __m256 zero = _mm256_setzero_ps();
   const __m256 one = _mm256_set1_ps(1.0f);
   const __m256 magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), margin);
@@ -63,7 +62,7 @@ AVX2 inline __m256 EightLosses(__m256 margin, __m256 label, __m256 weight, float
   const __m256 small = _mm256_div_ps(e, _mm256_add_ps(one, e));  // sigmoid(-|m|)
   const __m256 negative = _mm256_cmp_ps(margin, zero, _CMP_LT_OQ);
   const __m256 sigmoid = _mm256_blendv_ps(_mm256_sub_ps(one, small), small, negative);
-  _mm256_storeu_ps(slopes, _mm256_mul_ps(weight, _mm256_sub_ps(sigmoid, label)));
+  _mm256_storeu_ps(residuals, _mm256_mul_ps(weight, _mm256_sub_ps(sigmoid, label)));
   // max(-m, 0) for y = 1 and max(m, 0) for y = 0
   const __m256 flip = _mm256_and_ps(_mm256_cmp_ps(label, zero, _CMP_GT_OQ), _mm256_set1_ps(-0.0f));
   const __m256 hinge = _mm256_max_ps(_mm256_xor_ps(margin, flip), zero);
@@ -82,7 +81,7 @@ AVX2 inline LossSums Add(LossSums sums, __m256 losses) {
 
 // The last examples, fewer than eight. The lanes behind them have weight 0.
 AVX2 inline __m256 LastLosses(std::span<const float> margins, const float* labels,
-                              const float* example_weights, float* slopes) {
+                              const float* example_weights, float* residuals) {
   alignas(32) std::array<float, 8> m{}, y{}, w{}, e;
   std::copy_n(margins.data(), margins.size(), m.data());
   std::copy_n(labels, margins.size(), y.data());
@@ -93,23 +92,24 @@ AVX2 inline __m256 LastLosses(std::span<const float> margins, const float* label
   }
   const __m256 losses = EightLosses(_mm256_load_ps(m.data()), _mm256_load_ps(y.data()),
                                     _mm256_load_ps(w.data()), e.data());
-  std::copy_n(e.data(), margins.size(), slopes);
+  std::copy_n(e.data(), margins.size(), residuals);
   return losses;
 }
 
-AVX2 double LossAndSlopesAvx2(std::span<const float> margins, std::span<const float> labels,
-                              std::span<const float> example_weights, std::span<float> slopes) {
+AVX2 double LossAndResidualsAvx2(std::span<const float> margins, std::span<const float> labels,
+                                 std::span<const float> example_weights,
+                                 std::span<float> residuals) {
   LossSums sums{_mm256_setzero_pd(), _mm256_setzero_pd()};
   const float* weights = example_weights.empty() ? nullptr : example_weights.data();
   size_t r = 0;
   for (; r + 8 <= margins.size(); r += 8) {
     const __m256 weight = weights ? _mm256_loadu_ps(weights + r) : _mm256_set1_ps(1.0f);
     sums = Add(sums, EightLosses(_mm256_loadu_ps(&margins[r]), _mm256_loadu_ps(&labels[r]), weight,
-                                 &slopes[r]));
+                                 &residuals[r]));
   }
   if (r < margins.size()) {
     sums = Add(sums, LastLosses(margins.subspan(r), &labels[r], weights ? weights + r : nullptr,
-                                &slopes[r]));
+                                &residuals[r]));
   }
   alignas(32) std::array<double, 4> parts;
   _mm256_store_pd(parts.data(), _mm256_add_pd(sums.low, sums.high));
@@ -153,35 +153,34 @@ __attribute__((target("avx512f,avx512vl"))) void MarginsGathers(const CsrBatch& 
 #endif  // x86-64
 
 template <bool kOnes>
-void AddRows(const CsrBatch& batch, const float* slopes, float* gradient) {
+void AddRows(const CsrBatch& batch, const float* residuals, float* gradient) {
   const uint32_t* cols = batch.cols.data();
   const float* values = batch.values.data();
   for (size_t r = 0; r < batch.rows(); ++r) {
-    const float slope = slopes[r];
+    const float residual = residuals[r];
     for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
-      gradient[cols[i]] += kOnes ? slope : values[i] * slope;
+      gradient[cols[i]] += kOnes ? residual : values[i] * residual;
     }
   }
 }
 
-void GradientNative(const CsrBatch& batch, std::span<const float> slopes,
+void GradientNative(const CsrBatch& batch, std::span<const float> residuals,
                     std::span<float> gradient) {
   std::fill(gradient.begin(), gradient.end(), 0.0f);
-  if (batch.values.empty()) return AddRows<true>(batch, slopes.data(), gradient.data());
-  AddRows<false>(batch, slopes.data(), gradient.data());
+  if (batch.values.empty()) return AddRows<true>(batch, residuals.data(), gradient.data());
+  AddRows<false>(batch, residuals.data(), gradient.data());
 }
 
 }  // namespace
 
 CpuLevel FastestNativeLevel() {
-  return io::HasFastGathers() ? io::DetectCpuLevel()
-                              : std::min(io::DetectCpuLevel(), CpuLevel::kAvx2);
+  return HasFastGathers() ? DetectCpuLevel() : std::min(DetectCpuLevel(), CpuLevel::kAvx2);
 }
 
 const Kernels& NativeKernels(CpuLevel level) {
 #if defined(__x86_64__)
-  static constexpr Kernels avx2{"avx2", MarginsLoads, GradientNative, LossAndSlopesAvx2};
-  static constexpr Kernels avx512{"avx512", MarginsGathers, GradientNative, LossAndSlopesAvx2};
+  static constexpr Kernels avx2{"avx2", MarginsLoads, GradientNative, LossAndResidualsAvx2};
+  static constexpr Kernels avx512{"avx512", MarginsGathers, GradientNative, LossAndResidualsAvx2};
   if (level >= CpuLevel::kAvx512) return avx512;
   if (level >= CpuLevel::kAvx2) return avx2;
 #endif

@@ -19,23 +19,24 @@ void Margins(const io::CsrBatch& batch, std::span<const float> weights, std::spa
 }
 
 // g[col] = sum over all rows of value * e[r]
-void Gradient(const io::CsrBatch& batch, std::span<const float> slopes, std::span<float> gradient) {
+void Gradient(const io::CsrBatch& batch, std::span<const float> residuals,
+              std::span<float> gradient) {
   std::fill(gradient.begin(), gradient.end(), 0.0f);
   for (size_t r = 0; r < batch.rows(); ++r) {
     for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
-      gradient[batch.cols[i]] += (batch.values.empty() ? 1.0f : batch.values[i]) * slopes[r];
+      gradient[batch.cols[i]] += (batch.values.empty() ? 1.0f : batch.values[i]) * residuals[r];
     }
   }
 }
 
-double LossAndSlopes(std::span<const float> margins, std::span<const float> labels,
-                     std::span<const float> example_weights, std::span<float> slopes) {
+double LossAndResiduals(std::span<const float> margins, std::span<const float> labels,
+                        std::span<const float> example_weights, std::span<float> residuals) {
   double loss = 0;
   for (size_t r = 0; r < margins.size(); ++r) {
     const float weight = example_weights.empty() ? 1.0f : example_weights[r];
     const float margin = margins[r];
     loss += static_cast<double>(weight * LogisticLoss(margin, labels[r]));
-    slopes[r] = weight * LogisticSlope(margin, labels[r]);
+    residuals[r] = weight * LogisticSlope(margin, labels[r]);
   }
   return loss;
 }
@@ -43,7 +44,7 @@ double LossAndSlopes(std::span<const float> margins, std::span<const float> labe
 }  // namespace
 
 const Kernels& PlainKernels() {
-  static constexpr Kernels kernels{"plain", Margins, Gradient, LossAndSlopes};
+  static constexpr Kernels kernels{"plain", Margins, Gradient, LossAndResiduals};
   return kernels;
 }
 

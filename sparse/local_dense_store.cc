@@ -9,9 +9,6 @@
 
 namespace millrace::sparse {
 
-using io::Invalid;
-using io::Status;
-
 LocalDenseStore::LocalDenseStore(const DenseOptions& options, Spread spread)
     : options_(options), spread_(std::move(spread)) {}
 
@@ -19,9 +16,8 @@ Status LocalDenseStore::Init(std::span<const DenseParam> params) {
   CHECK(slots_.empty());
   try {
     for (const DenseParam& param : params) {
-      slots_.push_back(
-          {.weights = param.weights,
-           .state = io::HugeArray<float>(options_.state_planes() * param.weights.size())});
+      slots_.push_back({.weights = param.weights,
+                        .state = HugeArray<float>(options_.state_planes() * param.weights.size())});
     }
   } catch (const std::bad_alloc&) {
     return Invalid("not enough memory for the optimizer's state");

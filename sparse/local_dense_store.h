@@ -21,9 +21,9 @@ class LocalDenseStore final : public DenseStore {
   // `options` has been validated. Without `spread` the caller's thread does it all.
   explicit LocalDenseStore(const DenseOptions& options, Spread spread = {});
 
-  io::Status Init(std::span<const DenseParam> params) override;
-  io::Status Push(size_t param, std::span<const float> gradient) override;
-  io::Status Pull(size_t param) override;
+  Status Init(std::span<const DenseParam> params) override;
+  Status Push(size_t param, std::span<const float> gradient) override;
+  Status Pull(size_t param) override;
 
   const DenseOptions& options() const { return options_; }
   size_t size() const { return slots_.size(); }
@@ -40,11 +40,11 @@ class LocalDenseStore final : public DenseStore {
  private:
   struct Slot {
     std::span<float> weights;
-    io::HugeArray<float> state;
+    HugeArray<float> state;
     uint64_t steps = 0;
   };
 
-  io::Status CheckParam(size_t param) const;
+  Status CheckParam(size_t param) const;
 
   DenseOptions options_;
   Spread spread_;

@@ -8,17 +8,14 @@
 #include <type_traits>
 
 #include "profiler/trace.h"
+#include "sparse/dense_index_table.h"
 #include "sparse/direct_step.h"
-#include "sparse/indexed_table.h"
-#include "sparse/open_table.h"
+#include "sparse/hashed_key_table.h"
 #include "sparse/packed_slots.h"
 #include "sparse/tagged_step.h"
 
 namespace millrace::sparse {
 namespace {
-
-using io::Result;
-using io::Status;
 
 constexpr size_t kPrefetchAhead = 32;
 
@@ -86,13 +83,13 @@ class TableStore final : public LocalStore {
 
   Status Load(uint64_t key, std::span<const float> state) override {
     if (state.size() != kFloats<Slot>) {
-      return io::Invalid("state of a feature: expected " + std::to_string(kFloats<Slot>) +
-                         " numbers, found " + std::to_string(state.size()));
+      return Invalid("state of a feature: expected " + std::to_string(kFloats<Slot>) +
+                     " numbers, found " + std::to_string(state.size()));
     }
     RETURN_IF_ERROR(CheckKeys({&key, 1}));
     if (!kSgd && std::signbit(state.back())) {
-      return io::Invalid("state of feature " + std::to_string(key) +
-                         ": expected a sum of squares, found " + std::to_string(state.back()));
+      return Invalid("state of feature " + std::to_string(key) +
+                     ": expected a sum of squares, found " + std::to_string(state.back()));
     }
     Slot slot;
     std::memcpy(&slot, state.data(), state.size_bytes());
@@ -119,10 +116,10 @@ class TableStore final : public LocalStore {
     }
   }
 
-  void DirectFinish(const io::CsrBatch& batch, std::span<const float> slopes) override {
+  void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) override {
     const Params params = ParamsAt(options_, ++steps_);
-    if constexpr (kIndexed && kSgd) DirectSgdStep(params, batch, slopes, table_.data());
-    if constexpr (kIndexed && !kSgd) tagged_.Finish(params, batch, slopes, table_.data());
+    if constexpr (kIndexed && kSgd) DirectSgdStep(params, batch, residuals, table_.data());
+    if constexpr (kIndexed && !kSgd) tagged_.Finish(params, batch, residuals, table_.data());
   }
 
   SgdSlot* hogwild_slots() override {
@@ -171,8 +168,8 @@ class TableStore final : public LocalStore {
   // Keys are sorted: the last one is the largest.
   Status CheckKeys(std::span<const uint64_t> keys) const {
     if (keys.empty() || table_.Holds(keys.back())) return {};
-    return io::Invalid("key: expected below num_features = " + std::to_string(shape_.num_features) +
-                       ", found " + std::to_string(keys.back()));
+    return Invalid("key: expected below num_features = " + std::to_string(shape_.num_features) +
+                   ", found " + std::to_string(keys.back()));
   }
 
   Table<State> table_;
@@ -201,10 +198,10 @@ template <typename Params, template <typename> typename RuleState,
           Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
 std::unique_ptr<LocalStore> Make(const ModelShape& shape, const UpdateOptions& options) {
   if (shape.num_features == 0) {
-    using Open = TableStore<Params, ParamsAt, Whole<Params, RuleState>, OpenTable>;
+    using Open = TableStore<Params, ParamsAt, Whole<Params, RuleState>, HashedKeyTable>;
     return std::make_unique<Open>(shape, options);
   }
-  using Indexed = TableStore<Params, ParamsAt, Packed<Params>, IndexedTable>;
+  using Indexed = TableStore<Params, ParamsAt, Packed<Params>, DenseIndexTable>;
   return std::make_unique<Indexed>(shape, options, shape.num_features);
 }
 
@@ -235,8 +232,8 @@ Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,
   try {
     return MakeFor(shape, options);
   } catch (const std::bad_alloc&) {
-    return io::Invalid("num_features = " + std::to_string(shape.num_features) +
-                       ": not enough memory for the model");
+    return Invalid("num_features = " + std::to_string(shape.num_features) +
+                   ": not enough memory for the model");
   }
 }
 

@@ -18,8 +18,8 @@ struct ModelShape {
 
 class LocalStore : public WeightStore {
  public:
-  static io::Result<std::unique_ptr<LocalStore>> Create(const ModelShape& shape,
-                                                        const UpdateOptions& options);
+  static Result<std::unique_ptr<LocalStore>> Create(const ModelShape& shape,
+                                                    const UpdateOptions& options);
 
   // Steps taken so far: with the options, it decides the next step's rate.
   uint64_t steps() const { return steps_; }
@@ -29,10 +29,9 @@ class LocalStore : public WeightStore {
 
   // What Pull is going to give after the next Push: for keys that are not in it, and for the keys
   // of a Push with that gradient. Bit for bit; nothing is changed.
-  virtual io::Status PullUntouched(std::span<const uint64_t> keys,
-                                   std::span<float> weights) const = 0;
-  virtual io::Status PullTouched(std::span<const uint64_t> keys, std::span<const float> gradient,
-                                 std::span<float> weights) const = 0;
+  virtual Status PullUntouched(std::span<const uint64_t> keys, std::span<float> weights) const = 0;
+  virtual Status PullTouched(std::span<const uint64_t> keys, std::span<const float> gradient,
+                             std::span<float> weights) const = 0;
 
   // Floats of state a feature; the first one is the weight.
   virtual size_t slot_floats() const = 0;
@@ -41,20 +40,20 @@ class LocalStore : public WeightStore {
   using Visit = std::function<void(uint64_t key, std::span<const float> state)>;
   virtual void ForEach(const Visit& visit) const = 0;
   // Sets a feature's whole state.
-  virtual io::Status Load(uint64_t key, std::span<const float> state) = 0;
+  virtual Status Load(uint64_t key, std::span<const float> state) = 0;
   // Sets a feature's weight, as the start of training: the rest of its state is that of a feature
   // whose gradients are forgotten.
-  io::Status LoadWeight(uint64_t key, float weight);
+  Status LoadWeight(uint64_t key, float weight);
 
   // Whether the store can work on batches that are not compacted: indexed models of at most 2^32
   // features (SGD: without L2). The calls below are for such stores and batches, and every col must
   // be below num_features.
   virtual bool direct() const = 0;
   virtual void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const = 0;
-  // One step: margins out, then slopes in and the update rule with the gradient X^T slopes. Nothing
-  // else may be asked of the store between the two.
+  // One step: margins out, then residuals in and the update rule with the gradient X^T residuals.
+  // Nothing else may be asked of the store between the two.
   virtual void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
-  virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> slopes) = 0;
+  virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
   // The slots of an indexed SGD model without L2, for hogwild.h; null for all others.
   virtual SgdSlot* hogwild_slots() = 0;
 

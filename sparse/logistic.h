@@ -2,7 +2,7 @@
 //
 //   margin m = w . x,   y in {0, 1}
 //   loss(m, y)  = log(1 + exp(-s m)),  s = +1 for y = 1 and -1 for y = 0
-//   slope(m, y) = d loss / d m = sigmoid(m) - y
+//   residual(m, y) = d loss / d m = sigmoid(m) - y
 #pragma once
 
 #include <algorithm>

@@ -47,12 +47,12 @@ class TaggedStep {
         batch, margins.data(), [=](uint32_t i) { return weights[numbers[i]]; }, [](size_t) {});
   }
 
-  void Finish(const Params& params, const io::CsrBatch& batch, std::span<const float> slopes,
+  void Finish(const Params& params, const io::CsrBatch& batch, std::span<const float> residuals,
               Slot* slots) {
     float* gradient = gradient_.data();
     const uint32_t* numbers = numbers_.data();
     std::fill_n(gradient, count_ + kLanes, 0.0f);
-    internal::AddRows(batch, slopes.data(), 1.0f,
+    internal::AddRows(batch, residuals.data(), 1.0f,
                       [=](uint32_t i, float change) { gradient[numbers[i]] += change; });
     for (size_t i = 0; i < count_; i += kLanes) {
       const auto before = State4(i);
@@ -128,11 +128,11 @@ class TaggedStep {
     }
   }
 
-  size_t count_ = 0;                 // features of the batch
-  io::PodVector<uint32_t> numbers_;  // [entries]
-  io::PodVector<uint32_t> touched_;  // [features] and room behind, as those below
-  io::PodVector<float> state_[kFloats];
-  io::PodVector<float> weights_, gradient_;
+  size_t count_ = 0;             // features of the batch
+  PodVector<uint32_t> numbers_;  // [entries]
+  PodVector<uint32_t> touched_;  // [features] and room behind, as those below
+  PodVector<float> state_[kFloats];
+  PodVector<float> weights_, gradient_;
 };
 
 }  // namespace millrace::sparse

@@ -13,14 +13,14 @@ namespace millrace::sparse {
 enum class Rule { kSgd, kAdaGrad, kFtrl, kAdam };
 const char* RuleName(Rule rule);
 // Accepts "sgd", "adagrad", "ftrl", "adam".
-io::Result<Rule> RuleFromName(std::string_view name);
+Result<Rule> RuleFromName(std::string_view name);
 
 enum class Decay {
   kConstant,
   kInverseSqrt,  // rate / sqrt(t), t = 1, 2, ... counting steps
 };
 // Accepts "constant", "sqrt".
-io::Result<Decay> DecayFromName(std::string_view name);
+Result<Decay> DecayFromName(std::string_view name);
 
 struct UpdateOptions {
   Rule rule = Rule::kFtrl;
@@ -34,7 +34,7 @@ struct UpdateOptions {
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
 
-  io::Status Validate() const;
+  Status Validate() const;
   double Rate() const;  // `rate`, or the default in its place
 };
 
@@ -45,7 +45,7 @@ GradientScale GradientScaleOf(Rule rule);
 
 // As named fields, for files and for the wire. The rate is written as it is, never as 0.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);
-io::Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);
+Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);
 
 // The rule's parameters in step `t` (from 1 on).
 SgdParams SgdParamsAt(const UpdateOptions& options, uint64_t t);

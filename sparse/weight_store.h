@@ -20,9 +20,9 @@ class WeightStore {
  public:
   virtual ~WeightStore() = default;
   // The weights of `keys`; those never pushed to are 0.
-  virtual io::Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
+  virtual Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // One step: applies the update rule to each key with its gradient.
-  virtual io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) = 0;
+  virtual Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) = 0;
 
   // The keys of the batch after the one that is pulled next or was pulled last, and those of the
   // batch after that one, if they are known (empty: not): a store that is far away asks for them in

@@ -12,9 +12,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr size_t kChannelBlock = 16;  // blocked layouts pad channels to a multiple of at most this
 
 class DnnlNet final : public Net {
@@ -170,7 +167,7 @@ Result<std::unique_ptr<Net>> MakeDnnlNet(const NetSpec& spec, const Params& para
   try {
     return std::unique_ptr<Net>(std::make_unique<DnnlNet>(spec, params, options));
   } catch (const dnnl::error& error) {
-    return io::Invalid("engine onednn cannot run " + spec.name + ": " + error.what());
+    return Invalid("engine onednn cannot run " + spec.name + ": " + error.what());
   }
 }
 

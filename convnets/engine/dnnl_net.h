@@ -9,7 +9,7 @@ namespace millrace::convnets {
 
 // Layouts stay blocked from the first convolution to the first fully connected layer. The oneDNN
 // library's threads are those of OpenMP, which are the whole process's.
-io::Result<std::unique_ptr<Net>> MakeDnnlNet(const NetSpec& spec, const Params& params,
-                                             const EngineOptions& options);
+Result<std::unique_ptr<Net>> MakeDnnlNet(const NetSpec& spec, const Params& params,
+                                         const EngineOptions& options);
 
 }  // namespace millrace::convnets

@@ -10,7 +10,6 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
-using io::Status;
 using tag = dnnl::memory::format_tag;
 using dims = dnnl::memory::dims;
 

@@ -31,7 +31,7 @@ struct DnnlPlan {
   const NetSpec* spec = nullptr;
   const Params* params = nullptr;
   uint64_t seed = 0;
-  std::vector<io::HugeArray<float>> arrays;
+  std::vector<HugeArray<float>> arrays;
   std::vector<float*> slopes;      // two buffers that gradients of activations use in turn
   std::span<float> gradient;       // of one parameter, in its canonical layout
   std::span<float> bias_gradient;  // likewise
@@ -49,7 +49,7 @@ class DnnlOp {
   virtual ~DnnlOp() = default;
   virtual void Forward(DnnlPlan& plan) = 0;
   // From the gradient of the output to that of the input, unless the input is the images.
-  virtual io::Status Backward(DnnlPlan& plan, const GradientSink& sink) = 0;
+  virtual Status Backward(DnnlPlan& plan, const GradientSink& sink) = 0;
 
   dnnl::memory y;       // the output
   dnnl::memory dy, dx;  // gradients; dx is empty for the first layer

@@ -2,9 +2,9 @@
 
 namespace millrace::convnets {
 
-const LaneKernels& LaneKernelsFor(io::CpuLevel level) {
-  if (level >= io::CpuLevel::kAvx512) return Avx512LaneKernels();
-  if (level >= io::CpuLevel::kAvx2) return Avx2LaneKernels();
+const LaneKernels& LaneKernelsFor(CpuLevel level) {
+  if (level >= CpuLevel::kAvx512) return Avx512LaneKernels();
+  if (level >= CpuLevel::kAvx2) return Avx2LaneKernels();
   return PlainLaneKernels();
 }
 

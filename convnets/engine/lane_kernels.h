@@ -76,7 +76,7 @@ struct LaneKernels {
 };
 
 // The fastest that a machine of this level can run.
-const LaneKernels& LaneKernelsFor(io::CpuLevel level);
+const LaneKernels& LaneKernelsFor(CpuLevel level);
 
 const LaneKernels& PlainLaneKernels();
 const LaneKernels& Avx2LaneKernels();

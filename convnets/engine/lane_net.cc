@@ -7,10 +7,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 size_t RoundUp(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
 // Why the layers from `l` on are not a stage of convolution; empty if they are.
@@ -34,7 +30,7 @@ std::string ConvTrouble(const std::vector<Layer>& layers, size_t l) {
 }  // namespace
 
 Result<std::unique_ptr<LaneNet>> LaneNet::Create(const NetSpec& spec, const Params& params,
-                                                 const EngineOptions& options, io::CpuLevel level) {
+                                                 const EngineOptions& options, CpuLevel level) {
   auto net = std::make_unique<LaneNet>(Private{}, spec, params, options, LaneKernelsFor(level));
   RETURN_IF_ERROR(net->AddStages());
   net->PlanMemory();
@@ -135,7 +131,7 @@ void LaneNet::PlanMemory() {
   rows_ = take(std::max(widest_rows, input_pitch_));
   memory_size_ = at;
   for (size_t t = 0; t < team_.size(); ++t) {
-    workers_.push_back({io::HugeArray<float>(memory_size_), io::HugeArray<int32_t>(lanes), {}});
+    workers_.push_back({HugeArray<float>(memory_size_), HugeArray<int32_t>(lanes), {}});
   }
   gradient_.resize(gradients);
   threads_left_ = std::vector<std::atomic<size_t>>(stages_.size());

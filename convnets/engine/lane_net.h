@@ -27,14 +27,14 @@ class LaneNet final : public Net {
   // Takes nets of 5x5 convolutions (stride 1, no groups, padding in the first layer only), each
   // followed by an optional ReLU and a max pooling whose windows do not overlap, and then fully
   // connected layers with optional ReLUs. Others are refused, with the reason.
-  static io::Result<std::unique_ptr<LaneNet>> Create(const NetSpec& spec, const Params& params,
-                                                     const EngineOptions& options,
-                                                     io::CpuLevel level = io::DetectCpuLevel());
+  static Result<std::unique_ptr<LaneNet>> Create(const NetSpec& spec, const Params& params,
+                                                 const EngineOptions& options,
+                                                 CpuLevel level = DetectCpuLevel());
   LaneNet(Private, const NetSpec& spec, const Params& params, const EngineOptions& options,
           const LaneKernels& kernels);
 
   Outcome Test(const Batch& batch) override;
-  io::Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
+  Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
   void Spread(size_t size, const std::function<void(size_t, size_t)>& work) override {
     team_.Spread(size, work);
   }
@@ -58,13 +58,13 @@ class LaneNet final : public Net {
     std::string forward_span, weights_span, data_span;
   };
   struct Worker {
-    io::HugeArray<float> memory;
-    io::HugeArray<int32_t> labels;  // of the block, -1 where there is no image
+    HugeArray<float> memory;
+    HugeArray<int32_t> labels;  // of the block, -1 where there is no image
     LaneLoss total = {};
     bool busy = false;  // had images in this step
   };
 
-  io::Status AddStages();
+  Status AddStages();
   size_t AddConv(const std::vector<Layer>& layers, size_t l);
   size_t AddFc(const std::vector<Layer>& layers, size_t l);
   void PlanMemory();
@@ -76,8 +76,8 @@ class LaneNet final : public Net {
   void BackwardFc(const Stage& stage, Worker& worker, const float* x, const float* rows, float* dx,
                   bool first);
   void AddUp(const Stage& stage, size_t part, size_t parts);
-  io::Result<Outcome> LearnEarly(const Batch& batch, const GradientSink& sink);
-  io::Status HandOver(const Stage& stage, const GradientSink& sink);
+  Result<Outcome> LearnEarly(const Batch& batch, const GradientSink& sink);
+  Status HandOver(const Stage& stage, const GradientSink& sink);
   void StageDone(size_t stage);
   Outcome Total() const;
 
@@ -95,7 +95,7 @@ class LaneNet final : public Net {
   const GradientSink* early_sink_ = nullptr;
   std::vector<std::atomic<size_t>> threads_left_;  // by stage: not done with it yet
   std::mutex sink_mu_;
-  io::Status sink_status_;  // guarded by sink_mu_
+  Status sink_status_;  // guarded by sink_mu_
   ThreadTeam team_;
 };
 

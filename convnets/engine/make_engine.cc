@@ -8,9 +8,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Invalid;
-using io::Result;
-
 Result<std::unique_ptr<Net>> Make(const std::string& engine, const NetSpec& spec,
                                   const Params& params, const EngineOptions& options) {
   if (engine == "plain") {

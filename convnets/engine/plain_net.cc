@@ -11,9 +11,6 @@
 
 namespace millrace::convnets {
 
-using io::Result;
-using io::Status;
-
 PlainNet::PlainNet(const NetSpec& spec, const Params& params, const EngineOptions& options)
     : spec_(spec), params_(params), options_(options) {
   size_t most = 0, weights = 0, biases = 0, param = 0;

@@ -12,7 +12,7 @@ class PlainNet final : public Net {
   PlainNet(const NetSpec& spec, const Params& params, const EngineOptions& options);
 
   Outcome Test(const Batch& batch) override;
-  io::Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
+  Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
   void Spread(size_t size, const std::function<void(size_t, size_t)>& work) override {
     work(0, size);
   }
@@ -22,9 +22,8 @@ class PlainNet final : public Net {
   // The scores of the batch; `step` absent: dropout is off.
   std::span<float> Forward(const Batch& batch, const uint64_t* step);
   void ForwardLayer(size_t l, size_t images, std::span<const float> x, const uint64_t* step);
-  io::Status BackwardLayer(size_t l, size_t images, std::span<const float> x, uint64_t step,
-                           std::span<const float> dy, std::span<float> dx,
-                           const GradientSink& sink);
+  Status BackwardLayer(size_t l, size_t images, std::span<const float> x, uint64_t step,
+                       std::span<const float> dy, std::span<float> dx, const GradientSink& sink);
 
   const NetSpec spec_;
   const Params& params_;

@@ -26,7 +26,7 @@ void BatchOrder::StartEpoch(uint64_t epoch) {
   std::vector<uint32_t> all(options_.images);
   std::iota(all.begin(), all.end(), 0);
   if (options_.shuffle) {
-    io::Random random(io::DeriveSeed(options_.seed, kOrderStream, epoch));
+    Random random(DeriveSeed(options_.seed, kOrderStream, epoch));
     for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.Below(i)]);
   }
   order_.clear();

@@ -1,21 +1,13 @@
 #include "convnets/input/batch_source.h"
 
-#include <chrono>
-
 #include "io/base/random.h"
+#include "profiler/clock.h"
 #include "profiler/trace.h"
 
 namespace millrace::convnets {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr uint64_t kAugmentStream = 0xa063;
-
-double Now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 BatchOrderOptions WithImages(BatchOrderOptions order, size_t images) {
   order.images = images;
@@ -32,7 +24,7 @@ BatchSource::BatchSource(const ImageSet& images, const BatchSourceOptions& optio
       taken_(options.begin),
       started_(options.begin) {
   for (Slot& slot : slots_) {
-    slot.pixels = io::HugeArray<float>(options.order.batch_size * images.shape().size());
+    slot.pixels = HugeArray<float>(options.order.batch_size * images.shape().size());
     slot.images.reserve(options.order.batch_size);
   }
   for (size_t t = 0; t < options.threads; ++t) threads_.emplace_back([this] { MakeAhead(); });
@@ -53,7 +45,7 @@ void BatchSource::Make(Slot& slot) const {
   slot.labels.resize(slot.images.size());
   for (size_t n = 0; n < slot.images.size(); ++n) {
     const uint64_t seed =
-        io::DeriveSeed(options_.order.seed, kAugmentStream + slot.number, slot.images[n]);
+        DeriveSeed(options_.order.seed, kAugmentStream + slot.number, slot.images[n]);
     const Result<int32_t> label =
         images_.Read(slot.images[n], seed, slot.pixels.span().subspan(n * size, size));
     if (!label.ok()) {
@@ -88,7 +80,7 @@ void BatchSource::MakeAhead() {
 
 Result<bool> BatchSource::Next(Batch& batch) {
   TRACE_SCOPE("input_wait", profiler::Cat::kInput);
-  const double begin = Now();
+  const double begin = NowSeconds();
   std::unique_lock lock(mu_);
   if (taken_ >= options_.end) return false;
   Slot& slot = SlotOf(taken_);
@@ -103,7 +95,7 @@ Result<bool> BatchSource::Next(Batch& batch) {
   ++taken_;
   lock.unlock();
   changed_.notify_all();
-  wait_seconds_ += Now() - begin;
+  wait_seconds_ += NowSeconds() - begin;
   RETURN_IF_ERROR(slot.status);
   batch = {slot.pixels.span().first(slot.labels.size() * images_.shape().size()), slot.labels};
   return true;

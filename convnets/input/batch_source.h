@@ -32,15 +32,15 @@ class BatchSource {
 
   // True and a batch that is valid until the next call, false at the end, or an error that names
   // file and record.
-  io::Result<bool> Next(Batch& batch);
+  Result<bool> Next(Batch& batch);
   double wait_seconds() const { return wait_seconds_; }
 
  private:
   struct Slot {
-    io::HugeArray<float> pixels;
+    HugeArray<float> pixels;
     std::vector<int32_t> labels;
     std::vector<uint32_t> images;
-    io::Status status;
+    Status status;
     uint64_t number = 0;  // of the batch that is in it or is being made
     bool ready = false;   // guarded by mu_, as are status and number
   };

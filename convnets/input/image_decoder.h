@@ -19,9 +19,9 @@ struct RgbImage {
 // bytes. A JPEG may come at 1/2, 1/4 or 1/8 of its size as long as neither side gets below
 // `min_side` (0: always whole). What libjpeg or libpng complains about is an error, even if they
 // could go on, and so are images of more than 2^26 pixels.
-io::Result<RgbImage> DecodeImage(std::string_view bytes, size_t min_side);
-io::Result<RgbImage> DecodeJpeg(std::string_view bytes, size_t min_side);
-io::Result<RgbImage> DecodePng(std::string_view bytes);
+Result<RgbImage> DecodeImage(std::string_view bytes, size_t min_side);
+Result<RgbImage> DecodeJpeg(std::string_view bytes, size_t min_side);
+Result<RgbImage> DecodePng(std::string_view bytes);
 
 constexpr size_t kMaxPixels = size_t{1} << 26;
 

@@ -19,7 +19,7 @@ class ImageSet {
   virtual Shape shape() const = 0;
   // Writes image `index` as shape().size() floats, and returns its label. `seed` decides what is
   // random about it (crop, mirror). Thread-safe. Errors name file and record.
-  virtual io::Result<int32_t> Read(size_t index, uint64_t seed, std::span<float> pixels) const = 0;
+  virtual Result<int32_t> Read(size_t index, uint64_t seed, std::span<float> pixels) const = 0;
   // Reading costs so much that threads should do it ahead.
   virtual bool slow() const = 0;
 };
@@ -40,8 +40,8 @@ struct ImageOptions {
 // label as millrace-records convert writes them; or encoded images (JPEG, PNG) in TFRecords with
 // image/encoded and image/class/label. All records are read into memory here, encoded ones as they
 // are. `patterns` as in io::ExpandFiles. Damage is an error that names file and offset.
-io::Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
-                                                 const ImageOptions& options);
+Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
+                                             const ImageOptions& options);
 
 // `size` images that are made as they are asked for: a smooth pattern for each class, the same for
 // every `seed` alike, with noise of its own on every image.

@@ -10,9 +10,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Corrupt;
-using io::Result;
-
 // libjpeg reports errors by a call that must not return: it jumps back to where reading began.
 struct ErrorCatcher {
   jpeg_error_mgr manager;  // first: libjpeg knows only this part

@@ -15,11 +15,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Corrupt;
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 // One image as it was found: raw grey bytes of the net's own size, or an encoded image.
 struct Item {
   size_t begin = 0, size = 0;  // in bytes_

@@ -19,9 +19,9 @@ __attribute__((target("avx2"))) void Avx2(const uint8_t* from, size_t size, floa
 }  // namespace
 
 void BytesToFloats(const uint8_t* from, size_t size, float mean, float factor, float* to,
-                   io::CpuLevel level) {
+                   CpuLevel level) {
 #if defined(__x86_64__)
-  if (level >= io::CpuLevel::kAvx2) return Avx2(from, size, mean, factor, to);
+  if (level >= CpuLevel::kAvx2) return Avx2(from, size, mean, factor, to);
 #endif
   (void)level;
   Loop(from, size, mean, factor, to);

@@ -10,6 +10,6 @@ namespace millrace::convnets {
 
 // to[i] = (from[i] - mean) * factor; the same bits with every instruction set.
 void BytesToFloats(const uint8_t* from, size_t size, float mean, float factor, float* to,
-                   io::CpuLevel level = io::DetectCpuLevel());
+                   CpuLevel level = DetectCpuLevel());
 
 }  // namespace millrace::convnets

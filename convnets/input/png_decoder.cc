@@ -6,9 +6,6 @@
 
 namespace millrace::convnets {
 
-using io::Corrupt;
-using io::Result;
-
 Result<RgbImage> DecodePng(std::string_view bytes) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;

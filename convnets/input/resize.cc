@@ -32,7 +32,7 @@ Crop ChooseCrop(const RgbImage& image, const ImageOptions& o, uint64_t seed) {
   const float scale = std::min(width, height) / static_cast<float>(o.resize);
   const float w = std::min(width, scale * static_cast<float>(o.shape.width));
   const float h = std::min(height, scale * static_cast<float>(o.shape.height));
-  io::Random random(seed);
+  Random random(seed);
   const auto place = [&](float room) {
     return room * (o.augment ? static_cast<float>(random.Uniform()) : 0.5f);
   };

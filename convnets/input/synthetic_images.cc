@@ -18,13 +18,13 @@ class Synthetic final : public ImageSet {
   Shape shape() const override { return options_.shape; }
   bool slow() const override { return options_.shape.size() > 4096; }
 
-  io::Result<int32_t> Read(size_t index, uint64_t, std::span<float> pixels) const override {
-    io::Random random(io::DeriveSeed(seed_, kNoiseStream + (test_ ? 1 : 0), index));
+  Result<int32_t> Read(size_t index, uint64_t, std::span<float> pixels) const override {
+    Random random(DeriveSeed(seed_, kNoiseStream + (test_ ? 1 : 0), index));
     const auto label = static_cast<int32_t>(random.Below(options_.num_classes));
     const Shape& s = options_.shape;
     size_t at = 0;
     for (size_t c = 0; c < s.channels; ++c) {
-      const Waves waves(io::DeriveSeed(kPatternStream, static_cast<uint64_t>(label), c));
+      const Waves waves(DeriveSeed(kPatternStream, static_cast<uint64_t>(label), c));
       for (size_t y = 0; y < s.height; ++y) {
         const float row = waves.Row(static_cast<float>(y) / static_cast<float>(s.height));
         for (size_t x = 0; x < s.width; x += 4) {
@@ -43,7 +43,7 @@ class Synthetic final : public ImageSet {
  private:
   struct Waves {
     explicit Waves(uint64_t seed) {
-      io::Random random(seed);
+      Random random(seed);
       fy = static_cast<float>(1 + random.Below(5));
       fx = static_cast<float>(1 + random.Below(5));
       py = static_cast<float>(random.Uniform());

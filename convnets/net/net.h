@@ -27,7 +27,7 @@ struct Outcome {
 
 // Takes the gradient of parameter `param`, the mean over the batch. Its memory is reused when this
 // returns.
-using GradientSink = std::function<io::Status(size_t param, std::span<const float> gradient)>;
+using GradientSink = std::function<Status(size_t param, std::span<const float> gradient)>;
 
 struct EngineOptions {
   size_t max_batch = 64;
@@ -50,8 +50,7 @@ class Net {
   // while earlier layers are still to be computed where the engine can do that. A parameter is not
   // read any more in this step when its gradient comes, so that the sink may update it at once. An
   // error of the sink ends the step.
-  virtual io::Result<Outcome> Learn(const Batch& batch, uint64_t step,
-                                    const GradientSink& sink) = 0;
+  virtual Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) = 0;
 
   // Cuts [0, size) into parts and calls work(begin, end) for each on the engine's own threads;
   // returns when all are done. May be called from the sink, but not with early_gradients.
@@ -63,7 +62,7 @@ class Net {
 // "auto": the fastest for this net. "lanes": own kernels, for small nets. "onednn": oneDNN on
 // blocked layouts, any net. "plain": the reference, slow. The net reads its weights from `params`,
 // which must outlive it.
-io::Result<std::unique_ptr<Net>> MakeEngine(const std::string& engine, const NetSpec& spec,
-                                            const Params& params, const EngineOptions& options);
+Result<std::unique_ptr<Net>> MakeEngine(const std::string& engine, const NetSpec& spec,
+                                        const Params& params, const EngineOptions& options);
 
 }  // namespace millrace::convnets

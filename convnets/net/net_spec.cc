@@ -86,11 +86,11 @@ NetBuilder& NetBuilder::Dropout(const std::string& name, double rate) {
       {.name = name, .kind = LayerKind::kDropout, .in = {}, .out = Top(), .drop_rate = rate});
 }
 
-io::Result<NetSpec> MakeNet(const NetOptions& options) {
+Result<NetSpec> MakeNet(const NetOptions& options) {
   const bool alexnet = options.name == "alexnet";
   const size_t classes = options.num_classes > 0 ? options.num_classes : alexnet ? 1000 : 10;
   if (classes < 2 || classes > 1'000'000) {
-    return io::Invalid("num_classes: expected 2 to 1000000, found " + std::to_string(classes));
+    return Invalid("num_classes: expected 2 to 1000000, found " + std::to_string(classes));
   }
   if (options.name == "softmax") {
     return NetBuilder("softmax", {1, 28, 28}).FullyConnected("fc", classes).Build();
@@ -136,7 +136,7 @@ io::Result<NetSpec> MakeNet(const NetOptions& options) {
         .FullyConnected("fc8", classes)
         .Build();
   }
-  return io::Invalid("net: expected softmax, lenet or alexnet, found '" + options.name + "'");
+  return Invalid("net: expected softmax, lenet or alexnet, found '" + options.name + "'");
 }
 
 }  // namespace millrace::convnets

@@ -70,7 +70,7 @@ struct NetOptions {
 //   lenet     LeNet-5 (LeCun et al. 1998) with ReLU and max pooling:
 //             6@5x5 (padded), 16@5x5, 120, 84, classes
 //   alexnet   Krizhevsky et al. 2012: 227x227, two groups, LRN, overlapping pooling, dropout
-io::Result<NetSpec> MakeNet(const NetOptions& options);
+Result<NetSpec> MakeNet(const NetOptions& options);
 
 // Adds layers one by one; each takes the shape of the one before.
 class NetBuilder {

@@ -15,7 +15,7 @@ constexpr size_t kAlign = 16;
 size_t Aligned(size_t size) { return (size + kAlign - 1) / kAlign * kAlign; }
 
 // Box and Muller: two independent N(0, 1) from two uniform numbers, of which one is used.
-float Normal(io::Random& random) {
+float Normal(Random& random) {
   const double u = 1 - random.Uniform();
   const double v = random.Uniform();
   return static_cast<float>(std::sqrt(-2 * std::log(u)) * std::cos(2 * std::numbers::pi * v));
@@ -23,11 +23,11 @@ float Normal(io::Random& random) {
 
 }  // namespace
 
-io::Result<Init> InitFromName(std::string_view name) {
+Result<Init> InitFromName(std::string_view name) {
   if (name == "he") return Init::kHe;
   if (name == "xavier") return Init::kXavier;
   if (name == "normal") return Init::kNormal;
-  return io::Invalid("init: expected he, xavier or normal, found '" + std::string(name) + "'");
+  return Invalid("init: expected he, xavier or normal, found '" + std::string(name) + "'");
 }
 
 Params::Params(const NetSpec& spec) {
@@ -35,7 +35,7 @@ Params::Params(const NetSpec& spec) {
   for (const Layer& layer : spec.layers) {
     if (layer.has_params()) total += Aligned(layer.weight_size()) + Aligned(layer.out.channels);
   }
-  memory_ = io::HugeArray<float>(total);
+  memory_ = HugeArray<float>(total);
   size_t at = 0;
   const auto add = [&](const std::string& name, size_t size, const Origin& origin) {
     params_.push_back({name, memory_.span().subspan(at, size)});
@@ -57,7 +57,7 @@ Params::Params(const NetSpec& spec) {
 void Params::Initialize(Init init, uint64_t seed) {
   for (size_t p = 0; p < params_.size(); ++p) {
     const Origin& o = origins_[p];
-    io::Random random(io::DeriveSeed(seed, kInitStream, p));
+    Random random(DeriveSeed(seed, kInitStream, p));
     const double he = std::sqrt((o.before_relu ? 2.0 : 1.0) / static_cast<double>(o.fan_in));
     const double xavier = std::sqrt(6.0 / static_cast<double>(o.fan_in + o.fan_out));
     for (float& w : params_[p].weights) {

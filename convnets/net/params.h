@@ -20,7 +20,7 @@ enum class Init {
   kNormal,  // N(0, 1), biases as well: what old programs did, and hardly learns in deep nets
 };
 // Accepts "he", "xavier", "normal".
-io::Result<Init> InitFromName(std::string_view name);
+Result<Init> InitFromName(std::string_view name);
 
 // Weights and biases in the order of the layers: layer's weights at 2 i, its bias at 2 i + 1, where
 // i counts the layers that have parameters. Layouts as Layer says, on every machine.
@@ -42,7 +42,7 @@ class Params {
     bool bias, before_relu;
   };
 
-  io::HugeArray<float> memory_;
+  HugeArray<float> memory_;
   std::vector<sparse::DenseParam> params_;
   std::vector<Origin> origins_;
 };

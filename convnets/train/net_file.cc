@@ -10,9 +10,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr size_t kChunk = 64;
 
 // What a state file is, in words.
@@ -27,12 +24,12 @@ Status CheckSame(const std::string& path, const io::StateFields& expected,
                  const io::StateFields& found) {
   for (const auto& [name, value] : expected.all()) {
     const Result<std::string> theirs = found.Text(name);
-    if (!theirs.ok()) return io::Corrupt(path + ": " + theirs.status().message());
+    if (!theirs.ok()) return Corrupt(path + ": " + theirs.status().message());
     if (*theirs == value) continue;
     if (name == "kind") {
-      return io::Invalid(path + ": expected " + KindText(value) + ", found " + KindText(*theirs));
+      return Invalid(path + ": expected " + KindText(value) + ", found " + KindText(*theirs));
     }
-    return io::Invalid(path + ": " + name + ": this run has " + value + ", the file " + *theirs);
+    return Invalid(path + ": " + name + ": this run has " + value + ", the file " + *theirs);
   }
   return {};
 }
@@ -61,8 +58,8 @@ Result<io::StateFields> ReadAll(const std::string& path, const io::StateFields& 
   ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
   RETURN_IF_ERROR(CheckSame(path, expected, reader.fields()));
   if (reader.floats_per_entry() != kChunk) {
-    return io::Corrupt(path + ": expected " + std::to_string(kChunk) + " numbers a chunk, found " +
-                       std::to_string(reader.floats_per_entry()));
+    return Corrupt(path + ": expected " + std::to_string(kChunk) + " numbers a chunk, found " +
+                   std::to_string(reader.floats_per_entry()));
   }
   io::StateBlock block;
   uint64_t next = 0;
@@ -71,15 +68,15 @@ Result<io::StateFields> ReadAll(const std::string& path, const io::StateFields& 
     if (!more) break;
     for (size_t i = 0; i < block.size(); ++i, ++next) {
       if (block.keys[i] != next || next >= chunks) {
-        return io::Corrupt(path + ": expected chunks 0 to " + std::to_string(chunks) +
-                           ", found chunk " + std::to_string(block.keys[i]));
+        return Corrupt(path + ": expected chunks 0 to " + std::to_string(chunks) +
+                       ", found chunk " + std::to_string(block.keys[i]));
       }
       take(block.state(i));
     }
   }
   if (next != chunks) {
-    return io::Corrupt(path + ": expected " + std::to_string(chunks) + " chunks, found " +
-                       std::to_string(next));
+    return Corrupt(path + ": expected " + std::to_string(chunks) + " chunks, found " +
+                   std::to_string(next));
   }
   return reader.fields();
 }

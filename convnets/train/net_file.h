@@ -17,13 +17,13 @@ namespace millrace::convnets {
 using FloatArrays = std::vector<std::span<float>>;
 
 // The file appears whole or not at all.
-io::Status SaveArrays(const std::string& path, const io::StateFields& fields,
-                      const FloatArrays& arrays);
+Status SaveArrays(const std::string& path, const io::StateFields& fields,
+                  const FloatArrays& arrays);
 
 // Reads all of the file before anything of it reaches the arrays. An error, with the arrays as they
 // were, if a field of `expected` has another value there (the message has both), or if the arrays
 // of the file are not as long as these. Returns the file's fields.
-io::Result<io::StateFields> LoadArrays(const std::string& path, const io::StateFields& expected,
-                                       const FloatArrays& arrays);
+Result<io::StateFields> LoadArrays(const std::string& path, const io::StateFields& expected,
+                                   const FloatArrays& arrays);
 
 }  // namespace millrace::convnets

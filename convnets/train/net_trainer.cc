@@ -15,9 +15,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
 using trainer::NamedRow;
 
 constexpr size_t kKeptBefore = 1;
@@ -207,12 +204,12 @@ Status NetTrainer::Restore() {
       resumed_step_ = state_.steps;
       return {};
     }
-    if (fields.status().code() != io::Code::kCorrupt) return fields.status();
+    if (fields.status().code() != Code::kCorrupt) return fields.status();
     if (observer_.on_note) observer_.on_note(fields.status().message());
   }
   if (!files.empty()) {
-    return io::Corrupt(options_.checkpoints + ": all " + std::to_string(files.size()) +
-                       " checkpoints are damaged");
+    return Corrupt(options_.checkpoints + ": all " + std::to_string(files.size()) +
+                   " checkpoints are damaged");
   }
   if (observer_.on_note) {
     observer_.on_note(options_.checkpoints + " has no checkpoint: starting from the beginning");
@@ -319,7 +316,7 @@ Status NetTrainer::Checkpoint() {
   if (job_) return job_->Checkpoint(state_);
   std::error_code error;
   std::filesystem::create_directories(options_.checkpoints, error);
-  if (error) return io::IoError("cannot create the folder " + options_.checkpoints, error.value());
+  if (error) return IoError("cannot create the folder " + options_.checkpoints, error.value());
   io::StateFields fields = RunFields();
   state_.AddTo(fields);
   RETURN_IF_ERROR(
@@ -344,7 +341,7 @@ Result<bool> NetTrainer::Interrupted() {
 // `before` the last step, which does not count if the job never made it. A worker by itself leaves
 // like one that was killed: its part is not learnt, so it must not count as finished.
 Status NetTrainer::Interrupt(const ProgressState& before) {
-  if (!chief()) return io::Cancelled("interrupted: this worker leaves its job");
+  if (!chief()) return Cancelled("interrupted: this worker leaves its job");
   summary_.stopped = true;
   if (job_) {
     RETURN_IF_ERROR(job_->Stop());
@@ -369,7 +366,7 @@ Result<NetSummary> NetTrainer::Run() {
   while (!Finished()) {
     const ProgressState before = state_;
     const Result<bool> more = Step();
-    if (more.status().code() == io::Code::kCancelled && AskedToStop()) {
+    if (more.status().code() == Code::kCancelled && AskedToStop()) {
       RETURN_IF_ERROR(Interrupt(before));
       break;
     }
@@ -392,7 +389,7 @@ Result<NetSummary> NetTrainer::Run() {
     const double alone_s = observer_.now_s();
     summary_.stopped |= !chief() && job_->stopped();
     const Status finished = job_->Finish();
-    const bool waited = finished.code() == io::Code::kCancelled && AskedToStop();
+    const bool waited = finished.code() == Code::kCancelled && AskedToStop();
     RETURN_IF_ERROR(waited && !summary_.stopped ? Interrupt(state_) : finished);
     SyncWithJob();
     row_seconds_ += observer_.now_s() - alone_s;  // in which the other workers went on

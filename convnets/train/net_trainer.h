@@ -41,15 +41,15 @@ struct NetTrainOptions {
   // This process's part of each epoch where several train together.
   size_t worker = 0, workers = 1;
 
-  io::Status Validate() const;
+  Status Validate() const;
   // That this worker learns from in a whole run, where the training set has so many images.
   uint64_t Batches(size_t images) const;
 };
 
 // What a run tells while it goes on. All but the clock are optional.
 struct NetObserver {
-  std::function<io::Status(const trainer::NamedRow& row)> on_test = nullptr;
-  std::function<io::Status()> before_checkpoint = nullptr;
+  std::function<Status(const trainer::NamedRow& row)> on_test = nullptr;
+  std::function<Status()> before_checkpoint = nullptr;
   std::function<void(const std::string& message)> on_note = nullptr;
   std::function<void(uint64_t examples)> on_progress = nullptr;
   std::function<bool()> should_stop = nullptr;  // asked after each batch
@@ -75,34 +75,33 @@ class NetTrainer {
   // Makes the net, or takes it from the newest checkpoint (resume) or a model. The image sets
   // outlive the trainer; without `test` nothing is tested. `job`: this process is one of several
   // workers, and parameters and checkpoints are the job's; null: all is in this process.
-  static io::Result<std::unique_ptr<NetTrainer>> Create(const NetTrainOptions& options,
-                                                        const ImageSet& train, const ImageSet* test,
-                                                        NetObserver observer,
-                                                        NetJob* job = nullptr);
+  static Result<std::unique_ptr<NetTrainer>> Create(const NetTrainOptions& options,
+                                                    const ImageSet& train, const ImageSet* test,
+                                                    NetObserver observer, NetJob* job = nullptr);
   NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train, const ImageSet* test,
              NetObserver observer, NetSpec spec, NetJob* job);
 
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
-  io::Result<NetSummary> Run();
+  Result<NetSummary> Run();
   // The weights alone, with the net's name and shape.
-  io::Status SaveModel(const std::string& path) const;
+  Status SaveModel(const std::string& path) const;
 
   const NetSpec& spec() const { return spec_; }
   const Net& net() const { return *net_; }
 
  private:
-  io::Status Prepare();
-  io::Status Restore();
-  io::Result<bool> Step();
+  Status Prepare();
+  Status Restore();
+  Result<bool> Step();
   bool AskedToStop() const { return observer_.should_stop && observer_.should_stop(); }
-  io::Result<bool> Interrupted();
-  io::Status Interrupt(const ProgressState& before);
+  Result<bool> Interrupted();
+  Status Interrupt(const ProgressState& before);
   void CountStep(const Batch& batch, const Outcome& outcome);
   void SyncWithJob();
   bool chief() const { return !job_ || job_->chief(); }
   bool Finished() const;
-  io::Status Test();
-  io::Status Checkpoint();
+  Status Test();
+  Status Checkpoint();
   io::StateFields NetFields(const char* kind) const;
   io::StateFields RunFields() const;  // what must be the same in a run that goes on
   FloatArrays Arrays(bool with_state) const;

@@ -16,7 +16,7 @@ void ProgressState::AddTo(io::StateFields& fields) const {
   fields.AddUint("training.tested_at", tested_at);
 }
 
-io::Result<ProgressState> ProgressState::From(const io::StateFields& fields) {
+Result<ProgressState> ProgressState::From(const io::StateFields& fields) {
   ProgressState state;
   ASSIGN_OR_RETURN(state.steps, fields.Uint("training.steps"));
   ASSIGN_OR_RETURN(state.examples, fields.Uint("training.examples"));

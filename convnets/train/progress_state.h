@@ -24,7 +24,7 @@ struct ProgressState {
   uint64_t tested_at = 0;  // as trainer::EvalSchedule has it
 
   void AddTo(io::StateFields& fields) const;
-  static io::Result<ProgressState> From(const io::StateFields& fields);
+  static Result<ProgressState> From(const io::StateFields& fields);
 };
 
 }  // namespace millrace::convnets

@@ -5,9 +5,6 @@
 namespace millrace::convnets {
 namespace {
 
-using io::Result;
-using io::Status;
-
 Result<ProgressState> Decoded(const std::string& text) {
   ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(text));
   return ProgressState::From(fields);

@@ -20,21 +20,21 @@ class ServerJob final : public NetJob {
   struct Private {};  // only Join makes jobs
 
  public:
-  static io::Result<std::unique_ptr<ServerJob>> Join(const ServerJobOptions& options);
+  static Result<std::unique_ptr<ServerJob>> Join(const ServerJobOptions& options);
   ServerJob(Private, uint64_t worker, std::unique_ptr<ps::JobLink> link)
       : worker_(worker), link_(std::move(link)) {}
 
   sparse::DenseStore& store() override { return *store_; }
   bool chief() const override { return worker_ == 0; }
-  io::Result<std::optional<ProgressState>> place() override;
+  Result<std::optional<ProgressState>> place() override;
   void Describe(uint32_t images, double loss, const ProgressState& after) override;
   JobSums sums() const override;
   bool stopped() const override { return job().stopped(); }
-  io::Status Stop() override;
-  io::Status Checkpoint(const ProgressState& state) override;
-  io::Status Finish() override;
+  Status Stop() override;
+  Status Checkpoint(const ProgressState& state) override;
+  Status Finish() override;
   // Says good-bye to the servers: the last call.
-  io::Status Leave() { return job().Leave(); }
+  Status Leave() { return job().Leave(); }
 
   int64_t clock_offset_ns() const { return job().clock_offset_ns(); }
   // Of this worker, by shard.

@@ -1,6 +1,6 @@
 #include "io/base/cpu.h"
 
-namespace millrace::io {
+namespace millrace {
 namespace {
 
 // AMD before Zen 3 has PEXT in microcode, at some 20 to 300 cycles: the plain loops win there.
@@ -57,4 +57,4 @@ const char* CpuLevelName(CpuLevel level) {
   return "unknown";
 }
 
-}  // namespace millrace::io
+}  // namespace millrace

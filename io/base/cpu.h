@@ -1,7 +1,7 @@
 // What this machine's processor can do; asked once, then a plain read.
 #pragma once
 
-namespace millrace::io {
+namespace millrace {
 
 enum class CpuLevel {
   kPlain,   // any x86-64
@@ -19,4 +19,4 @@ bool HasFastGathers();
 
 const char* CpuLevelName(CpuLevel level);
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -7,7 +7,7 @@
 #include <immintrin.h>
 #endif
 
-namespace millrace::io {
+namespace millrace {
 namespace {
 
 constexpr uint32_t kPolynomial = 0x82f63b78u;  // bit-reversed
@@ -175,4 +175,4 @@ uint32_t CombineCrc32c(uint32_t crc_a, uint32_t crc_b, uint64_t size_b) {
   return crc_a ^ crc_b;
 }
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -6,7 +6,7 @@
 
 #include "io/base/cpu.h"
 
-namespace millrace::io {
+namespace millrace {
 
 // The CRC of `a` followed by `b` is Crc32c(b, nb, Crc32c(a, na)).
 uint32_t Crc32c(const void* data, size_t size, uint32_t crc = 0);
@@ -25,4 +25,4 @@ using CrcFunction = uint32_t (*)(const void* data, size_t size, uint32_t crc);
 CrcFunction Crc32cFor(CpuLevel level);
 }  // namespace internal
 
-}  // namespace millrace::io
+}  // namespace millrace

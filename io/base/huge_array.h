@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace millrace::io {
+namespace millrace {
 
 template <typename T>
 class HugeArray {
@@ -79,4 +79,4 @@ class HugeArray {
   size_t size_ = 0;
 };
 
-}  // namespace millrace::io
+}  // namespace millrace

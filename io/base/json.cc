@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "io/example/utf8.h"
+#include "io/base/utf8.h"
 
-namespace millrace::io {
+namespace millrace {
 namespace {
 
 // The two-character form of `c`, or null.
@@ -146,4 +146,4 @@ std::string Base64(std::string_view bytes) {
   return out;
 }
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-namespace millrace::io {
+namespace millrace {
 
 // Appends to `out`, which must outlive the writer. Whether Begin, End and Key fit together is the
 // caller's affair.
@@ -50,4 +50,4 @@ class JsonWriter {
 
 std::string Base64(std::string_view bytes);
 
-}  // namespace millrace::io
+}  // namespace millrace

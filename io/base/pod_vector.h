@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace millrace::io {
+namespace millrace {
 
 template <typename T>
 struct UninitializedAllocator : std::allocator<T> {
@@ -31,4 +31,4 @@ struct UninitializedAllocator : std::allocator<T> {
 template <typename T>
 using PodVector = std::vector<T, UninitializedAllocator<T>>;
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace millrace::io {
+namespace millrace {
 
 // Bijective mixing of 64 bits (the finalizer of SplitMix64): every output bit depends on every
 // input bit.
@@ -53,4 +53,4 @@ class Random {
   uint64_t state_[4];
 };
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-namespace millrace::io {
+namespace millrace {
 
 Status IoError(std::string message, int error_number) {
   return {Code::kIo, std::move(message) + ": " + std::strerror(error_number)};
 }
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace millrace::io {
+namespace millrace {
 
 enum class Code {
   kOk,
@@ -68,9 +68,9 @@ class [[nodiscard]] Result {
 #define MILLRACE_CONCAT2(a, b) a##b
 #define MILLRACE_CONCAT(a, b) MILLRACE_CONCAT2(a, b)
 
-#define RETURN_IF_ERROR(expr)                                                   \
-  do {                                                                          \
-    if (::millrace::io::Status status_ = (expr); !status_.ok()) return status_; \
+#define RETURN_IF_ERROR(expr)                                               \
+  do {                                                                      \
+    if (::millrace::Status status_ = (expr); !status_.ok()) return status_; \
   } while (0)
 
 #define ASSIGN_OR_RETURN(target, expr)                  \
@@ -88,4 +88,4 @@ class [[nodiscard]] Result {
     }                                                                                    \
   } while (0)
 
-}  // namespace millrace::io
+}  // namespace millrace

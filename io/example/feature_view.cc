@@ -5,8 +5,8 @@
 #include <cstring>
 #include <string>
 
+#include "io/base/utf8.h"
 #include "io/example/feature_arena.h"
-#include "io/example/utf8.h"
 #include "io/example/wire.h"
 
 namespace millrace::io {

@@ -11,6 +11,7 @@
 #include "io/stream/input_files.h"
 #include "io/stream/random_streams.h"
 #include "io/stream/record_place.h"
+#include "profiler/clock.h"
 #include "profiler/trace.h"
 
 namespace millrace::io {
@@ -19,10 +20,6 @@ namespace {
 // Rows that are drawn, decoded and handed over at once: enough to make locks and wake-ups cheap.
 constexpr size_t kRowsPerGroup = 1024;
 constexpr std::chrono::milliseconds kAskEvery(100);
-
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 }  // namespace
 
@@ -90,9 +87,9 @@ void InputQueue::Work(std::stop_token stop) {
       stream_.Finish(reading);
     } else {
       if (ended_ || !stream_error_.ok()) ready_.notify_one();
-      const auto begin = std::chrono::steady_clock::now();
+      const double begin_s = NowSeconds();
       work_.wait(lock);
-      stats_.worker_wait_seconds += SecondsSince(begin);
+      stats_.worker_wait_seconds += NowSeconds() - begin_s;
     }
   }
 }
@@ -218,8 +215,8 @@ void InputQueue::FinishGroup(BatchGroup& group) {
     const RecordRef& ref = group.refs[bad.ref];
     const BadRow row = {pool_.Origin(ref), bad.what.message()};
     if (options_.on_corrupt == OnCorrupt::kSkip) {
-      if (row_loss_.events == 0) first_lost_ = row;
-      row_loss_.Add(ref.size, row.what);
+      if (row_corruption_.events == 0) first_lost_ = row;
+      row_corruption_.Add(ref.size, row.what);
       continue;
     }
     group.error = row;
@@ -305,13 +302,13 @@ BatchGroup* InputQueue::TakeGroup() {
     return !drawing_ && (ended_ || !stream_error_.ok());
   };
   if (!ready()) {
-    const auto begin = std::chrono::steady_clock::now();
+    const double begin_s = NowSeconds();
     while (!ready_.wait_for(lock, kAskEvery, ready)) {
       if (!options_.should_stop || !options_.should_stop()) continue;
       failed_ = Cancelled("stopped while waiting for input");
       return nullptr;
     }
-    stats_.caller_wait_seconds += SecondsSince(begin);
+    stats_.caller_wait_seconds += NowSeconds() - begin_s;
   }
   if (in_order_.empty()) {
     failed_ = stream_error_;
@@ -344,14 +341,14 @@ InputStats InputQueue::stats() const {
   return stats;
 }
 
-Loss InputQueue::loss() const {
+CorruptionStats InputQueue::corruption() const {
   std::unique_lock lock(mu_);
-  Loss loss = stream_.loss(), rows = row_loss_;
+  CorruptionStats corruption = stream_.corruption(), rows = row_corruption_;
   const BadRow first = first_lost_;
   lock.unlock();
   if (rows.events > 0) rows.first = Message(first);
-  loss.Merge(rows);
-  return loss;
+  corruption.Merge(rows);
+  return corruption;
 }
 
 std::string InputQueue::Message(const BadRow& bad) const {

@@ -80,7 +80,7 @@ class InputQueue {
 
   // Thread-safe.
   InputStats stats() const;
-  Loss loss() const;
+  CorruptionStats corruption() const;
 
  private:
   void Start();
@@ -122,8 +122,8 @@ class InputQueue {
   std::deque<BatchGroup*> in_order_;  // drawn, decoded or not, oldest first
   std::vector<std::unique_ptr<BatchGroup>> groups_;
   std::vector<BatchGroup*> free_groups_;
-  Loss row_loss_;
-  BadRow first_lost_;  // its message, in row_loss_ not yet
+  CorruptionStats row_corruption_;
+  BadRow first_lost_;  // its message, in row_corruption_ not yet
   InputStats stats_;
 
   // The caller's own:

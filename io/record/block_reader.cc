@@ -41,12 +41,12 @@ Result<OnCorrupt> OnCorruptFromName(std::string_view name) {
   return Invalid("on_corrupt: expected fail or skip, found '" + std::string(name) + "'");
 }
 
-void Loss::Add(uint64_t lost_bytes, const std::string& message) {
+void CorruptionStats::Add(uint64_t lost_bytes, const std::string& message) {
   if (events++ == 0) first = message;
   bytes += lost_bytes;
 }
 
-void Loss::Merge(const Loss& other) {
+void CorruptionStats::Merge(const CorruptionStats& other) {
   if (events == 0) first = other.first;
   events += other.events;
   bytes += other.bytes;
@@ -340,7 +340,7 @@ uint32_t BlockReader::DataCrc(const Block& block, size_t frame, size_t length) {
 }
 
 void BlockReader::CountLoss(uint64_t lost_bytes, const std::string& what) {
-  loss_.Add(lost_bytes, what);
+  corruption_.Add(lost_bytes, what);
   if (options_.on_loss) options_.on_loss(what);
 }
 

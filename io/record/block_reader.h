@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/raw_buffer.h"
 #include "io/base/status.h"
 #include "io/record/byte_source.h"
 #include "io/record/range_crcs.h"
-#include "io/record/raw_buffer.h"
 
 namespace millrace::io {
 
@@ -37,13 +37,13 @@ struct BlockOptions {
 };
 
 // What skipping has cost so far.
-struct Loss {
+struct CorruptionStats {
   uint64_t events = 0;  // damaged places: at least one record each
   uint64_t bytes = 0;   // of decompressed data that was passed over
   std::string first;    // the message of the first one
 
   void Add(uint64_t lost_bytes, const std::string& message);
-  void Merge(const Loss& other);
+  void Merge(const CorruptionStats& other);
 };
 
 struct RecordSpan {
@@ -76,7 +76,7 @@ class BlockReader {
   Result<bool> Next(Block& block);
 
   const std::string& path() const { return path_; }
-  const Loss& loss() const { return loss_; }
+  const CorruptionStats& corruption() const { return corruption_; }
   Compression compression() const { return source_.compression; }
   int64_t file_bytes() const { return source_.file_bytes; }
 
@@ -112,7 +112,7 @@ class BlockReader {
   std::string path_;
   OpenedSource source_;
   BlockOptions options_;
-  Loss loss_;
+  CorruptionStats corruption_;
   RawBuffer carry_;            // bytes read beyond the last whole record
   uint64_t carry_offset_ = 0;  // of carry_[0] in the decompressed data
   bool source_ended_ = false;

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "io/record/raw_buffer.h"
+#include "io/base/raw_buffer.h"
 #include "io/record/record_format.h"
 
 namespace millrace::io {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string_view>
 
+#include "io/base/raw_buffer.h"
 #include "io/base/status.h"
 #include "io/record/byte_source.h"
-#include "io/record/raw_buffer.h"
 
 namespace millrace::io {
 

@@ -24,7 +24,7 @@ bool IsIdxHeader(std::string_view first) {
   return magic == kLabels || magic == kImages;
 }
 
-io::Result<IdxFile> IdxFile::Open(const std::string& path, bool short_file) {
+Result<IdxFile> IdxFile::Open(const std::string& path, bool short_file) {
   IdxFile file;
   file.path_ = path;
   ASSIGN_OR_RETURN(file.source_, io::OpenSource(path));
@@ -33,7 +33,7 @@ io::Result<IdxFile> IdxFile::Open(const std::string& path, bool short_file) {
   return file;
 }
 
-io::Status IdxFile::ReadHeader() {
+Status IdxFile::ReadHeader() {
   char header[16] = {};
   size_t delivered = 0;
   RETURN_IF_ERROR(source_.bytes->Read({header, 4}, &delivered));
@@ -41,16 +41,16 @@ io::Status IdxFile::ReadHeader() {
   if (!IsIdxHeader({header, delivered})) {
     char found[11];
     std::snprintf(found, sizeof found, "0x%08x", magic);
-    return io::Corrupt(path_ +
-                       ": offset 0: expected 0x00000801 (labels) or 0x00000803 (images), found " +
-                       (delivered == 4 ? found : "the end of the file"));
+    return Corrupt(path_ +
+                   ": offset 0: expected 0x00000801 (labels) or 0x00000803 (images), found " +
+                   (delivered == 4 ? found : "the end of the file"));
   }
   dimensions_ = static_cast<int>(magic & 0xff);
   const size_t sizes = 4 * static_cast<size_t>(dimensions_);
   RETURN_IF_ERROR(source_.bytes->Read({header + 4, sizes}, &delivered));
   if (delivered != sizes) {
-    return io::Corrupt(path_ + ": offset 4: expected " + std::to_string(sizes) +
-                       " bytes of dimensions, found " + std::to_string(delivered));
+    return Corrupt(path_ + ": offset 4: expected " + std::to_string(sizes) +
+                   " bytes of dimensions, found " + std::to_string(delivered));
   }
   count_ = LoadBigEndian(header + 4);
   if (!is_images()) return {};
@@ -58,43 +58,41 @@ io::Status IdxFile::ReadHeader() {
   columns_ = LoadBigEndian(header + 12);
   const uint64_t item = uint64_t{rows_} * columns_;
   if (item == 0 || item > kMaxItemBytes) {
-    return io::Corrupt(path_ + ": offset 8: expected images of 1 to " +
-                       std::to_string(kMaxItemBytes) + " bytes, found " + std::to_string(rows_) +
-                       " x " + std::to_string(columns_));
+    return Corrupt(path_ + ": offset 8: expected images of 1 to " + std::to_string(kMaxItemBytes) +
+                   " bytes, found " + std::to_string(rows_) + " x " + std::to_string(columns_));
   }
   item_bytes_ = item;
   return {};
 }
 
-io::Status IdxFile::CheckFileSize(int64_t file_bytes, bool short_file) const {
+Status IdxFile::CheckFileSize(int64_t file_bytes, bool short_file) const {
   if (source_.compression != io::Compression::kNone || file_bytes < 0) return {};
   const uint64_t expected =
       4 + 4 * static_cast<uint64_t>(dimensions_) + uint64_t{count_} * item_bytes_;
   const auto found = static_cast<uint64_t>(file_bytes);
   if (found == expected || (found < expected && short_file)) return {};
-  return io::Corrupt(path_ + ": expected " + std::to_string(expected) +
-                     " bytes as its header says, found " + std::to_string(found));
+  return Corrupt(path_ + ": expected " + std::to_string(expected) +
+                 " bytes as its header says, found " + std::to_string(found));
 }
 
-io::Status IdxFile::Fill() {
+Status IdxFile::Fill() {
   buffer_.erase(0, begin_);
   begin_ = 0;
   const size_t had = buffer_.size();
   buffer_.resize(had + std::max(kReadBytes, item_bytes_));
   size_t delivered = 0;
-  const io::Status read =
-      source_.bytes->Read({buffer_.data() + had, buffer_.size() - had}, &delivered);
+  const Status read = source_.bytes->Read({buffer_.data() + had, buffer_.size() - had}, &delivered);
   buffer_.resize(had + delivered);
   return read;
 }
 
-io::Result<std::string_view> IdxFile::Next() {
+Result<std::string_view> IdxFile::Next() {
   CHECK(taken_ < count_);
   if (buffer_.size() - begin_ < item_bytes_) RETURN_IF_ERROR(Fill());
   if (buffer_.size() - begin_ < item_bytes_) {
-    return io::Corrupt(path_ + ": item " + std::to_string(taken_) + " of " +
-                       std::to_string(count_) + ": expected " + std::to_string(item_bytes_) +
-                       " bytes, found " + std::to_string(buffer_.size() - begin_));
+    return Corrupt(path_ + ": item " + std::to_string(taken_) + " of " + std::to_string(count_) +
+                   ": expected " + std::to_string(item_bytes_) + " bytes, found " +
+                   std::to_string(buffer_.size() - begin_));
   }
   const std::string_view item(buffer_.data() + begin_, item_bytes_);
   begin_ += item_bytes_;
@@ -102,11 +100,11 @@ io::Result<std::string_view> IdxFile::Next() {
   return item;
 }
 
-io::Status IdxFile::CheckEnd() {
+Status IdxFile::CheckEnd() {
   if (buffer_.size() == begin_) RETURN_IF_ERROR(Fill());
   if (buffer_.size() == begin_) return {};
-  return io::Corrupt(path_ + ": expected the end of the file behind " + std::to_string(count_) +
-                     " items, found more bytes");
+  return Corrupt(path_ + ": expected the end of the file behind " + std::to_string(count_) +
+                 " items, found more bytes");
 }
 
 }  // namespace millrace::io

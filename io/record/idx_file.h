@@ -25,7 +25,7 @@ class IdxFile {
  public:
   // Compressed files are decompressed. A header that is not as above is an error, and so is a plain
   // file whose size is not what its header says, unless `short_file` allows it to end early.
-  static io::Result<IdxFile> Open(const std::string& path, bool short_file);
+  static Result<IdxFile> Open(const std::string& path, bool short_file);
 
   const std::string& path() const { return path_; }
   bool is_images() const { return dimensions_ == 3; }
@@ -34,15 +34,15 @@ class IdxFile {
   uint32_t columns() const { return columns_; }
 
   // The next item's bytes, valid until the next call. After the last one: CheckEnd.
-  io::Result<std::string_view> Next();
+  Result<std::string_view> Next();
   // Nothing may follow the last item.
-  io::Status CheckEnd();
+  Status CheckEnd();
 
  private:
   IdxFile() = default;
-  io::Status ReadHeader();
-  io::Status CheckFileSize(int64_t file_bytes, bool short_file) const;
-  io::Status Fill();
+  Status ReadHeader();
+  Status CheckFileSize(int64_t file_bytes, bool short_file) const;
+  Status Fill();
 
   std::string path_;
   io::OpenedSource source_;

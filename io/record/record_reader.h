@@ -22,11 +22,11 @@ class RecordReader {
   static Result<RecordReader> Open(const std::string& path, BlockOptions options = {});
 
   // True and a record, false at the end, or an error that names file, offset, expected and found.
-  // After an error no more records come. With OnCorrupt::kSkip, damage is counted in `loss()`
+  // After an error no more records come. With OnCorrupt::kSkip, damage is counted in `corruption()`
   // instead.
   Result<bool> Next(RecordView& record);
 
-  const Loss& loss() const { return blocks_->loss(); }
+  const CorruptionStats& corruption() const { return blocks_->corruption(); }
   Compression compression() const { return blocks_->compression(); }
 
  private:

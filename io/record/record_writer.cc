@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
+#include "io/base/raw_buffer.h"
 #include "io/record/compressor.h"
 #include "io/record/output_file.h"
-#include "io/record/raw_buffer.h"
 #include "io/record/record_format.h"
 
 namespace millrace::io {

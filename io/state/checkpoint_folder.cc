@@ -32,7 +32,7 @@ std::optional<ParsedName> ParseName(std::string_view name) {
 }
 
 // Names of the folder's entries; none if it is not there.
-io::Result<std::vector<std::string>> Names(const std::string& folder) {
+Result<std::vector<std::string>> Names(const std::string& folder) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
   std::vector<std::string> names;
@@ -40,7 +40,7 @@ io::Result<std::vector<std::string>> Names(const std::string& folder) {
     names.push_back(entries->path().filename().string());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
-    return io::IoError(folder + ": cannot list the folder", error.value());
+    return IoError(folder + ": cannot list the folder", error.value());
   }
   return names;
 }
@@ -58,7 +58,7 @@ std::string CheckpointPath(const std::string& folder, uint64_t steps) {
   return folder + "/" + std::string(kPrefix) + number;
 }
 
-io::Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
+Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(folder));
   std::vector<CheckpointFile> files;
   for (const std::string& name : names) {

@@ -17,7 +17,7 @@ struct CheckpointFile {
 std::string CheckpointPath(const std::string& folder, uint64_t steps);
 
 // Newest first; other files are passed over. A folder that is not there has none.
-io::Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder);
+Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder);
 
 // Removes what killed processes left half written.
 void RemoveLeftovers(const std::string& folder);

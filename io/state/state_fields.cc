@@ -6,9 +6,6 @@
 namespace millrace::io {
 namespace {
 
-using io::Corrupt;
-using io::Result;
-
 template <typename Number>
 std::string Shortest(Number value) {
   char digits[32];

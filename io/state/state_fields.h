@@ -20,20 +20,20 @@ class StateFields {
   void AddDouble(std::string_view name, double value);
 
   // A field that is absent, or not of that kind, is corrupt; the error names it.
-  io::Result<std::string> Text(std::string_view name) const;
-  io::Result<uint64_t> Uint(std::string_view name) const;
-  io::Result<double> Double(std::string_view name) const;
+  Result<std::string> Text(std::string_view name) const;
+  Result<uint64_t> Uint(std::string_view name) const;
+  Result<double> Double(std::string_view name) const;
 
   // (name, value), in the order they were added.
   const std::vector<std::pair<std::string, std::string>>& all() const { return fields_; }
 
   std::string Encode() const;
-  static io::Result<StateFields> Decode(std::string_view text);
+  static Result<StateFields> Decode(std::string_view text);
 
  private:
   const std::string* Find(std::string_view name) const;
   template <typename Number>
-  io::Result<Number> ParseNumber(std::string_view name, const char* kind) const;
+  Result<Number> ParseNumber(std::string_view name, const char* kind) const;
 
   std::vector<std::pair<std::string, std::string>> fields_;
 };

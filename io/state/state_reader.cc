@@ -12,8 +12,6 @@ namespace {
 
 using io::LoadU32;
 using io::LoadU64;
-using io::Result;
-using io::Status;
 
 // Moves `at` behind the varint; false if there is none of at most 64 bits before `end`.
 bool ReadVarint(const char*& at, const char* end, uint64_t& value) {
@@ -56,7 +54,7 @@ Result<StateReader> StateReader::Open(const std::string& name,
 }
 
 Status StateReader::Damaged(const std::string& what) const {
-  return io::Corrupt(path_ + ": offset " + std::to_string(part_offset_) + ": " + what);
+  return Corrupt(path_ + ": offset " + std::to_string(part_offset_) + ": " + what);
 }
 
 // Appends the next `size` bytes to part_.
@@ -66,15 +64,14 @@ Status StateReader::ReadMore(size_t size) {
   size_t got = 0;
   RETURN_IF_ERROR(bytes_->Read({part_.data() + old, size}, &got));
   if (got == size) return {};
-  return io::Corrupt(path_ + ": offset " + std::to_string(part_offset_ + old + got) +
-                     ": expected " + std::to_string(size - got) +
-                     " more bytes, found the end of the file");
+  return Corrupt(path_ + ": offset " + std::to_string(part_offset_ + old + got) + ": expected " +
+                 std::to_string(size - got) + " more bytes, found the end of the file");
 }
 
 Status StateReader::ReadCrc() {
   RETURN_IF_ERROR(ReadMore(kStateCrcBytes));
   const size_t size = part_.size() - kStateCrcBytes;
-  if (LoadU32(part_.data() + size) == io::MaskedCrc32c(part_.data(), size)) return {};
+  if (LoadU32(part_.data() + size) == MaskedCrc32c(part_.data(), size)) return {};
   return Damaged("the " + std::to_string(size) +
                  " bytes from here: expected the CRC behind them, found another");
 }

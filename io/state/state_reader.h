@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "io/base/pod_vector.h"
+#include "io/base/raw_buffer.h"
 #include "io/base/status.h"
 #include "io/record/byte_source.h"
-#include "io/record/raw_buffer.h"
 #include "io/state/state_fields.h"
 #include "io/state/state_file.h"
 
@@ -18,8 +18,8 @@ namespace millrace::io {
 
 // Entries of a block, decoded.
 struct StateBlock {
-  io::PodVector<uint64_t> keys;
-  io::PodVector<float> floats;  // floats_per_entry for each key
+  PodVector<uint64_t> keys;
+  PodVector<float> floats;  // floats_per_entry for each key
   size_t floats_per_entry = 0;
 
   size_t size() const { return keys.size(); }
@@ -31,17 +31,16 @@ struct StateBlock {
 // Errors name file, offset, expected and found. Not thread-safe.
 class StateReader {
  public:
-  static io::Result<StateReader> Open(const std::string& path);
+  static Result<StateReader> Open(const std::string& path);
   // For data that is at hand; `name` stands for the file in messages.
-  static io::Result<StateReader> Open(const std::string& name,
-                                      std::unique_ptr<io::ByteSource> bytes);
+  static Result<StateReader> Open(const std::string& name, std::unique_ptr<io::ByteSource> bytes);
 
   const StateFields& fields() const { return fields_; }
   size_t floats_per_entry() const { return floats_per_entry_; }
 
   // True and a block of at least one entry, false when the end was reached and is right, or an
   // error. The block's memory is reused.
-  io::Result<bool> Next(StateBlock& block);
+  Result<bool> Next(StateBlock& block);
 
  private:
   struct BlockHeader {
@@ -51,22 +50,22 @@ class StateReader {
   StateReader(std::string path, std::unique_ptr<io::ByteSource> bytes)
       : path_(std::move(path)), bytes_(std::move(bytes)) {}
 
-  io::Status ReadHeader();
-  io::Status ReadMore(size_t size);
-  io::Status ReadCrc();
-  io::Status CheckBlockHeader(const BlockHeader& header) const;
-  io::Status Unpack(const BlockHeader& header);
-  io::Status Decode(const BlockHeader& header, StateBlock& block);
-  io::Status ReadEnd();
-  io::Status Damaged(const std::string& what) const;
+  Status ReadHeader();
+  Status ReadMore(size_t size);
+  Status ReadCrc();
+  Status CheckBlockHeader(const BlockHeader& header) const;
+  Status Unpack(const BlockHeader& header);
+  Status Decode(const BlockHeader& header, StateBlock& block);
+  Status ReadEnd();
+  Status Damaged(const std::string& what) const;
 
   std::string path_;
   std::unique_ptr<io::ByteSource> bytes_;
   StateFields fields_;
   size_t floats_per_entry_ = 0;
   uint64_t part_offset_ = 0;  // where the part (header, block, end) in part_ begins
-  io::RawBuffer part_;
-  io::RawBuffer raw_;
+  RawBuffer part_;
+  RawBuffer raw_;
   uint64_t total_entries_ = 0;
   uint64_t last_key_ = 0;
 };

@@ -10,10 +10,6 @@
 namespace millrace::io {
 namespace {
 
-using io::RawBuffer;
-using io::Result;
-using io::Status;
-
 constexpr int kZstdLevel = 1;
 constexpr size_t kMaxVarintBytes = 10;
 
@@ -89,7 +85,7 @@ Status StateWriter::WriteBlock() {
 
 // Adds the CRC, writes, and empties the buffer.
 Status StateWriter::WriteChecked(RawBuffer& bytes) {
-  AppendU32(bytes, io::MaskedCrc32c(bytes.data(), bytes.size()));
+  AppendU32(bytes, MaskedCrc32c(bytes.data(), bytes.size()));
   const Status status = file_.Write({bytes.data(), bytes.size()});
   bytes.clear();
   return status;

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "io/base/raw_buffer.h"
 #include "io/base/status.h"
 #include "io/record/output_file.h"
-#include "io/record/raw_buffer.h"
 #include "io/state/state_fields.h"
 #include "io/state/state_file.h"
 
@@ -23,27 +23,27 @@ struct StateOptions {
 // Not thread-safe.
 class StateWriter {
  public:
-  static io::Result<StateWriter> Create(const std::string& path, const StateFields& fields,
-                                        const StateOptions& options);
+  static Result<StateWriter> Create(const std::string& path, const StateFields& fields,
+                                    const StateOptions& options);
 
   // Keys ascend; `state` has floats_per_entry numbers. After an error (the disk is full, say)
   // entries are ignored and Finish returns it.
   void Add(uint64_t key, std::span<const float> state);
-  io::Status Finish();
+  Status Finish();
 
  private:
   StateWriter(io::OutputFile file, const StateOptions& options)
       : file_(std::move(file)), options_(options) {}
 
-  io::Status WriteHeader(const StateFields& fields);
-  io::Status WriteBlock();
-  io::Status WriteChecked(io::RawBuffer& bytes);
+  Status WriteHeader(const StateFields& fields);
+  Status WriteBlock();
+  Status WriteChecked(RawBuffer& bytes);
 
   io::OutputFile file_;
   StateOptions options_;
-  io::Status error_;
-  io::RawBuffer raw_;     // of the block that is being filled
-  io::RawBuffer packed_;  // the bytes of a finished one
+  Status error_;
+  RawBuffer raw_;     // of the block that is being filled
+  RawBuffer packed_;  // the bytes of a finished one
   uint32_t block_entries_ = 0;
   uint64_t total_entries_ = 0;
   uint64_t last_key_ = 0;

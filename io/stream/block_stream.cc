@@ -84,7 +84,7 @@ void BlockStream::Read(Reading& reading, const std::function<void(Block&)>& to_c
   reading.error = more.status();
   reading.got_block = more.ok() && *more;
   reading.file_ended = more.ok() && !*more;
-  if (reading.file_ended) reading.loss = lane.reader->loss();
+  if (reading.file_ended) reading.corruption = lane.reader->corruption();
   if (!reading.got_block) return;
   block.path = &options_.files[lane.files.back()];
   block.framing = options_.blocks.framing;
@@ -136,7 +136,7 @@ void BlockStream::Finish(Reading& reading) {
     return;
   }
   if (!reading.file_ended) return;
-  loss_.Merge(reading.loss);
+  corruption_.Merge(reading.corruption);
   EndFile(reading.lane);
 }
 

@@ -51,8 +51,8 @@ class BlockStream {
     std::shared_ptr<const Block> cached;  // from the cache: nothing to read
     bool got_block = false;
     bool file_ended = false;
-    uint64_t bytes = 0;  // of the file, decompressed
-    Loss loss;           // of the file that ended
+    uint64_t bytes = 0;          // of the file, decompressed
+    CorruptionStats corruption;  // of the file that ended
     Status error;
   };
 
@@ -71,7 +71,7 @@ class BlockStream {
   Next Take(PooledBlock*& block);
 
   const Status& error() const { return error_; }
-  const Loss& loss() const { return loss_; }
+  const CorruptionStats& corruption() const { return corruption_; }
   uint64_t epoch() const { return epoch_; }  // of the next element
   uint64_t bytes_read() const { return bytes_read_; }
   uint64_t bytes_cached() const { return cache_.bytes(); }
@@ -110,7 +110,7 @@ class BlockStream {
   size_t turn_ = 0;
   uint64_t epoch_;
   Status error_;
-  Loss loss_;
+  CorruptionStats corruption_;
   uint64_t bytes_read_ = 0;
   RowCache cache_;
 };

@@ -7,7 +7,6 @@
 
 namespace millrace::ps {
 
-using io::Status;
 using profiler::Cat;
 
 Status AnswerAhead::Prepare(const sparse::LocalStore& store, SharedKeys push, SharedKeys pull,

@@ -21,8 +21,8 @@ namespace millrace::ps {
 class AnswerAhead {
  public:
   // The weights of `pull` as they will be after a push of `push`, into `room`.
-  io::Status Prepare(const sparse::LocalStore& store, SharedKeys push, SharedKeys pull,
-                     SharedNumbers room);
+  Status Prepare(const sparse::LocalStore& store, SharedKeys push, SharedKeys pull,
+                 SharedNumbers room);
   // Whether that is done, for these very lists and the store as it is.
   bool IsFor(const sparse::LocalStore& store, const SharedKeys& push, const SharedKeys& pull) const;
   // A gradient is about to be applied to the store as the next push. True: the answer is complete.
@@ -42,8 +42,8 @@ class AnswerAhead {
   bool complete_ = false;  // the push's gradient has come
   KeyOverlap overlap_;     // of push_ and pull_
 
-  io::PodVector<uint64_t> keys_;  // of the overlap
-  io::PodVector<float> gradient_, touched_;
+  PodVector<uint64_t> keys_;  // of the overlap
+  PodVector<float> gradient_, touched_;
 };
 
 }  // namespace millrace::ps

@@ -10,7 +10,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Status;
 using profiler::Cat;
 
 constexpr int64_t kWorthALookNs = 10000;  // shorter work is in nobody's way
@@ -79,7 +78,7 @@ void Connection::Refuse(const std::string& message) {
 
 void Connection::ThrowIf(const Status& status) {
   if (status.ok()) return;
-  if (status.code() == io::Code::kInvalid || status.code() == io::Code::kCorrupt) {
+  if (status.code() == Code::kInvalid || status.code() == Code::kCorrupt) {
     Refuse(status.message());
   }
   throw Failure(status);
@@ -92,7 +91,7 @@ Connection::Lock Connection::Enter(const char* kind, int32_t worker, int64_t gen
   Lock lock(state_.mu);
   if (worker < 0 || static_cast<size_t>(worker) != worker_ ||
       static_cast<uint64_t>(generation) != generation_) {
-    status = io::Invalid("this connection belongs to another worker");
+    status = Invalid("this connection belongs to another worker");
   } else {
     status = state_.shard.CheckCaller(worker_, generation_);
   }
@@ -315,7 +314,7 @@ void Connection::load(int32_t worker, int64_t generation, const std::string& ent
   Lock lock = Enter("load", worker, generation);
   Status status;
   if (state_.shard.StartWaitsFor().empty()) {
-    status = io::Invalid("the job has begun: no weights can be loaded any more");
+    status = Invalid("the job has begun: no weights can be loaded any more");
   }
   sparse::LocalStore& store = state_.shard.store();
   for (const Entry& entry : list) {
@@ -336,7 +335,7 @@ Status Connection::DecodeDense(Lock& lock, const rpc::DenseRequest& request) {
   } else if (table && table->Has(block)) {
     dense_.resize(table->weights(block).size());
   } else {
-    return io::Invalid("dense block " + std::to_string(block) + " is packed, and not known");
+    return Invalid("dense block " + std::to_string(block) + " is packed, and not known");
   }
   lock.unlock();
   const Status decoded = floats_.Decode(request.values, dense_);

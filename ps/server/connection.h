@@ -55,12 +55,12 @@ class Connection final : public rpc::ParameterServerIf {
 
   void CountLastCall(const char* kind);
   Lock Enter(const char* kind, int32_t worker, int64_t generation);
-  io::Status DecodeDense(Lock& lock, const rpc::DenseRequest& request);
+  Status DecodeDense(Lock& lock, const rpc::DenseRequest& request);
   Lock EnterDense(const char* kind, const rpc::DenseRequest& request, rpc::DenseReply& reply);
   // True when the work is done; false: the same call is to be made again.
-  bool LongWork(Lock& lock, uint64_t id, const std::function<io::Status(Shard&)>& work);
+  bool LongWork(Lock& lock, uint64_t id, const std::function<Status(Shard&)>& work);
   void Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply);
-  void ThrowIf(const io::Status& status);
+  void ThrowIf(const Status& status);
   [[noreturn]] void Refuse(const std::string& message);
 
   ServerState& state_;
@@ -76,7 +76,7 @@ class Connection final : public rpc::ParameterServerIf {
   int64_t in_the_way_ns_ = 0;  // of the next exchange: looking ahead
   ModelPieces model_;
   FloatCodec floats_;
-  io::PodVector<float> dense_;
+  PodVector<float> dense_;
 };
 
 }  // namespace millrace::ps

@@ -8,23 +8,21 @@
 
 namespace millrace::ps {
 
-using io::Status;
-
 Status DenseTable::Init(size_t block, std::span<const float> weights) {
   if (block >= kMaxBlocks) {
-    return io::Invalid("dense block " + std::to_string(block) + ": expected below " +
-                       std::to_string(kMaxBlocks));
+    return Invalid("dense block " + std::to_string(block) + ": expected below " +
+                   std::to_string(kMaxBlocks));
   }
   if (is_closed_ && !Has(block)) {
-    return io::Invalid("dense block " + std::to_string(block) +
-                       ": not in the checkpoint, where the net was cut otherwise");
+    return Invalid("dense block " + std::to_string(block) +
+                   ": not in the checkpoint, where the net was cut otherwise");
   }
   if (block >= blocks_.size()) blocks_.resize(block + 1);
   Block& b = blocks_[block];
   if (b.ready && b.weights.size() != weights.size()) {
-    return io::Invalid("dense block " + std::to_string(block) + ": expected " +
-                       std::to_string(b.weights.size()) + " numbers, found " +
-                       std::to_string(weights.size()));
+    return Invalid("dense block " + std::to_string(block) + ": expected " +
+                   std::to_string(b.weights.size()) + " numbers, found " +
+                   std::to_string(weights.size()));
   }
   if (b.ready) return {};
   b.ready = true;
@@ -46,16 +44,16 @@ void DenseTable::Apply(Block& block, std::span<const float> gradient) {
 Status DenseTable::Push(size_t block, const Gradient& gradient, bool at_once) {
   Block& b = blocks_[block];
   if (gradient.mean.size() != b.weights.size()) {
-    return io::Invalid("dense block " + std::to_string(block) + ": expected " +
-                       std::to_string(b.weights.size()) + " gradients, found " +
-                       std::to_string(gradient.mean.size()));
+    return Invalid("dense block " + std::to_string(block) + ": expected " +
+                   std::to_string(b.weights.size()) + " gradients, found " +
+                   std::to_string(gradient.mean.size()));
   }
   uint64_t& received = b.received[gradient.worker];
   if (gradient.sequence <= received) return {};
   if (gradient.sequence != received + 1 || gradient.rows == 0 || gradient.step > b.steps) {
-    return io::Invalid("dense block " + std::to_string(block) + ": expected push " +
-                       std::to_string(received + 1) + " of at least a row, found " +
-                       std::to_string(gradient.sequence) + " of " + std::to_string(gradient.rows));
+    return Invalid("dense block " + std::to_string(block) + ": expected push " +
+                   std::to_string(received + 1) + " of at least a row, found " +
+                   std::to_string(gradient.sequence) + " of " + std::to_string(gradient.rows));
   }
   received = gradient.sequence;
   const bool too_late = !at_once && gradient.step < b.steps;
@@ -127,9 +125,9 @@ Status DenseTable::Load(size_t block, std::span<const float> weights, std::span<
   RETURN_IF_ERROR(Init(block, weights));
   Block& b = blocks_[block];
   if (state.size() != b.state.size() || sequences.size() != workers_) {
-    return io::Corrupt("dense block " + std::to_string(block) + ": expected " +
-                       std::to_string(b.state.size()) + " numbers of state, found " +
-                       std::to_string(state.size()));
+    return Corrupt("dense block " + std::to_string(block) + ": expected " +
+                   std::to_string(b.state.size()) + " numbers of state, found " +
+                   std::to_string(state.size()));
   }
   std::copy(weights.begin(), weights.end(), b.weights.begin());
   std::copy(state.begin(), state.end(), b.state.begin());

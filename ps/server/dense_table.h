@@ -24,7 +24,7 @@ class DenseTable {
       : options_(options), workers_(workers) {}
 
   // The weights to begin with; of a block that has some already they stay.
-  io::Status Init(size_t block, std::span<const float> weights);
+  Status Init(size_t block, std::span<const float> weights);
   // The blocks are all that there are: those of a checkpoint. Init of another one is an error then.
   void Close() { is_closed_ = true; }
   bool Has(size_t block) const { return block < blocks_.size() && blocks_[block].ready; }
@@ -38,7 +38,7 @@ class DenseTable {
   };
   // Takes a gradient in, if its sequence is new. `at_once`: applies it. Otherwise it waits for
   // ApplyIfComplete, or is dropped where its step was made without it.
-  io::Status Push(size_t block, const Gradient& gradient, bool at_once);
+  Status Push(size_t block, const Gradient& gradient, bool at_once);
   // The update of a step, by the mean over all rows, workers in their order, once enough gradients
   // are in. True if it was made.
   bool ApplyIfComplete(size_t block, const StepQuorum& quorum);
@@ -67,20 +67,20 @@ class DenseTable {
 
   // For checkpoints: weights and state of a block as one array.
   std::span<const float> state(size_t block) const { return blocks_[block].state; }
-  io::Status Load(size_t block, std::span<const float> weights, std::span<const float> state,
-                  uint64_t steps, std::span<const uint64_t> sequences);
+  Status Load(size_t block, std::span<const float> weights, std::span<const float> state,
+              uint64_t steps, std::span<const uint64_t> sequences);
   std::span<const uint64_t> sequences(size_t block) const { return blocks_[block].applied; }
 
  private:
   struct Pending {
     uint32_t rows = 0;  // 0: none
     uint64_t sequence = 0;
-    io::PodVector<float> gradient;
+    PodVector<float> gradient;
   };
   struct Block {
     bool ready = false;
-    io::PodVector<float> weights, state;
-    io::PodVector<float> before;  // weights before the last update of several workers together
+    PodVector<float> weights, state;
+    PodVector<float> before;  // weights before the last update of several workers together
     uint64_t steps = 0;
     std::vector<Pending> pending;    // by worker
     std::vector<uint64_t> received;  // sequence of the last gradient, by worker
@@ -94,7 +94,7 @@ class DenseTable {
   size_t workers_;
   std::vector<Block> blocks_;
   bool is_closed_ = false;
-  io::PodVector<float> mean_;
+  PodVector<float> mean_;
 };
 
 }  // namespace millrace::ps

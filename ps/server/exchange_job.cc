@@ -7,15 +7,12 @@
 
 namespace millrace::ps {
 
-using io::Result;
-using io::Status;
-
 namespace {
 
 Result<SharedKeys> MakeList(KeyDecoder& decoder, std::string_view bytes, uint64_t signature,
                             uint64_t limit) {
   if (ListSignature(bytes) != signature) {
-    return io::Corrupt("key list: expected the signature of its bytes, found another one");
+    return Corrupt("key list: expected the signature of its bytes, found another one");
   }
   auto list = std::make_shared<KeyList>();
   list->signature = signature;
@@ -50,7 +47,7 @@ Status ExchangeJob::Decode(const ExchangeRequest& request, uint64_t local_featur
           push_list_, MakeList(key_decoder_, request.push_keys, request.push_list, local_features));
     }
     if (!(request.weight >= 0) || !std::isfinite(request.loss)) {
-      return io::Corrupt("a push's weight and loss: expected finite numbers, weight at least 0");
+      return Corrupt("a push's weight and loss: expected finite numbers, weight at least 0");
     }
     gradient_.resize(push_list_->keys.size());
     RETURN_IF_ERROR(floats_.Decode(request.gradient, gradient_));

@@ -26,19 +26,19 @@ class ExchangeJob {
   // Looks up the lists that came without their keys. False: one of them is not known.
   bool FindLists(const Shard& shard, const ExchangeRequest& request);
   // Keys and gradient; `local_features` is the shard's.
-  io::Status Decode(const ExchangeRequest& request, uint64_t local_features);
-  io::Status Take(Shard& shard, const ExchangeRequest& request, int64_t now_ns);
+  Status Decode(const ExchangeRequest& request, uint64_t local_features);
+  Status Take(Shard& shard, const ExchangeRequest& request, int64_t now_ns);
   bool Ready(const Shard& shard, const ExchangeRequest& request) const {
     return shard.MayAnswer(worker_, request.sequence);
   }
-  io::Status Answer(Shard& shard, const ExchangeRequest& request, ExchangeReply& reply);
+  Status Answer(Shard& shard, const ExchangeRequest& request, ExchangeReply& reply);
   // The reply's weights; they stay valid until the next call.
-  io::Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
+  Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
   // When the answer is on its way: the keys of the list that will be pulled next.
-  io::Status DecodeNext(const ExchangeRequest& request, uint64_t local_features);
+  Status DecodeNext(const ExchangeRequest& request, uint64_t local_features);
   // Whether the shard has something to do then, too.
   bool looks_ahead() const { return alone_; }
-  io::Status LookAhead(Shard& shard) { return shard.LookAhead(worker_, next_list_); }
+  Status LookAhead(Shard& shard) { return shard.LookAhead(worker_, next_list_); }
 
  private:
   size_t worker_;
@@ -47,7 +47,7 @@ class ExchangeJob {
   SharedKeys push_list_, pull_list_;  // the latter stays for a call that asks again
   SharedKeys next_list_;
   bool alone_ = false;  // this worker makes the steps
-  io::PodVector<float> gradient_;
+  PodVector<float> gradient_;
   SharedNumbers weights_;
   std::string packed_;
 };

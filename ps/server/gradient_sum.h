@@ -26,8 +26,8 @@ class GradientSum {
  private:
   void Merge(std::span<const uint64_t> keys, std::span<const float> gradient);
 
-  io::PodVector<uint64_t> keys_, merged_keys_;
-  io::PodVector<float> gradient_, merged_;
+  PodVector<uint64_t> keys_, merged_keys_;
+  PodVector<float> gradient_, merged_;
 };
 
 }  // namespace millrace::ps

@@ -19,7 +19,7 @@ class KeyOverlap {
   std::span<const uint32_t> right_places() const { return right_places_; }
 
  private:
-  io::PodVector<uint32_t> left_places_, right_places_;
+  PodVector<uint32_t> left_places_, right_places_;
 };
 
 }  // namespace millrace::ps

@@ -15,7 +15,7 @@ namespace millrace::ps {
 // Local keys of this shard, sorted and unique, under the signature of their encoded bytes.
 struct KeyList {
   uint64_t signature = 0;
-  io::PodVector<uint64_t> keys;
+  PodVector<uint64_t> keys;
 };
 // Shared by the worker's recent answers, its push that waits for others, and the thread that serves
 // the call.

@@ -23,8 +23,6 @@ using apache::thrift::TConnectionInfo;
 using apache::thrift::server::TThreadedServer;
 using apache::thrift::transport::TServerSocket;
 using apache::thrift::transport::TSocket;
-using io::Result;
-using io::Status;
 
 constexpr int kContainerLimit = 1 << 16;
 // More than there may be strangers: Thrift accepts nobody beyond it.
@@ -73,12 +71,12 @@ class Listening final : public apache::thrift::server::TServerEventHandler {
 
 Status ServerOptions::Validate() const {
   if (port < 0 || port > 65535) {
-    return io::Invalid("port: expected 0 to 65535, found " + std::to_string(port));
+    return Invalid("port: expected 0 to 65535, found " + std::to_string(port));
   }
   RETURN_IF_ERROR(CheckProcesses("num_ps", shard.num_shards));
   if (shard.shard >= shard.num_shards) {
-    return io::Invalid("task_index: expected below the " + std::to_string(shard.num_shards) +
-                       " servers, found " + std::to_string(shard.shard));
+    return Invalid("task_index: expected below the " + std::to_string(shard.num_shards) +
+                   " servers, found " + std::to_string(shard.shard));
   }
   RETURN_IF_ERROR(CheckProcesses("num_workers", shard.num_workers));
   return tls.Validate();
@@ -121,8 +119,8 @@ class Server::Impl {
       port_ = socket->getPort();
       if (!why.empty()) throw std::runtime_error(why);
     } catch (const std::exception& error) {
-      return Status(io::Code::kIo, "cannot listen on " + options_.host + ":" +
-                                       std::to_string(options_.port) + ": " + error.what());
+      return Status(Code::kIo, "cannot listen on " + options_.host + ":" +
+                                   std::to_string(options_.port) + ": " + error.what());
     }
     return {};
   }
@@ -144,7 +142,7 @@ class Server::Impl {
         return state_.shard.failed();
       }
       if (!state_.busy && state_.shard.done()) return {};
-      if (should_stop()) return io::Cancelled("interrupted");
+      if (should_stop()) return Cancelled("interrupted");
       state_.changed.wait_for(lock, kTick, [&] { return !state_.busy && state_.shard.done(); });
     }
   }

@@ -22,7 +22,7 @@ struct ServerOptions {
   bool poll = true;        // for workers' calls, where a core is free: see wire/poller.h
   int wait_ms = 1000;      // a call that would wait longer for others is answered with "waiting"
 
-  io::Status Validate() const;
+  Status Validate() const;
 };
 
 // Thread-safe.
@@ -31,7 +31,7 @@ class Server {
 
  public:
   // Accepts connections on return.
-  static io::Result<std::unique_ptr<Server>> Start(ServerOptions options);
+  static Result<std::unique_ptr<Server>> Start(ServerOptions options);
   explicit Server(Private, ServerOptions options);
   ~Server();  // closes all connections
   Server(const Server&) = delete;
@@ -44,7 +44,7 @@ class Server {
   bool WaitBegun(const std::function<bool()>& should_stop);
   // Waits until all workers have left (ok), the job has failed, or `should_stop`, asked some times
   // a second, says so (kCancelled).
-  io::Status Wait(const std::function<bool()>& should_stop);
+  Status Wait(const std::function<bool()>& should_stop);
 
   struct Summary {
     uint64_t steps = 0, examples = 0;

@@ -12,14 +12,14 @@ void ServerState::WaitUntil(std::unique_lock<std::mutex>& lock,
   changed.wait_for(lock, wait_time, [&] { return ready() || stopping || !shard.failed().ok(); });
 }
 
-std::optional<io::Status> ServerState::WorkLong(std::unique_lock<std::mutex>& lock, uint64_t id,
-                                                const std::function<io::Status(Shard&)>& work) {
+std::optional<Status> ServerState::WorkLong(std::unique_lock<std::mutex>& lock, uint64_t id,
+                                            const std::function<Status(Shard&)>& work) {
   if (!busy && !(work_done && work_id == id)) {
     busy = true;
     work_done = false;
     work_id = id;
     worker = std::jthread([this, work] {
-      const io::Status status = work(shard);
+      const Status status = work(shard);
       std::lock_guard guard(mu);
       work_status = status;
       work_done = true;

@@ -13,18 +13,12 @@
 #include <utility>
 
 #include "io/base/status.h"
+#include "profiler/clock.h"
 #include "ps/server/shard.h"
 #include "ps/wire/connection_limits.h"
 #include "ps/wire/messages.h"
 
 namespace millrace::ps {
-
-// By the steady clock.
-inline int64_t NowNs() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 // Fields are guarded by `mu`. `busy` lends the shard to a thread that works on it for long without
 // holding the lock: others wait for `changed` until it is over.
@@ -48,8 +42,8 @@ struct ServerState {
   void WaitUntil(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready);
   // Does `work` on the shard in a thread of its own. Its result, or nothing when it goes on longer
   // than a call may take: who asks again under the same `id` then waits for the same work.
-  std::optional<io::Status> WorkLong(std::unique_lock<std::mutex>& lock, uint64_t id,
-                                     const std::function<io::Status(Shard&)>& work);
+  std::optional<Status> WorkLong(std::unique_lock<std::mutex>& lock, uint64_t id,
+                                 const std::function<Status(Shard&)>& work);
 
   const std::string token;
   const ConnectionLimits stranger_limits;
@@ -70,7 +64,7 @@ struct ServerState {
   // The long work: a checkpoint that is being written or restored.
   uint64_t work_id = 0;
   bool work_done = false;
-  io::Status work_status;
+  Status work_status;
   std::jthread worker;
 };
 

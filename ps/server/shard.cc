@@ -10,8 +10,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Result;
-using io::Status;
 using profiler::Cat;
 
 }  // namespace
@@ -41,7 +39,7 @@ void Shard::Note(const std::string& message) const {
 
 void Shard::Fail(const std::string& message) {
   if (!failed_.ok()) return;
-  failed_ = Status(io::Code::kIo, message);
+  failed_ = Status(Code::kIo, message);
   Note(message);
 }
 
@@ -49,10 +47,10 @@ Status Shard::MakeModel(const std::string& config) {
   ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(config));
   ASSIGN_OR_RETURN(JobConfig job, JobConfig::From(fields));
   if (job.num_workers != options_.num_workers || job.num_shards != options_.num_shards) {
-    return io::Invalid("this server belongs to a job of " + std::to_string(options_.num_workers) +
-                       " workers and " + std::to_string(options_.num_shards) +
-                       " servers, found a worker of one with " + std::to_string(job.num_workers) +
-                       " and " + std::to_string(job.num_shards));
+    return Invalid("this server belongs to a job of " + std::to_string(options_.num_workers) +
+                   " workers and " + std::to_string(options_.num_shards) +
+                   " servers, found a worker of one with " + std::to_string(job.num_workers) +
+                   " and " + std::to_string(job.num_shards));
   }
   const Sharding sharding(job.num_features, job.num_shards);
   ASSIGN_OR_RETURN(
@@ -66,24 +64,24 @@ Status Shard::MakeModel(const std::string& config) {
 Status Shard::CheckJoin(size_t worker, const std::string& name, bool again,
                         const JoinAttempt& attempt) const {
   if (worker >= workers_.size()) {
-    return io::Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
-                       std::to_string(workers_.size()) + " workers");
+    return Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
+                   std::to_string(workers_.size()) + " workers");
   }
   const WorkerRecord& record = workers_[worker];
   const bool same_process = attempt.process != 0 && attempt.process == record.attempt.process;
   if (same_process && attempt.number < record.attempt.number) {
-    return io::Invalid(Describe(worker) + " has another connection by now");
+    return Invalid(Describe(worker) + " has another connection by now");
   }
   if (drained_ && worker != 0 && !record.finished) {
-    return io::Invalid(Describe(worker) + " comes back too late: the job has ended without it");
+    return Invalid(Describe(worker) + " comes back too late: the job has ended without it");
   }
   if (record.phase == WorkerPhase::kJoined && !again && !same_process) {
-    return io::Invalid(Describe(worker) + " is in this job already; found another one (" + name +
-                       ") with the same task_index");
+    return Invalid(Describe(worker) + " is in this job already; found another one (" + name +
+                   ") with the same task_index");
   }
   const bool ended = record.phase == WorkerPhase::kFinished || record.phase == WorkerPhase::kLeft;
   if (!ended || again) return {};
-  return io::Invalid(Describe(worker) + " has finished: the job is ending");
+  return Invalid(Describe(worker) + " has finished: the job is ending");
 }
 
 Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
@@ -108,7 +106,7 @@ Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::
 }
 
 Status Shard::Open(size_t worker) {
-  if (worker != 0) return io::Invalid("only worker 0 opens a job, found " + Describe(worker));
+  if (worker != 0) return Invalid("only worker 0 opens a job, found " + Describe(worker));
   open_ = true;
   return {};
 }
@@ -122,10 +120,10 @@ std::string Shard::StartWaitsFor() const {
 
 Status Shard::CheckCaller(size_t worker, uint64_t generation) const {
   if (worker >= workers_.size() || workers_[worker].phase == WorkerPhase::kAbsent) {
-    return io::Invalid("worker " + std::to_string(worker) + " has not joined");
+    return Invalid("worker " + std::to_string(worker) + " has not joined");
   }
   if (workers_[worker].generation == generation) return {};
-  return io::Invalid(Describe(worker) + " has another connection by now");
+  return Invalid(Describe(worker) + " has another connection by now");
 }
 
 SharedKeys Shard::FindList(size_t worker, uint64_t signature) const {
@@ -162,21 +160,20 @@ uint64_t Shard::SlowestActive() const {
 
 Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
   if (!failed_.ok()) return failed_;
-  if (!StartWaitsFor().empty()) return io::Invalid("the job has not begun");
+  if (!StartWaitsFor().empty()) return Invalid("the job has not begun");
   WorkerRecord& record = workers_[worker];
   if (push.sequence <= record.received || stopped_) return {};
   if (push.sequence != record.received + 1) {
-    return io::Invalid(Describe(worker) + ": expected push " + std::to_string(record.received + 1) +
-                       ", found " + std::to_string(push.sequence));
+    return Invalid(Describe(worker) + ": expected push " + std::to_string(record.received + 1) +
+                   ", found " + std::to_string(push.sequence));
   }
   if (push.step > progress_.step) {
-    return io::Invalid(Describe(worker) + ": expected a gradient from step " +
-                       std::to_string(progress_.step) + " at most, found " +
-                       std::to_string(push.step));
+    return Invalid(Describe(worker) + ": expected a gradient from step " +
+                   std::to_string(progress_.step) + " at most, found " + std::to_string(push.step));
   }
   if (push.gradient.size() != push.list->keys.size()) {
-    return io::Invalid(Describe(worker) + ": expected " + std::to_string(push.list->keys.size()) +
-                       " gradients, found " + std::to_string(push.gradient.size()));
+    return Invalid(Describe(worker) + ": expected " + std::to_string(push.list->keys.size()) +
+                   " gradients, found " + std::to_string(push.gradient.size()));
   }
   record.received = push.sequence;
   record.received_state = push.state;
@@ -357,14 +354,14 @@ Result<Shard::Weights> Shard::Answer(size_t worker, uint64_t sequence, const Sha
 }
 
 Status Shard::InitDense(size_t worker, size_t block, std::span<const float> weights) {
-  if (!dense_) return io::Invalid("this job has no dense blocks");
+  if (!dense_) return Invalid("this job has no dense blocks");
   return worker == 0 ? dense_->Init(block, weights) : Status();
 }
 
 Status Shard::PushDense(size_t block, const DenseTable::Gradient& gradient) {
   if (!failed_.ok()) return failed_;
   if (!dense_ || !dense_->Has(block)) {
-    return io::Invalid("dense block " + std::to_string(block) + " is not known");
+    return Invalid("dense block " + std::to_string(block) + " is not known");
   }
   if (stopped_) return {};
   const bool at_once = config_->mode != Mode::kSync;
@@ -379,7 +376,7 @@ bool Shard::DenseReady(size_t worker, size_t block, uint64_t sequence) const {
 }
 
 Status Shard::Stop(size_t worker) {
-  if (worker != 0) return io::Invalid("only worker 0 stops a job, found " + Describe(worker));
+  if (worker != 0) return Invalid("only worker 0 stops a job, found " + Describe(worker));
   stopped_ = true;
   for (WorkerRecord& w : workers_) w.pending.reset();
   if (dense_) dense_->DropPending();
@@ -451,19 +448,19 @@ bool Shard::done() const {
 }
 
 Status Shard::Save(uint64_t id, const std::string& chief_state) {
-  if (!config_) return io::Invalid("there is no model to save yet");
+  if (!config_) return Invalid("there is no model to save yet");
   const bool together = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
   if (dense_ && together && !dense_->AllAt(progress_.step)) {
-    return io::Failed("no checkpoint was written: a worker stood still in the middle of step " +
-                      std::to_string(progress_.step + 1) + "; the last one stays");
+    return Failed("no checkpoint was written: a worker stood still in the middle of step " +
+                  std::to_string(progress_.step + 1) + "; the last one stays");
   }
   Settle();
   return ShardFile::Save(*this, id, chief_state);
 }
 
 Status Shard::Restore(uint64_t id) {
-  if (!config_) return io::Invalid("there is no model to restore yet");
-  if (open_) return io::Invalid("the job has begun: nothing can be restored any more");
+  if (!config_) return Invalid("there is no model to restore yet");
+  if (open_) return Invalid("the job has begun: nothing can be restored any more");
   return ShardFile::Restore(*this, id);
 }
 

@@ -41,16 +41,16 @@ class Shard {
   // The first one makes the model. Returns the generation that the worker's calls must carry.
   // `again`: the worker knows that it was here before, and takes its place over from its former
   // connection. So does the same process by a later `attempt`.
-  io::Result<uint64_t> Join(size_t worker, const std::string& name, const std::string& config,
-                            bool again, const JoinAttempt& attempt = {});
+  Result<uint64_t> Join(size_t worker, const std::string& name, const std::string& config,
+                        bool again, const JoinAttempt& attempt = {});
   // The chief (worker 0) has the model as it should be.
-  io::Status Open(size_t worker);
+  Status Open(size_t worker);
   // Empty when training may begin (all have joined, the chief has opened), else for whom it waits.
   std::string StartWaitsFor() const;
 
-  io::Status CheckCaller(size_t worker, uint64_t generation) const;
+  Status CheckCaller(size_t worker, uint64_t generation) const;
   // The failure of the whole job, if any.
-  const io::Status& failed() const { return failed_; }
+  const Status& failed() const { return failed_; }
 
   // A list that the worker has pulled before; null if it is not known (any more).
   SharedKeys FindList(size_t worker, uint64_t signature) const;
@@ -59,12 +59,12 @@ class Shard {
   uint64_t local_features() const { return sharding_->local_features(); }
 
   // Takes a push in, if its sequence is new: applies it, or keeps it until its step is complete.
-  io::Status Take(size_t worker, Push push, int64_t now_ns);
+  Status Take(size_t worker, Push push, int64_t now_ns);
   // Whether that worker alone makes the steps, so that it helps to look ahead.
   bool StepsAlone(size_t worker) const;
   // The worker has had its answer and will probably pull `list` next (null: unknown). Does what was
   // left for after the answer, and what can be done before the next one.
-  io::Status LookAhead(size_t worker, SharedKeys list);
+  Status LookAhead(size_t worker, SharedKeys list);
   // Applies what was left for after the answer. Before anybody looks into the store.
   void Settle();
   // Whether the answer to that sequence is due.
@@ -77,18 +77,17 @@ class Shard {
     uint64_t step = 0;
     SharedNumbers numbers;  // nobody changes them while they are held
   };
-  io::Result<Weights> Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
-                             bool remember);
+  Result<Weights> Answer(size_t worker, uint64_t sequence, const SharedKeys& list, bool remember);
 
   // Dense blocks; a job has them or a sparse model. The chief's weights are those to begin with.
-  io::Status InitDense(size_t worker, size_t block, std::span<const float> weights);
-  io::Status PushDense(size_t block, const DenseTable::Gradient& gradient);
+  Status InitDense(size_t worker, size_t block, std::span<const float> weights);
+  Status PushDense(size_t block, const DenseTable::Gradient& gradient);
   // Whether the block is there and has (or has dropped) the worker's pushes up to that sequence.
   bool DenseReady(size_t worker, size_t block, uint64_t sequence) const;
   const std::optional<DenseTable>& dense() const { return dense_; }
 
   // The chief ends the training: pushes that wait are dropped, and later ones do not count.
-  io::Status Stop(size_t worker);
+  Status Stop(size_t worker);
   bool stopped() const { return stopped_; }
   void Finish(size_t worker, int64_t now_ns);
   void Leave(size_t worker, int64_t now_ns);
@@ -105,8 +104,8 @@ class Shard {
   bool done() const;
 
   // Checkpoints, see shard_file.h. `id` is the chief's number for it, the same on all shards.
-  io::Status Save(uint64_t id, const std::string& chief_state);
-  io::Status Restore(uint64_t id);
+  Status Save(uint64_t id, const std::string& chief_state);
+  Status Restore(uint64_t id);
   std::vector<uint64_t> SavedCheckpoints() const;
   const std::string& chief_state() const { return chief_state_; }
 
@@ -128,10 +127,10 @@ class Shard {
  private:
   friend class ShardFile;
 
-  io::Status MakeModel(const std::string& config);
+  Status MakeModel(const std::string& config);
   // Whether the worker may (still, or again) be part of the job.
-  io::Status CheckJoin(size_t worker, const std::string& name, bool again,
-                       const JoinAttempt& attempt) const;
+  Status CheckJoin(size_t worker, const std::string& name, bool again,
+                   const JoinAttempt& attempt) const;
   bool Active(const WorkerRecord& worker) const;
   bool MayPush(const WorkerRecord& worker) const;
   StepQuorum Quorum() const;
@@ -139,10 +138,10 @@ class Shard {
   void TryStep(int64_t now_ns);
   void ApplyPending(int64_t now_ns);
   void MakeStep(int64_t now_ns);
-  io::Status StepAlone(WorkerRecord& worker);
+  Status StepAlone(WorkerRecord& worker);
   // Of the summed loss to what the rule takes.
   void Scale(std::span<float> gradient, double weight) const;
-  io::Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
+  Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
   void Count(WorkerRecord& worker, const Push& push);
   void Fail(const std::string& message);
   void Note(const std::string& message) const;
@@ -161,12 +160,12 @@ class Shard {
   bool drained_ = false;
   JobProgress progress_;
   std::string chief_state_;  // of the checkpoint that was restored
-  io::Status failed_;
+  Status failed_;
   GradientSum sum_;
   // A push that counts, and that the worker's answer shows; the store gets it before anybody looks.
   struct LatePush {
     SharedKeys list;
-    io::PodVector<float> gradient;
+    PodVector<float> gradient;
   };
   std::optional<LatePush> late_;
   StragglerWatch stragglers_;

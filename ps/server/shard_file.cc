@@ -14,9 +14,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr char kKind[] = "shard";
 constexpr size_t kKeptBefore = 1;
 constexpr char kDigits[] = "0123456789abcdef";
@@ -41,7 +38,7 @@ Result<std::string> FromHex(const std::string& text) {
     bytes += static_cast<char>(high << 4 | low);
   }
   if (text.size() == 2 * bytes.size() + 1 && text[0] == 'x') return bytes;
-  return io::Corrupt("expected x and pairs of hexadecimal digits, found '" + text + "'");
+  return Corrupt("expected x and pairs of hexadecimal digits, found '" + text + "'");
 }
 
 std::string WorkerField(size_t worker, const char* name) {
@@ -139,10 +136,10 @@ Result<Restored> ReadFields(const io::StateFields& fields, size_t workers) {
 Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief_state) {
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   const std::string& folder = shard.options_.checkpoints;
-  if (folder.empty()) return io::Invalid("checkpoints need a place: expected --run_dir");
+  if (folder.empty()) return Invalid("checkpoints need a place: expected --run_dir");
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return io::IoError("cannot create the folder " + folder, error.value());
+  if (error) return IoError("cannot create the folder " + folder, error.value());
   io::RemoveLeftovers(folder);
   io::StateFields fields;
   fields.Add("kind", kKind);
@@ -180,21 +177,21 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
   const std::string path = io::CheckpointPath(shard.options_.checkpoints, id);
   ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
   const Result<std::string> kind = reader.fields().Text("kind");
-  if (!kind.ok() || *kind != kKind) return io::Corrupt(path + ": expected a shard's checkpoint");
+  if (!kind.ok() || *kind != kKind) return Corrupt(path + ": expected a shard's checkpoint");
   const Status same = CheckSameJob(shard.config_->Fields(), reader.fields());
-  if (!same.ok()) return io::Invalid(path + ": " + same.message());
+  if (!same.ok()) return Invalid(path + ": " + same.message());
   const Result<uint64_t> number = reader.fields().Uint("shard");
   if (!number.ok() || *number != shard.options_.shard) {
-    return io::Invalid(path + ": expected shard " + std::to_string(shard.options_.shard));
+    return Invalid(path + ": expected shard " + std::to_string(shard.options_.shard));
   }
   ASSIGN_OR_RETURN(Restored restored, ReadFields(reader.fields(), shard.workers_.size()));
   ASSIGN_OR_RETURN(auto store,
                    sparse::LocalStore::Create(shard.store_->shape(), shard.store_->options()));
   std::map<uint64_t, DenseBlock> blocks;
   if (reader.floats_per_entry() != FloatsPerEntry(*shard.config_, *shard.store_)) {
-    return io::Corrupt(path + ": expected " +
-                       std::to_string(FloatsPerEntry(*shard.config_, *shard.store_)) +
-                       " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
+    return Corrupt(path + ": expected " +
+                   std::to_string(FloatsPerEntry(*shard.config_, *shard.store_)) +
+                   " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
   }
   io::StateBlock block;
   while (true) {

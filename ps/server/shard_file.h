@@ -15,9 +15,9 @@ class Shard;
 class ShardFile {
  public:
   // The file appears whole or not at all; the newest one before it is kept, others go.
-  static io::Status Save(const Shard& shard, uint64_t id, const std::string& chief_state);
+  static Status Save(const Shard& shard, uint64_t id, const std::string& chief_state);
   // Everything is read and checked before anything is changed.
-  static io::Status Restore(Shard& shard, uint64_t id);
+  static Status Restore(Shard& shard, uint64_t id);
   // The numbers of the files there are, newest first.
   static std::vector<uint64_t> List(const std::string& folder);
 };

@@ -16,7 +16,7 @@ struct Push {
   uint64_t sequence = 0;
   uint64_t step = 0;  // of the job, whose weights the gradient was computed from
   SharedKeys list;
-  io::PodVector<float> gradient;  // of the summed loss, beside list->keys
+  PodVector<float> gradient;  // of the summed loss, beside list->keys
   uint32_t rows = 0;
   double weight = 0;  // summed over the rows
   double loss = 0;    // summed over the rows, before the step

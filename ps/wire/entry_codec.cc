@@ -4,8 +4,6 @@
 
 namespace millrace::ps {
 
-using io::Status;
-
 void EncodeEntries(std::span<const Entry> entries, std::string& out) {
   uint64_t last = 0;
   for (const Entry& entry : entries) {
@@ -32,9 +30,9 @@ Status DecodeEntries(std::string_view bytes, EntryList& entries) {
       if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
       ended = byte < 0x80;
     }
-    if (!ended || bytes.size() - at < 4) return io::Corrupt("entries: cut inside an entry");
+    if (!ended || bytes.size() - at < 4) return Corrupt("entries: cut inside an entry");
     const uint64_t next = key + value;
-    if (!entries.empty() && next <= key) return io::Corrupt("entries: expected ascending keys");
+    if (!entries.empty() && next <= key) return Corrupt("entries: expected ascending keys");
     key = next;
     Entry entry{.key = key};
     std::memcpy(&entry.weight, bytes.data() + at, 4);

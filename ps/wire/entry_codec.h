@@ -22,6 +22,6 @@ using EntryList = std::vector<Entry>;
 // Appends.
 void EncodeEntries(std::span<const Entry> entries, std::string& out);
 // Replaces `entries`.
-io::Status DecodeEntries(std::string_view bytes, EntryList& entries);
+Status DecodeEntries(std::string_view bytes, EntryList& entries);
 
 }  // namespace millrace::ps

@@ -159,7 +159,7 @@ void SendExchangeCall(const ExchangeCall& call, MessageProtocol& out) {
   out.transport().flush();
 }
 
-io::Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply) {
+Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply) {
   BeginReply(in);
   reply = {};
   bool answered = false;
@@ -178,8 +178,8 @@ io::Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply) {
   if (failed) throw *failed;
   if (!answered) throw TApplicationException(TApplicationException::MISSING_RESULT);
   if (outcome < 0 || outcome > static_cast<int32_t>(Outcome::kUnknownList)) {
-    return io::Invalid("the server's answer: expected an outcome from 0 to 2, found " +
-                       std::to_string(outcome));
+    return Invalid("the server's answer: expected an outcome from 0 to 2, found " +
+                   std::to_string(outcome));
   }
   reply.outcome = static_cast<Outcome>(outcome);
   return {};

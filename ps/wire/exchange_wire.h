@@ -22,7 +22,7 @@ struct ExchangeCall {
 void SendExchangeCall(const ExchangeCall& call, MessageProtocol& out);
 // The whole answer; throws the exceptions of the service as well. An error if its outcome is none
 // that is known. Views stay valid until the next message is read.
-io::Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply);
+Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply);
 
 // The server's side, between the message's beginning and its end.
 void ReadExchangeArgs(MessageProtocol& in, ExchangeCall& call);

@@ -7,8 +7,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Status;
-
 constexpr uint8_t kBf16 = 1, kZstd = 2;
 
 uint16_t ToBf16(float number) {
@@ -67,10 +65,10 @@ size_t FloatCodec::RawWidth(std::string_view bytes) {
 }
 
 Status FloatCodec::Decode(std::string_view bytes, std::span<float> numbers) {
-  if (bytes.empty()) return io::Corrupt("numbers: expected a format byte, found nothing");
+  if (bytes.empty()) return Corrupt("numbers: expected a format byte, found nothing");
   const auto format = static_cast<uint8_t>(bytes[0]);
   if (format > (kBf16 | kZstd)) {
-    return io::Corrupt("numbers: expected a format from 0 to 3, found " + std::to_string(format));
+    return Corrupt("numbers: expected a format from 0 to 3, found " + std::to_string(format));
   }
   bytes.remove_prefix(1);
   const size_t width = format & kBf16 ? 2 : 4;
@@ -82,8 +80,8 @@ Status FloatCodec::Decode(std::string_view bytes, std::span<float> numbers) {
     bytes = halves_;
   }
   if (bytes.size() != size) {
-    return io::Corrupt("numbers: expected " + std::to_string(size) + " bytes, found " +
-                       std::to_string(bytes.size()));
+    return Corrupt("numbers: expected " + std::to_string(size) + " bytes, found " +
+                   std::to_string(bytes.size()));
   }
   if (width == 4) {
     if (size > 0) std::memcpy(numbers.data(), bytes.data(), size);

@@ -28,11 +28,11 @@ class FloatCodec {
  public:
   static constexpr char kPlainFormat = 0;  // the first byte of numbers that are neither
   // Replaces `out`.
-  io::Status Encode(std::span<const float> numbers, FloatFormat format, std::string& out);
+  Status Encode(std::span<const float> numbers, FloatFormat format, std::string& out);
   // Bytes a number in `bytes`; 0: packed, and so not known.
   static size_t RawWidth(std::string_view bytes);
   // Exactly numbers.size() of them, or an error.
-  io::Status Decode(std::string_view bytes, std::span<float> numbers);
+  Status Decode(std::string_view bytes, std::span<float> numbers);
 
  private:
   io::ZstdBlock& zstd();

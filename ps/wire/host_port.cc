@@ -4,7 +4,7 @@
 
 namespace millrace::ps {
 
-io::Result<HostPort> ParseHostPort(std::string_view text) {
+Result<HostPort> ParseHostPort(std::string_view text) {
   const size_t colon = text.rfind(':');
   HostPort result;
   if (colon != text.npos && colon > 0) {
@@ -18,7 +18,7 @@ io::Result<HostPort> ParseHostPort(std::string_view text) {
     const bool is_number = parsed.ec == std::errc() && parsed.ptr == port.data() + port.size();
     if (is_number && result.port >= 0 && result.port <= 65535) return result;
   }
-  return io::Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
+  return Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
 }
 
 }  // namespace millrace::ps

@@ -13,6 +13,6 @@ struct HostPort {
   int port = 0;
 };
 // "host:port" or "[v6]:port".
-io::Result<HostPort> ParseHostPort(std::string_view text);
+Result<HostPort> ParseHostPort(std::string_view text);
 
 }  // namespace millrace::ps

@@ -12,8 +12,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Status;
-
 // The number of keys at the beginning; removes it.
 std::optional<uint64_t> TakeCount(std::string_view& bytes) {
   uint64_t count = 0;
@@ -29,14 +27,14 @@ std::optional<uint64_t> TakeCount(std::string_view& bytes) {
 }
 
 Status CountError(uint64_t expected, size_t found) {
-  return io::Corrupt("key list: expected " + std::to_string(expected) + " keys, found " +
-                     std::to_string(found));
+  return Corrupt("key list: expected " + std::to_string(expected) + " keys, found " +
+                 std::to_string(found));
 }
 
 }  // namespace
 
 void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
-  static const PutKeysFunction put_keys = PutKeysFor(io::DetectCpuLevel());
+  static const PutKeysFunction put_keys = PutKeysFor(DetectCpuLevel());
   constexpr size_t kBlockKeys = 512;
   std::array<char, kBlockKeys * kMaxKeyBytes + kKeyWriteSlack> block;
   const uint64_t count = keys.size();
@@ -50,9 +48,9 @@ void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
   }
 }
 
-Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<uint64_t>& keys) {
+Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, PodVector<uint64_t>& keys) {
   const std::optional<uint64_t> count = TakeCount(bytes);
-  if (!count) return io::Corrupt("key list: expected a count, found none");
+  if (!count) return Corrupt("key list: expected a count, found none");
   if (*count > bytes.size()) return CountError(*count, bytes.size());
   padded_.Resize(bytes.size() + io::kVarintReadSlack);
   if (!bytes.empty()) std::memcpy(padded_.data(), bytes.data(), bytes.size());
@@ -61,15 +59,15 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
   narrow_.resize(list.size() + io::kVarintWriteSlack);
   keys.resize(*count);
   bool ascending = true;
-  static const io::Varints32Function decode32 = io::DecodeVarints32For(io::DetectCpuLevel());
+  static const io::Varints32Function decode32 = io::DecodeVarints32For(DetectCpuLevel());
   if (const auto narrow = decode32(list, narrow_.data())) {
     if (narrow->count != *count) return CountError(*count, narrow->count);
-    static const SumStepsFunction sum_steps = SumStepsFor(io::DetectCpuLevel());
+    static const SumStepsFunction sum_steps = SumStepsFor(DetectCpuLevel());
     ascending = sum_steps({narrow_.data(), *count}, keys.data());
   } else {
     wide_.resize(list.size());
     const std::optional<size_t> wide = io::DecodeVarints64(list, wide_.data());
-    if (!wide) return io::Corrupt("key list: expected varints, found a cut or too long one");
+    if (!wide) return Corrupt("key list: expected varints, found a cut or too long one");
     if (*wide != *count) return CountError(*count, *wide);
     uint64_t key = 0;
     for (size_t i = 0; i < *count; ++i) {
@@ -78,10 +76,10 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
       keys[i] = key = next;
     }
   }
-  if (!ascending) return io::Corrupt("key list: expected ascending keys");
+  if (!ascending) return Corrupt("key list: expected ascending keys");
   if (limit > 0 && !keys.empty() && keys.back() >= limit) {
-    return io::Corrupt("key list: expected keys below " + std::to_string(limit) + ", found " +
-                       std::to_string(keys.back()));
+    return Corrupt("key list: expected keys below " + std::to_string(limit) + ", found " +
+                   std::to_string(keys.back()));
   }
   return {};
 }
@@ -90,7 +88,7 @@ Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, io::PodVector<
 uint64_t ListSignature(std::string_view bytes) {
   constexpr size_t kLanes = 8;
   uint64_t lanes[kLanes];
-  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = io::Mix64(bytes.size() + 1 + lane);
+  for (size_t lane = 0; lane < kLanes; ++lane) lanes[lane] = Mix64(bytes.size() + 1 + lane);
   uint64_t words[kLanes];
   size_t at = 0;
   const auto add = [&] {
@@ -107,7 +105,7 @@ uint64_t ListSignature(std::string_view bytes) {
   if (at < bytes.size()) std::memcpy(words, bytes.data() + at, bytes.size() - at);
   add();
   uint64_t hash = 0;
-  for (const uint64_t lane : lanes) hash = io::Mix64(hash ^ lane);
+  for (const uint64_t lane : lanes) hash = Mix64(hash ^ lane);
   return hash | 1;
 }
 

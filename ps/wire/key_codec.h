@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "io/base/pod_vector.h"
+#include "io/base/raw_buffer.h"
 #include "io/base/status.h"
-#include "io/record/raw_buffer.h"
 
 namespace millrace::ps {
 
@@ -21,12 +21,12 @@ class KeyDecoder {
  public:
   // Keys must be below `limit` (0: any). After an error `keys` means nothing. Memory follows the
   // size of `bytes`, not the count that it claims.
-  io::Status Decode(std::string_view bytes, uint64_t limit, io::PodVector<uint64_t>& keys);
+  Status Decode(std::string_view bytes, uint64_t limit, PodVector<uint64_t>& keys);
 
  private:
-  io::RawBuffer padded_;
-  io::PodVector<uint32_t> narrow_;
-  io::PodVector<uint64_t> wide_;
+  RawBuffer padded_;
+  PodVector<uint32_t> narrow_;
+  PodVector<uint64_t> wide_;
 };
 
 // Identifies a list by its encoded bytes; never 0.

@@ -117,17 +117,17 @@ MILLRACE_AVX512 bool SumStepsAvx512(std::span<const uint32_t> steps, uint64_t* k
 
 }  // namespace
 
-PutKeysFunction PutKeysFor(io::CpuLevel level) {
+PutKeysFunction PutKeysFor(CpuLevel level) {
 #if defined(__x86_64__)
-  if (level >= io::CpuLevel::kAvx512) return PutKeysAvx512;
+  if (level >= CpuLevel::kAvx512) return PutKeysAvx512;
 #endif
   (void)level;
   return PutKeysPlain;
 }
 
-SumStepsFunction SumStepsFor(io::CpuLevel level) {
+SumStepsFunction SumStepsFor(CpuLevel level) {
 #if defined(__x86_64__)
-  if (level >= io::CpuLevel::kAvx512) return SumStepsAvx512;
+  if (level >= CpuLevel::kAvx512) return SumStepsAvx512;
 #endif
   (void)level;
   return SumStepsPlain;

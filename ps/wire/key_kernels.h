@@ -16,10 +16,10 @@ constexpr size_t kKeyWriteSlack = 64;
 // Writes the difference of each key to the one before it (of the first one: to `last`) as varints.
 // Returns the end of what was written.
 using PutKeysFunction = char* (*)(std::span<const uint64_t> keys, uint64_t last, char* out);
-PutKeysFunction PutKeysFor(io::CpuLevel level);
+PutKeysFunction PutKeysFor(CpuLevel level);
 
 // keys[i] = steps[0] + ... + steps[i]. False if a step but the first is 0.
 using SumStepsFunction = bool (*)(std::span<const uint32_t> steps, uint64_t* keys);
-SumStepsFunction SumStepsFor(io::CpuLevel level);
+SumStepsFunction SumStepsFor(CpuLevel level);
 
 }  // namespace millrace::ps

@@ -98,7 +98,7 @@ void MessageTransport::MakeRoom(size_t wanted) {
   if (!views_ && needed <= in_.size()) {
     std::memmove(in_.data(), rBase_, have);
   } else {
-    io::RawBuffer fresh;
+    RawBuffer fresh;
     fresh.Resize(needed);
     std::memcpy(fresh.data(), rBase_, have);
     std::swap(in_, fresh);

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "io/record/raw_buffer.h"
+#include "io/base/raw_buffer.h"
 #include "ps/wire/connection_limits.h"
 #include "ps/wire/poller.h"
 
@@ -46,7 +46,7 @@ class MessageTransport final
   const std::string getOrigin() const override { return socket_->getOrigin(); }
   uint32_t readAll(uint8_t* buf, uint32_t len) { return TBufferBase::readAll(buf, len); }
 
-  // The next `size` bytes; io::RawBuffer::kPadding bytes behind them may be read as well. Stays
+  // The next `size` bytes; RawBuffer::kPadding bytes behind them may be read as well. Stays
   // valid until something of the next message is read. Memory follows what has come, and is that of
   // the message.
   std::string_view View(uint32_t size);
@@ -93,14 +93,14 @@ class MessageTransport final
   bool polls_ = false;
   Poller poller_;
 
-  io::RawBuffer in_;
-  std::vector<io::RawBuffer> kept_;  // full ones that views of this message show
-  bool views_ = false;               // there are some of in_
+  RawBuffer in_;
+  std::vector<RawBuffer> kept_;  // full ones that views of this message show
+  bool views_ = false;           // there are some of in_
   bool message_over_ = false;
   size_t received_ = 0;  // of this message (and what may have come behind it)
   size_t max_message_ = size_t{1} << 30;
 
-  io::RawBuffer head_;  // all small pieces, one behind the other
+  RawBuffer head_;  // all small pieces, one behind the other
   std::vector<Piece> pieces_;
 };
 

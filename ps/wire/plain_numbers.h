@@ -27,7 +27,7 @@ class PlainNumbers {
   }
 
  private:
-  io::PodVector<float> floats_ = io::PodVector<float>(1);
+  PodVector<float> floats_ = PodVector<float>(1);
 };
 
 }  // namespace millrace::ps

@@ -14,9 +14,9 @@ struct TlsFiles {
   std::string ca;
 
   bool enabled() const { return !cert.empty(); }
-  io::Status Validate() const {
+  Status Validate() const {
     if (cert.empty() == key.empty() && key.empty() == ca.empty()) return {};
-    return io::Invalid("TLS: expected all of --tls_cert, --tls_key and --tls_ca, or none");
+    return Invalid("TLS: expected all of --tls_cert, --tls_key and --tls_ca, or none");
   }
 };
 

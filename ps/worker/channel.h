@@ -31,24 +31,24 @@ struct DenseReply {
 class Channel {
  public:
   virtual ~Channel() = default;
-  virtual io::Status Join(const JoinRequest& request, JoinReply& reply) = 0;
-  virtual io::Status Start(bool open, StartReply& reply) = 0;
+  virtual Status Join(const JoinRequest& request, JoinReply& reply) = 0;
+  virtual Status Start(bool open, StartReply& reply) = 0;
   // An exchange in two halves, so that all shards work at the same time.
-  virtual io::Status SendExchange(const ExchangeRequest& request) = 0;
-  virtual io::Status ReceiveExchange(ExchangeReply& reply) = 0;
-  virtual io::Status Stop() = 0;
-  virtual io::Status Finish() = 0;
-  virtual io::Status Drained(std::string& waiting) = 0;
-  virtual io::Status Leave() = 0;
-  virtual io::Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) = 0;
-  virtual io::Status Restore(uint64_t id, bool& done) = 0;
-  virtual io::Status ChiefState(std::string& state) = 0;
-  virtual io::Status Entries(int64_t first, EntriesReply& reply) = 0;
-  virtual io::Status Load(const std::string& entries) = 0;
-  virtual io::Status Stats(StatsReply& reply) = 0;
-  virtual io::Status InitDense(const DenseCall& call) = 0;
-  virtual io::Status PushDense(const DenseCall& call) = 0;
-  virtual io::Status PullDense(const DenseCall& call, DenseReply& reply) = 0;
+  virtual Status SendExchange(const ExchangeRequest& request) = 0;
+  virtual Status ReceiveExchange(ExchangeReply& reply) = 0;
+  virtual Status Stop() = 0;
+  virtual Status Finish() = 0;
+  virtual Status Drained(std::string& waiting) = 0;
+  virtual Status Leave() = 0;
+  virtual Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) = 0;
+  virtual Status Restore(uint64_t id, bool& done) = 0;
+  virtual Status ChiefState(std::string& state) = 0;
+  virtual Status Entries(int64_t first, EntriesReply& reply) = 0;
+  virtual Status Load(const std::string& entries) = 0;
+  virtual Status Stats(StatsReply& reply) = 0;
+  virtual Status InitDense(const DenseCall& call) = 0;
+  virtual Status PushDense(const DenseCall& call) = 0;
+  virtual Status PullDense(const DenseCall& call, DenseReply& reply) = 0;
   // That went over the wire since the channel was made.
   virtual uint64_t bytes_sent() const = 0;
   virtual uint64_t bytes_received() const = 0;
@@ -61,7 +61,7 @@ class Transport {
   virtual size_t shards() const = 0;
   // For messages: "shard 1 at host:port".
   virtual std::string Describe(size_t shard) const = 0;
-  virtual io::Result<std::unique_ptr<Channel>> Connect(size_t shard) = 0;
+  virtual Result<std::unique_ptr<Channel>> Connect(size_t shard) = 0;
 };
 
 }  // namespace millrace::ps

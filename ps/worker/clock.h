@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <thread>
 
+#include "profiler/clock.h"
+
 namespace millrace::ps {
 
 class Clock {
@@ -17,11 +19,7 @@ class Clock {
 
 class RealClock final : public Clock {
  public:
-  int64_t NowNs() override {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(
-               std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  }
+  int64_t NowNs() override { return millrace::NowNs(); }
   void Pause(int64_t ns) override { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
 };
 

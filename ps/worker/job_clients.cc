@@ -9,9 +9,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
@@ -103,7 +100,7 @@ Status JobClients::LoadWeights(std::span<const uint64_t> keys, std::span<const f
 }
 
 Status JobClients::KeepWaiting(const std::string& waiting, const char* for_what, int64_t& note_ns) {
-  if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+  if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
   if (waiting.empty() || clock_.NowNs() < note_ns || !options_.on_note) return {};
   options_.on_note("waiting for " + waiting + " to " + for_what);
   note_ns = clock_.NowNs() + kNoteEveryNs;

@@ -27,30 +27,30 @@ class JobClients {
   const ShardClient& operator[](size_t shard) const { return clients_[shard]; }
 
   // Joins the job on all shards.
-  io::Status Join();
+  Status Join();
   // Then: checkpoints that all shards have, newest first; and what is to be added to this process's
   // steady clock to get that of shard 0.
   const std::vector<uint64_t>& checkpoints() const { return checkpoints_; }
   int64_t clock_offset_ns() const { return clock_offset_ns_; }
 
-  io::Status CallAll(const std::function<io::Status(size_t shard, Channel&)>& call);
-  io::Status Restore(uint64_t checkpoint);
-  io::Result<std::string> ChiefState();
-  io::Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
+  Status CallAll(const std::function<Status(size_t shard, Channel&)>& call);
+  Status Restore(uint64_t checkpoint);
+  Result<std::string> ChiefState();
+  Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
   // Waits until all workers have joined and the chief has called it; the answer of the shard that
   // has the fewest of this worker's pushes.
-  io::Result<StartReply> Start();
+  Result<StartReply> Start();
   // Waits until no worker pushes any more.
-  io::Status WaitDrained();
-  io::Status Checkpoint(uint64_t id, const std::string& chief_state);
-  io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
+  Status WaitDrained();
+  Status Checkpoint(uint64_t id, const std::string& chief_state);
+  Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
   // Shard by shard.
-  io::Result<std::vector<StatsReply>> Stats();
+  Result<std::vector<StatsReply>> Stats();
 
  private:
   void MeasureClock();
   // Tells of `waiting` (nobody, if empty) once in a while; kCancelled when the caller should stop.
-  io::Status KeepWaiting(const std::string& waiting, const char* for_what, int64_t& note_ns);
+  Status KeepWaiting(const std::string& waiting, const char* for_what, int64_t& note_ns);
 
   Clock& clock_;
   Sharding sharding_;

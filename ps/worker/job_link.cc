@@ -4,9 +4,6 @@
 
 namespace millrace::ps {
 
-using io::Result;
-using io::Status;
-
 Result<std::unique_ptr<JobLink>> JobLink::Join(const JobLinkOptions& options) {
   ASSIGN_OR_RETURN(auto transport, MakeThriftTransport(options.servers));
   auto link = std::make_unique<JobLink>(Private{}, std::move(transport));

@@ -31,7 +31,7 @@ class JobLink {
 
  public:
   // Joins the job on all servers.
-  static io::Result<std::unique_ptr<JobLink>> Join(const JobLinkOptions& options);
+  static Result<std::unique_ptr<JobLink>> Join(const JobLinkOptions& options);
   JobLink(Private, std::unique_ptr<Transport> transport) : transport_(std::move(transport)) {}
 
   RemoteStore& store() { return *store_; }
@@ -40,7 +40,7 @@ class JobLink {
   // The chief's, before the start: restores the newest checkpoint that all servers have and that is
   // whole on all of them, and gives the state that the chief saved with it; none where the servers
   // have no checkpoint in common.
-  io::Result<std::optional<std::string>> RestoreLatest();
+  Result<std::optional<std::string>> RestoreLatest();
 
  private:
   std::unique_ptr<Transport> transport_;

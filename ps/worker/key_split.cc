@@ -34,7 +34,7 @@ void KeySplit::Assign(const Sharding& sharding, std::span<const uint64_t> keys) 
   for (Part& part : parts_) part.signature = ListSignature(part.encoded);
 }
 
-void KeySplit::Take(size_t shard, std::span<const float> all, io::PodVector<float>& part) const {
+void KeySplit::Take(size_t shard, std::span<const float> all, PodVector<float>& part) const {
   const Part& p = parts_[shard];
   if (parts_.size() == 1) {
     part.assign(all.begin(), all.end());

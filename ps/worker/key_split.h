@@ -18,7 +18,7 @@ class KeySplit {
     std::string encoded;
     uint64_t signature = 0;
     size_t keys = 0;
-    io::PodVector<uint32_t> positions;  // of its keys in the batch; empty with one shard
+    PodVector<uint32_t> positions;  // of its keys in the batch; empty with one shard
   };
 
   // `keys` are sorted and unique, fewer than 2^32.
@@ -41,14 +41,14 @@ class KeySplit {
   const Part& part(size_t shard) const { return parts_[shard]; }
 
   // Numbers beside the batch's keys to numbers beside a part's, and back.
-  void Take(size_t shard, std::span<const float> all, io::PodVector<float>& part) const;
+  void Take(size_t shard, std::span<const float> all, PodVector<float>& part) const;
   void Put(size_t shard, std::span<const float> part, std::span<float> all) const;
 
  private:
   std::span<const uint64_t> keys_;
   bool is_set_ = false, heard_of_ = false, on_wire_ = false;
   std::vector<Part> parts_;
-  std::vector<io::PodVector<uint64_t>> locals_;
+  std::vector<PodVector<uint64_t>> locals_;
 };
 
 }  // namespace millrace::ps

@@ -2,8 +2,6 @@
 
 namespace millrace::ps {
 
-using io::Status;
-
 Status ModelReader::Fill(size_t shard) {
   Stream& stream = streams_[shard];
   while (stream.empty() && stream.following >= 0) {

@@ -21,7 +21,7 @@ class ModelReader {
       : clients_(clients), sharding_(sharding), streams_(clients.size()) {}
 
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys. Once.
-  io::Status Read(const std::function<void(uint64_t key, float weight)>& visit);
+  Status Read(const std::function<void(uint64_t key, float weight)>& visit);
 
  private:
   struct Stream {
@@ -33,7 +33,7 @@ class ModelReader {
     const Entry& front() const { return entries[at]; }
   };
   // Fetches a piece if the last one is used up; the stream is then empty only at its end.
-  io::Status Fill(size_t shard);
+  Status Fill(size_t shard);
 
   std::span<ShardClient> clients_;
   const Sharding& sharding_;

@@ -8,7 +8,6 @@
 
 namespace millrace::ps {
 
-using io::Status;
 using profiler::Cat;
 
 namespace {
@@ -148,7 +147,7 @@ Status RemoteDenseStore::Fetch(Block& block) {
     }));
     lane.wire.predicted_received += kPullReplyBytes + reply.values.size() + reply.waiting.size();
     if (reply.waiting.empty()) break;
-    if (job_.GivesUp()) return io::Cancelled("interrupted");
+    if (job_.GivesUp()) return Cancelled("interrupted");
   }
   span.args().bytes = static_cast<int64_t>(reply.values.size());
   block.step = reply.step;

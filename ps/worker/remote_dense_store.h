@@ -37,17 +37,17 @@ class RemoteDenseStore final : public sparse::DenseStore {
 
   // The chief's weights are those to begin with, unless the servers have some. Waits until all
   // workers are there.
-  io::Status Init(std::span<const sparse::DenseParam> params) override;
+  Status Init(std::span<const sparse::DenseParam> params) override;
   // Of the worker, when Init is over.
   const RemoteStore::Place& place() const { return place_; }
 
   // What the present step is made of, before its first Pull; `state` is the worker's after it.
   void Describe(const sparse::PushInfo& info, std::string state);
-  io::Status Push(size_t param, std::span<const float> gradient) override;
-  io::Status Pull(size_t param) override;
+  Status Push(size_t param, std::span<const float> gradient) override;
+  Status Pull(size_t param) override;
 
   // Between steps: the parameters as they are now, the other workers' updates included.
-  io::Status Refresh();
+  Status Refresh();
 
   // Of the calls to one shard, between steps.
   WireStats wire(size_t shard) const;
@@ -63,13 +63,13 @@ class RemoteDenseStore final : public sparse::DenseStore {
     size_t shard = 0;
     uint32_t number = 0;
     uint64_t step = 0;  // of the block's weights
-    io::PodVector<float> gradient;
+    PodVector<float> gradient;
   };
   // The calls to one shard, made in their order by a thread of their own.
   struct Lane {
-    std::deque<std::function<io::Status()>> calls;
+    std::deque<std::function<Status()>> calls;
     bool busy = false;
-    io::Status status;
+    Status status;
     FloatCodec codec;
     std::string values;
     WireStats wire;  // its own calls'
@@ -78,12 +78,12 @@ class RemoteDenseStore final : public sparse::DenseStore {
 
   void MakeBlocks(std::span<const sparse::DenseParam> params);
   void Run(Lane& lane, const std::stop_token& stop);
-  void Enqueue(size_t shard, std::function<io::Status()> call);
-  io::Status WaitForLanes();
-  io::Status SendInit(Block& block);
-  io::Status SendGradient(Block& block, uint64_t sequence, uint32_t rows);
-  io::Status Fetch(Block& block);
-  io::Status EndStep();
+  void Enqueue(size_t shard, std::function<Status()> call);
+  Status WaitForLanes();
+  Status SendInit(Block& block);
+  Status SendGradient(Block& block, uint64_t sequence, uint32_t rows);
+  Status Fetch(Block& block);
+  Status EndStep();
 
   RemoteStore& job_;
   const JobConfig config_;

@@ -9,8 +9,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Result;
-using io::Status;
 using profiler::Cat;
 
 constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
@@ -20,7 +18,7 @@ constexpr int64_t kAccompanyNs = int64_t{20} * 1000000;
 // run's seed, which both would share.
 Status DrawIdentity(uint64_t* process) {
   if (::getrandom(process, sizeof *process, 0) != sizeof *process)
-    return io::IoError("no random bytes for the worker's identity", errno);
+    return IoError("no random bytes for the worker's identity", errno);
   *process |= 1;  // 0 stands for no identity
   return {};
 }
@@ -152,7 +150,7 @@ Status RemoteStore::SendTo(size_t shard, const Lists& lists, profiler::TraceScop
   }
   span.FlowOut(FlowId(options_.client.join.worker, shard, request.sequence));
   Status sent = clients_[shard].Send(request, sent_.list_known, pull_list_known);
-  gave_up_ |= sent.code() == io::Code::kCancelled;
+  gave_up_ |= sent.code() == Code::kCancelled;
   return sent;
 }
 
@@ -175,7 +173,7 @@ Status RemoteStore::Receive(std::optional<std::span<float>> into) {
     ExchangeReply& reply = replies_[shard];
     const int64_t waited_before_ns = clients_[shard].stats().wait_ns;
     const Status received = clients_[shard].Receive(reply);
-    if (received.code() == io::Code::kCancelled) {
+    if (received.code() == Code::kCancelled) {
       given_up = received;
       continue;
     }
@@ -224,7 +222,7 @@ Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<
     if (decoded.ok()) pull.Put(shard, part_, weights);
   }
   if (decoded.ok()) return {};
-  return io::Invalid(clients_[shard].Describe() + ": " + decoded.message());
+  return Invalid(clients_[shard].Describe() + ": " + decoded.message());
 }
 
 Status RemoteStore::SendFirst(std::span<const uint64_t> keys) {
@@ -340,10 +338,10 @@ Status RemoteStore::CheckSameStep() const {
   if (!together()) return {};
   for (size_t shard = 1; shard < clients_.size(); ++shard) {
     if (shard_steps_[shard] == shard_steps_[0]) continue;
-    return io::Failed("no checkpoint was written: " + clients_[0].Describe() + " is at step " +
-                      std::to_string(shard_steps_[0]) + " and " + clients_[shard].Describe() +
-                      " at step " + std::to_string(shard_steps_[shard]) +
-                      ", with a step half made; the last one stays");
+    return Failed("no checkpoint was written: " + clients_[0].Describe() + " is at step " +
+                  std::to_string(shard_steps_[0]) + " and " + clients_[shard].Describe() +
+                  " at step " + std::to_string(shard_steps_[shard]) +
+                  ", with a step half made; the last one stays");
   }
   return {};
 }

@@ -47,17 +47,17 @@ class RemoteStore final : public sparse::WeightStore {
 
  public:
   // Joins the job on all shards. `transport` and `clock` outlive the store.
-  static io::Result<std::unique_ptr<RemoteStore>> Connect(Transport& transport, Clock& clock,
-                                                          RemoteOptions options);
+  static Result<std::unique_ptr<RemoteStore>> Connect(Transport& transport, Clock& clock,
+                                                      RemoteOptions options);
   RemoteStore(Private, Transport& transport, Clock& clock, RemoteOptions options);
 
   // For the chief (worker 0), before Start. Checkpoints that all shards have, newest first.
   const std::vector<uint64_t>& checkpoints() const { return clients_.checkpoints(); }
-  io::Status Restore(uint64_t checkpoint) { return clients_.Restore(checkpoint); }
+  Status Restore(uint64_t checkpoint) { return clients_.Restore(checkpoint); }
   // What the chief gave to Checkpoint; empty where nothing was restored.
-  io::Result<std::string> ChiefState() { return clients_.ChiefState(); }
+  Result<std::string> ChiefState() { return clients_.ChiefState(); }
   // Keys ascend.
-  io::Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
+  Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
     return clients_.LoadWeights(keys, weights);
   }
 
@@ -68,10 +68,10 @@ class RemoteStore final : public sparse::WeightStore {
     std::string state;
   };
   // Waits until all workers have joined and the chief has called it.
-  io::Result<Place> Start();
+  Result<Place> Start();
 
-  io::Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
-  io::Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override;
+  Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
+  Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override;
   void Announce(std::span<const uint64_t> next, std::span<const uint64_t> after) override;
   int announcements() const override { return pipelined() ? 1 : 2; }
   void Describe(const sparse::PushInfo& info) override { info_ = info; }
@@ -79,35 +79,35 @@ class RemoteStore final : public sparse::WeightStore {
   void SetState(std::string state) { state_ = std::move(state); }
 
   // Sends what is left, hears the answers, and brings progress() up to date.
-  io::Status Flush();
+  Status Flush();
   // The chief's, when it has nothing to push any more: waits for the next step of the others, so
   // that tests, checkpoints and a stop still come between two steps (in sync mode; elsewhere, and
   // with backup workers, for some time). `state` is the worker's, as it stays. False when no other
   // worker pushes any more.
-  io::Result<bool> Accompany(const std::string& state);
+  Result<bool> Accompany(const std::string& state);
   // The chief's: ends the training of all workers; nothing that is pushed later counts, nor does a
   // step that is not complete.
-  io::Status Stop();
+  Status Stop();
   // The chief has done so.
   bool stopped() const { return stopped_; }
   // This worker pushes no more.
-  io::Status Finish();
+  Status Finish();
   // Waits until no worker pushes any more.
-  io::Status WaitDrained() { return clients_.WaitDrained(); }
-  io::Status Leave();
+  Status WaitDrained() { return clients_.WaitDrained(); }
+  Status Leave();
 
   // The chief's: all shards write a checkpoint under that number. In sync mode it is the state
   // after the last step; elsewhere each shard's present one. kFailed when it cannot be written, or
   // when a worker stands still that some shards have heard and others not.
-  io::Status Checkpoint(uint64_t id, const std::string& chief_state);
+  Status Checkpoint(uint64_t id, const std::string& chief_state);
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
-  io::Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
+  Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
     return clients_.ReadModel(visit);
   }
 
   // Any other call to one shard, made again where a connection breaks. Different shards may be
   // called by different threads at the same time.
-  io::Status CallShard(size_t shard, const std::function<io::Status(Channel&)>& call) {
+  Status CallShard(size_t shard, const std::function<Status(Channel&)>& call) {
     return clients_[shard].Call(call);
   }
   // The caller was asked to stop some seconds ago: the step under way has had its time.
@@ -120,7 +120,7 @@ class RemoteStore final : public sparse::WeightStore {
   const JobProgress& progress() const { return progress_; }
   uint64_t sequence() const { return sequence_; }
   // Shard by shard.
-  io::Result<std::vector<StatsReply>> Stats() { return clients_.Stats(); }
+  Result<std::vector<StatsReply>> Stats() { return clients_.Stats(); }
   const WireStats& wire(size_t shard) const { return clients_[shard].stats(); }
   size_t shards() const { return clients_.size(); }
   // To be added to this process's steady clock to get that of shard 0.
@@ -136,29 +136,29 @@ class RemoteStore final : public sparse::WeightStore {
   ClientOptions MakeClientOptions();
   // Fills a list that is going to be announced.
   void Prepare(KeySplit& list, std::span<const uint64_t> keys);
-  io::Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
+  Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient);
   // Sends `ready_`, if there is something, and asks for the weights of `pull` (null: none).
-  io::Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
+  Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
   // What goes to each shard beside the push; null where there is nothing.
   struct Lists {
     KeySplit* pull = nullptr;
     ListUse use = ListUse::kOnce;
     const KeySplit* next = nullptr;  // to be pulled by the next one
   };
-  io::Status Send(const Lists& lists);
-  io::Status SendTo(size_t shard, const Lists& lists, profiler::TraceScope& span);
+  Status Send(const Lists& lists);
+  Status SendTo(size_t shard, const Lists& lists, profiler::TraceScope& span);
   // Asks for the weights of the batch that begins, or of the announced one.
-  io::Status SendFirst(std::span<const uint64_t> keys);
-  io::Status SendAnnounced();
+  Status SendFirst(std::span<const uint64_t> keys);
+  Status SendAnnounced();
   // Hears the answers to the last Send, of all shards even if one gives up. Without `weights` they
   // are kept in stash_.
-  io::Status Receive(std::optional<std::span<float>> weights);
+  Status Receive(std::optional<std::span<float>> weights);
   // Takes in what an answer says of the job.
   void Hear(size_t shard, const ExchangeReply& reply);
-  io::Status UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights);
-  io::Status SendNext();
-  io::Status CheckSameStep() const;
-  io::Status PullNow(std::span<const uint64_t> keys, std::span<float> weights);
+  Status UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights);
+  Status SendNext();
+  Status CheckSameStep() const;
+  Status PullNow(std::span<const uint64_t> keys, std::span<float> weights);
 
   Clock& clock_;
   RemoteOptions options_;
@@ -186,14 +186,14 @@ class RemoteStore final : public sparse::WeightStore {
   KeySplit* in_flight_pull_ = nullptr;
   bool begun_ = false;    // a batch has been pulled
   bool stashed_ = false;  // the weights of asked_ are in stash_
-  io::PodVector<float> stash_;
+  PodVector<float> stash_;
   OutgoingPush ready_, sent_;
   std::vector<std::unordered_set<uint64_t>> kept_;  // lists that a shard should know, by shard
 
   std::vector<uint64_t> steps_, stash_steps_;  // of the weights that the caller has, and of stash_
   std::vector<ExchangeReply> replies_;
   FloatCodec floats_;
-  io::PodVector<float> part_;
+  PodVector<float> part_;
 };
 
 }  // namespace millrace::ps

@@ -9,9 +9,6 @@
 namespace millrace::ps {
 namespace {
 
-using io::Code;
-using io::Status;
-
 constexpr int64_t kMsNs = 1000000;
 constexpr int64_t kPauseNs = 20 * kMsNs;  // between two tries to connect
 constexpr int kMaxBroken = 5;             // connections in a row that break in the same call
@@ -49,7 +46,7 @@ Status ShardClient::TryJoin(JoinReply& reply, bool again) {
   while (true) {
     RETURN_IF_ERROR(channel_->Join(join, reply));
     if (reply.waiting.empty()) return {};
-    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
     NoteWaiting(reply.waiting);
   }
 }
@@ -63,7 +60,7 @@ Status ShardClient::Connect(JoinReply& reply) {
     if (status.code() != Code::kIo || clock_.NowNs() >= deadline_ns) {
       return Status(status.code(), Describe() + ": " + status.message());
     }
-    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
     if (clock_.NowNs() >= note_ns && options_.on_note) {
       options_.on_note("waiting for " + Describe() + ": " + status.message());
       note_ns = clock_.NowNs() + kNoteEveryNs;
@@ -93,7 +90,7 @@ Status ShardClient::Reconnect(const Status& why) {
                                    "again with --resume");
     }
     if (last.code() != Code::kIo) return Status(last.code(), Describe() + ": " + last.message());
-    if (options_.should_stop && options_.should_stop()) return io::Cancelled("interrupted");
+    if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
     clock_.Pause(kPauseNs);
   }
   char text[64];
@@ -151,7 +148,7 @@ Status ShardClient::Receive(ExchangeReply& reply) {
       barrier_ns += reply.barrier_ns;
       server_ns += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
-      if (options_.gives_up && options_.gives_up()) return io::Cancelled("interrupted");
+      if (options_.gives_up && options_.gives_up()) return Cancelled("interrupted");
       if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
     } else if (status.code() == Code::kIo) {
       RETURN_IF_ERROR(Reconnect(status));

@@ -43,27 +43,27 @@ class ShardClient {
       : transport_(transport), clock_(clock), shard_(shard), options_(std::move(options)) {}
 
   // The first connection.
-  io::Status Connect(JoinReply& reply);
+  Status Connect(JoinReply& reply);
 
   // `request` and what its views show must stay as they are until Receive is over. A key list
   // that the server should know is sent only if it turns out not to.
-  io::Status Send(const ExchangeRequest& request, bool push_list_known, bool pull_list_known);
+  Status Send(const ExchangeRequest& request, bool push_list_known, bool pull_list_known);
   // `reply` tells the server's times over all tries.
-  io::Status Receive(ExchangeReply& reply);
+  Status Receive(ExchangeReply& reply);
   // Shards wait side by side: a step's waiting is what the slowest one says it was for. To be
   // called for that one alone.
   void CountCause(int64_t wait_ns, const ExchangeReply& reply);
 
   // Any other call: `call(channel)`, again on a new connection where one breaks.
-  io::Status Call(const std::function<io::Status(Channel&)>& call);
+  Status Call(const std::function<Status(Channel&)>& call);
 
   std::string Describe() const { return transport_.Describe(shard_); }
   const WireStats& stats() const { return stats_; }
 
  private:
-  io::Status Reconnect(const io::Status& why);
-  io::Status TryJoin(JoinReply& reply, bool again);
-  io::Status SendNow(bool with_push_keys, bool with_pull_keys);
+  Status Reconnect(const Status& why);
+  Status TryJoin(JoinReply& reply, bool again);
+  Status SendNow(bool with_push_keys, bool with_pull_keys);
   void CountBytes();
   void NoteWaiting(const std::string& whom);
 

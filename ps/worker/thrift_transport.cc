@@ -19,8 +19,6 @@ using apache::thrift::transport::TSocket;
 using apache::thrift::transport::TSSLException;
 using apache::thrift::transport::TSSLSocketFactory;
 using apache::thrift::transport::TTransportException;
-using io::Result;
-using io::Status;
 
 constexpr int kMaxString = 256 << 20;
 constexpr int kMaxContainer = 1 << 20;
@@ -34,12 +32,12 @@ constexpr size_t kOrdinaryBytes = 8 << 20;
 Status TlsError(const std::string& what) {
   const auto has = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (has("verify failed"))
-    return io::Invalid("the server's certificate has expired or is not of --tls_ca (" + what + ")");
+    return Invalid("the server's certificate has expired or is not of --tls_ca (" + what + ")");
   if (has("authorize"))
-    return io::Invalid("the server's certificate does not name this host (" + what + ")");
+    return Invalid("the server's certificate does not name this host (" + what + ")");
   if (has("alert") && (has("certificate") || has("unknown ca")))
-    return io::Invalid("the server does not accept the certificate of --tls_cert (" + what + ")");
-  return Status(io::Code::kIo, what);
+    return Invalid("the server does not accept the certificate of --tls_cert (" + what + ")");
+  return Status(Code::kIo, what);
 }
 
 class ThriftChannel final : public Channel {
@@ -63,10 +61,10 @@ class ThriftChannel final : public Channel {
     worker_ = in.worker;
     rpc::JoinReply out;
     const Status joined = Call([&] { client_.join(out, in); });
-    if (joined.code() == io::Code::kIo && !tls_) {
-      return Status(io::Code::kIo, joined.message() +
-                                       "; a server that was given --tls_cert does so to a worker "
-                                       "without one");
+    if (joined.code() == Code::kIo && !tls_) {
+      return Status(Code::kIo, joined.message() +
+                                   "; a server that was given --tls_cert does so to a worker "
+                                   "without one");
     }
     RETURN_IF_ERROR(joined);
     generation_ = out.generation;
@@ -175,23 +173,23 @@ class ThriftChannel final : public Channel {
       call();
       return {};
     } catch (const rpc::Refused& refused) {
-      return io::Invalid(refused.message);
+      return Invalid(refused.message);
     } catch (const rpc::JobFailed& failed) {
-      return io::Failed(failed.message);
+      return Failed(failed.message);
     } catch (const TSSLException& error) {
       return TlsError(error.what());
     } catch (const TTransportException& error) {
       if (error.getType() == TTransportException::TIMED_OUT)
-        return Status(io::Code::kIo, "no answer in time");
+        return Status(Code::kIo, "no answer in time");
       if (error.getType() == TTransportException::END_OF_FILE)
-        return Status(io::Code::kIo, "it closed the connection without an answer");
-      return Status(io::Code::kIo, error.what());
+        return Status(Code::kIo, "it closed the connection without an answer");
+      return Status(Code::kIo, error.what());
     } catch (const TProtocolException& error) {
-      return Status(io::Code::kIo, std::string("expected an answer of a millrace-ps, found other "
-                                               "bytes or a cut connection: ") +
-                                       error.what());
+      return Status(Code::kIo, std::string("expected an answer of a millrace-ps, found other "
+                                           "bytes or a cut connection: ") +
+                                   error.what());
     } catch (const std::exception& error) {
-      return Status(io::Code::kIo, error.what());
+      return Status(Code::kIo, error.what());
     }
   }
 
@@ -264,7 +262,7 @@ class ThriftTransport final : public Transport {
       socket->open();
       return std::unique_ptr<Channel>(std::make_unique<ThriftChannel>(socket, options_));
     } catch (const std::exception& error) {
-      return Status(io::Code::kIo, error.what());
+      return Status(Code::kIo, error.what());
     }
   }
 
@@ -282,7 +280,7 @@ Result<std::unique_ptr<Transport>> MakeThriftTransport(ThriftOptions options) {
   try {
     if (options.tls.enabled()) tls = MakeTlsFactory(options.tls, /*server=*/false);
   } catch (const std::exception& error) {
-    return io::Invalid(std::string("TLS: ") + error.what());
+    return Invalid(std::string("TLS: ") + error.what());
   }
   return std::unique_ptr<Transport>(
       std::make_unique<ThriftTransport>(std::move(options), std::move(tls)));

@@ -21,6 +21,6 @@ struct ThriftOptions {
 };
 
 // The options' TLS files are read; an error if they are not what they should be.
-io::Result<std::unique_ptr<Transport>> MakeThriftTransport(ThriftOptions options);
+Result<std::unique_ptr<Transport>> MakeThriftTransport(ThriftOptions options);
 
 }  // namespace millrace::ps

@@ -39,7 +39,7 @@ class TemporaryFolder {
 }  // namespace
 
 std::vector<uint64_t> MakeKeys(size_t rows, uint64_t seed) {
-  io::Random random(seed);
+  Random random(seed);
   std::vector<uint64_t> keys;
   keys.reserve(rows * kFields);
   for (size_t r = 0; r < rows; ++r) {

@@ -23,7 +23,7 @@ class Batches {
         batch_size_(batch_size),
         pixels_(count_ * batch_size * image_),
         labels_(count_ * batch_size) {
-    io::Random random(1);
+    Random random(1);
     for (float& x : pixels_.span()) x = static_cast<float>(random.Uniform());
     for (int32_t& label : labels_) label = static_cast<int32_t>(random.Below(spec.classes()));
   }
@@ -35,7 +35,7 @@ class Batches {
 
  private:
   const size_t count_, image_, batch_size_;
-  io::HugeArray<float> pixels_;
+  HugeArray<float> pixels_;
   std::vector<int32_t> labels_;
 };
 

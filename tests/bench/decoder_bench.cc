@@ -3,10 +3,10 @@
 #include <benchmark/benchmark.h>
 #include <google/protobuf/arena.h>
 
+#include "io/base/raw_buffer.h"
 #include "io/example/example_decoder.h"
 #include "io/example/feature_view.h"
 #include "io/example/varint_list.h"
-#include "io/record/raw_buffer.h"
 #include "tests/bench/bench_data.h"
 #include "tests/proto/example.pb.h"
 

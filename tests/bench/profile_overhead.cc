@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "profiler/clock.h"
 #include "profiler/resource_sampler.h"
 #include "profiler/trace.h"
 #include "tests/bench/bench_data.h"
@@ -31,8 +32,6 @@ namespace {
 constexpr size_t kWarmUpSteps = 20000;  // fetch the model's pages
 constexpr size_t kBlocksPerQuad = 4;
 constexpr size_t kBootstraps = 2000;
-
-double SteadySeconds() { return static_cast<double>(profiler::NowNs()) * 1e-9; }
 
 double CpuSeconds() {
   rusage usage{};
@@ -55,7 +54,7 @@ class Blocks {
 
   // The training loop's clock, which it reads once a step.
   double AfterStep() {
-    const double now_s = SteadySeconds();
+    const double now_s = NowSeconds();
     ++step_;
     if (step_ >= kWarmUpSteps && (step_ - kWarmUpSteps) % steps_ == 0 && !done()) Switch(now_s);
     return now_s;
@@ -75,7 +74,7 @@ class Blocks {
     if (step_ > kWarmUpSteps) EndBlock({now_s - begin_.time, cpu_s - begin_.cpu});
     if (block_ == 0) outer_on_ = (random_.Next() & 1) != 0;
     profiler::internal::tracing.store(IsOn() && !control_ && !done());
-    begin_ = {SteadySeconds(), CpuSeconds()};
+    begin_ = {NowSeconds(), CpuSeconds()};
   }
 
   void EndBlock(const Times& block) {
@@ -91,7 +90,7 @@ class Blocks {
 
   const size_t quads_, steps_;
   const bool control_;
-  io::Random random_;
+  Random random_;
   size_t step_ = 0;
   size_t block_ = 0;  // of the quad
   bool outer_on_ = false;
@@ -113,7 +112,7 @@ double Mean(std::vector<double> values) {
 // With the range that has it at 95 % of all draws of as many quads out of those.
 void PrintEstimate(const char* what, const std::vector<double>& ratios,
                    double (*estimate)(std::vector<double>)) {
-  io::Random random(2);
+  Random random(2);
   std::vector<double> estimates, drawn(ratios.size());
   for (size_t b = 0; b < kBootstraps; ++b) {
     for (double& value : drawn) value = ratios[random.Next() % ratios.size()];

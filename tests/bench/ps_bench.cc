@@ -32,7 +32,7 @@ constexpr uint64_t kFeatures = 33762578;
 
 // Keys spread evenly over all features, each on a page of its own: the worst case.
 std::vector<uint64_t> Keys(size_t count, uint64_t seed) {
-  io::Random random(seed);
+  Random random(seed);
   std::vector<uint64_t> keys(count);
   uint64_t key = 0;
   for (uint64_t& k : keys) k = key += 1 + random.Below(2 * 33000000 / count - 1);
@@ -43,7 +43,7 @@ std::vector<uint64_t> Keys(size_t count, uint64_t seed) {
 std::vector<uint64_t> SkewedKeys(size_t count, uint64_t seed) {
   constexpr uint64_t kFields = 39;
   constexpr uint64_t kValues = kFeatures / kFields;
-  io::Random random(seed);
+  Random random(seed);
   std::set<uint64_t> keys;
   for (uint64_t field = 0; keys.size() < count; field = (field + 1) % kFields) {
     const double rank = std::pow(random.Uniform(), 8);
@@ -65,7 +65,7 @@ void BM_DecodeKeys(benchmark::State& state) {
   std::string bytes;
   EncodeKeys(keys, bytes);
   KeyDecoder decoder;
-  io::PodVector<uint64_t> decoded;
+  PodVector<uint64_t> decoded;
   for (auto _ : state) {
     if (!decoder.Decode(bytes, 0, decoded).ok()) state.SkipWithError("decode");
   }
@@ -74,7 +74,7 @@ void BM_DecodeKeys(benchmark::State& state) {
 BENCHMARK(BM_DecodeKeys)->Arg(2000)->Arg(20000);
 
 void BM_EncodeGradient(benchmark::State& state) {
-  io::Random random(1);
+  Random random(1);
   std::vector<float> numbers(2000);
   for (float& x : numbers) x = static_cast<float>(random.Uniform() - 0.5);
   FloatCodec codec;

@@ -76,10 +76,10 @@ void BM_Gradient(benchmark::State& state) {
   if (!kernels) return state.SkipWithError("built without MKL");
   const auto rows = static_cast<size_t>(state.range(1));
   const io::CsrBatch batch = std::move(MakeBatches(rows, 1, true)[0]);
-  const std::vector<float> slopes(rows, 0.1f);
+  const std::vector<float> residuals(rows, 0.1f);
   std::vector<float> gradient(batch.keys.size());
   for (auto _ : state) {
-    kernels->gradient(batch, slopes, gradient);
+    kernels->gradient(batch, residuals, gradient);
     benchmark::DoNotOptimize(gradient.data());
   }
   ReportRows(state, rows, *kernels);
@@ -89,19 +89,19 @@ BENCHMARK(BM_Gradient)
     ->ArgNames({"kernel", "rows"})
     ->Unit(benchmark::kMicrosecond);
 
-void BM_LossAndSlopes(benchmark::State& state) {
+void BM_LossAndResiduals(benchmark::State& state) {
   const sparse::Kernels* kernels = KernelsOf(state.range(0));
   const size_t rows = 1000;
-  std::vector<float> margins(rows), labels(rows), slopes(rows);
+  std::vector<float> margins(rows), labels(rows), residuals(rows);
   for (size_t r = 0; r < rows; ++r) {
     margins[r] = static_cast<float>(r) / 100 - 5;
     labels[r] = r % 4 == 0 ? 1.0f : 0.0f;
   }
   for (auto _ : state)
-    benchmark::DoNotOptimize(kernels->loss_and_slopes(margins, labels, {}, slopes));
+    benchmark::DoNotOptimize(kernels->loss_and_residuals(margins, labels, {}, residuals));
   ReportRows(state, rows, *kernels);
 }
-BENCHMARK(BM_LossAndSlopes)->Arg(0)->Arg(1)->ArgNames({"kernel"})->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_LossAndResiduals)->Arg(0)->Arg(1)->ArgNames({"kernel"})->Unit(benchmark::kMicrosecond);
 
 // Training alone, from batches of 100 in memory: the direct way (1) and the compacted one (0).
 void BM_Learn(benchmark::State& state) {

@@ -79,8 +79,8 @@ class Damaged final : public ImageSet {
   size_t size() const override { return 20; }
   Shape shape() const override { return {1, 1, 1}; }
   bool slow() const override { return true; }
-  io::Result<int32_t> Read(size_t index, uint64_t, std::span<float>) const override {
-    if (index == 5) return io::Corrupt("file: record 5");
+  Result<int32_t> Read(size_t index, uint64_t, std::span<float>) const override {
+    if (index == 5) return Corrupt("file: record 5");
     return 0;
   }
 };

@@ -73,10 +73,9 @@ TEST(LaneEngine, EveryInstructionSetEqualsThePlainOne) {
   const RandomBatch batch(spec, 20, 1);
   PlainNet plain(spec, params, options);
   const StepResult expected = LearnOnce(plain, params, batch.view(), 1);
-  for (const io::CpuLevel level :
-       {io::CpuLevel::kPlain, io::CpuLevel::kAvx2, io::CpuLevel::kAvx512}) {
-    if (level > io::DetectCpuLevel()) continue;
-    SCOPED_TRACE(io::CpuLevelName(level));
+  for (const CpuLevel level : {CpuLevel::kPlain, CpuLevel::kAvx2, CpuLevel::kAvx512}) {
+    if (level > DetectCpuLevel()) continue;
+    SCOPED_TRACE(CpuLevelName(level));
     auto net = LaneNet::Create(spec, params, options, level);
     ASSERT_TRUE(net.ok());
     ExpectAlike(LearnOnce(**net, params, batch.view(), 1), expected, params);
@@ -137,7 +136,7 @@ TEST(Engines, GradientsLeaveWhileEarlierLayersAreStillToBeComputed) {
           if (order.empty()) std::ranges::fill(params.weights(2), 0.0f);
           if (param == 0) conv1.assign(gradient.begin(), gradient.end());
           order.push_back(param);
-          return io::Status();
+          return Status();
         });
     ASSERT_TRUE(outcome.ok());
     EXPECT_EQ(order, (std::vector<size_t>{6, 7, 4, 5, 2, 3, 0, 1}));
@@ -156,7 +155,7 @@ TEST(Engines, SinkErrorEndsTheStep) {
     int calls = 0;
     const auto outcome = net->Learn(batch.view(), 1, [&](size_t, std::span<const float>) {
       ++calls;
-      return io::Invalid("enough");
+      return Invalid("enough");
     });
     EXPECT_EQ(outcome.status().message(), "enough");
     EXPECT_EQ(calls, 1);

@@ -11,8 +11,7 @@ namespace {
 
 // Loss of the batch with dropout as in `step`: the sum of what Learn reports.
 double LossOf(Net& net, const Batch& batch) {
-  const auto outcome =
-      net.Learn(batch, 7, [](size_t, std::span<const float>) { return io::Status(); });
+  const auto outcome = net.Learn(batch, 7, [](size_t, std::span<const float>) { return Status(); });
   return outcome->loss / static_cast<double>(batch.images());
 }
 

@@ -92,7 +92,7 @@ TEST(OpenImages, WrongLabelsAndSizesNameFileAndRecord) {
   shifted.label_offset = 1;
   EXPECT_TRUE(OpenImages(path, shifted).ok());
   WriteRecords(path, {"no example at all"});
-  EXPECT_EQ(OpenImages(path, TwoByTwo()).status().code(), io::Code::kCorrupt);
+  EXPECT_EQ(OpenImages(path, TwoByTwo()).status().code(), Code::kCorrupt);
 }
 
 TEST(OpenImages, DamagedImageNamesFileAndRecord) {
@@ -140,7 +140,7 @@ TEST(DecodeImage, DamageIsAnErrorNotAPicture) {
   SKIP_WITHOUT_SHARED_DATA();
   for (const std::string name : {"bad_huffman.jpg", "corrupt.jpg", "corrupt34_2.jpg",
                                  "corrupt34_3.jpg", "corrupt34_4.jpg"}) {
-    EXPECT_EQ(DecodeImage(test::ReadFile(kShared + name), 0).status().code(), io::Code::kCorrupt)
+    EXPECT_EQ(DecodeImage(test::ReadFile(kShared + name), 0).status().code(), Code::kCorrupt)
         << name;
   }
   const std::string whole = test::ReadFile(kShared + "small.jpg");
@@ -200,7 +200,7 @@ TEST(Pixels, AllInstructionSetsGiveTheSameBits) {
   std::vector<uint8_t> bytes(1001);
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);
   std::vector<float> plain(bytes.size()), best(bytes.size());
-  BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, plain.data(), io::CpuLevel::kPlain);
+  BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, plain.data(), CpuLevel::kPlain);
   BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, best.data());
   EXPECT_EQ(plain, best);
   EXPECT_FLOAT_EQ(plain[1], (7 - 33.3f) / 58);

@@ -31,7 +31,7 @@ struct Ran {
   NetSummary summary;
   std::vector<NamedRow> rows;
   std::string model;  // the bytes
-  io::Status status;
+  Status status;
 };
 
 // `stop_after`: steps after which the run is asked to stop; 0: never.
@@ -44,7 +44,7 @@ Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t sto
   NetObserver observer;
   observer.on_test = [&](const NamedRow& row) {
     ran.rows.push_back(row);
-    return io::Status();
+    return Status();
   };
   observer.should_stop = [&] { return ++steps == stop_after; };
   observer.now_s = [&] { return clock += 0.001; };
@@ -170,16 +170,16 @@ class LateStore final : public sparse::DenseStore {
  public:
   explicit LateStore(const sparse::DenseOptions& options) : local_(options) {}
 
-  io::Status Init(std::span<const sparse::DenseParam> params) override {
+  Status Init(std::span<const sparse::DenseParam> params) override {
     gradients_.resize(params.size());
     return local_.Init(params);
   }
-  io::Status Push(size_t param, std::span<const float> gradient) override {
+  Status Push(size_t param, std::span<const float> gradient) override {
     EXPECT_TRUE(gradients_[param].empty()) << "pushed twice in a step";
     gradients_[param].assign(gradient.begin(), gradient.end());
     return {};
   }
-  io::Status Pull(size_t param) override {
+  Status Pull(size_t param) override {
     RETURN_IF_ERROR(local_.Push(param, gradients_[param]));
     gradients_[param].clear();
     return {};
@@ -197,9 +197,7 @@ class LoneJob final : public NetJob {
 
   sparse::DenseStore& store() override { return store_; }
   bool chief() const override { return true; }
-  io::Result<std::optional<ProgressState>> place() override {
-    return std::optional<ProgressState>();
-  }
+  Result<std::optional<ProgressState>> place() override { return std::optional<ProgressState>(); }
   void Describe(uint32_t images, double loss, const ProgressState& after) override {
     if (after.batches == sums_.steps) return;  // before the step
     ++sums_.steps;
@@ -208,9 +206,9 @@ class LoneJob final : public NetJob {
   }
   JobSums sums() const override { return sums_; }
   bool stopped() const override { return false; }
-  io::Status Stop() override { return {}; }
-  io::Status Checkpoint(const ProgressState&) override { return {}; }
-  io::Status Finish() override {
+  Status Stop() override { return {}; }
+  Status Checkpoint(const ProgressState&) override { return {}; }
+  Status Finish() override {
     finished = true;
     return {};
   }

@@ -9,7 +9,7 @@
 
 namespace millrace::convnets {
 
-inline std::vector<float> RandomFloats(io::Random& random, size_t size) {
+inline std::vector<float> RandomFloats(Random& random, size_t size) {
   std::vector<float> numbers(size);
   for (float& x : numbers) x = static_cast<float>(random.Uniform() * 2 - 1);
   return numbers;
@@ -20,7 +20,7 @@ struct RandomBatch {
   std::vector<int32_t> labels;
 
   RandomBatch(const NetSpec& spec, size_t images, uint64_t seed) {
-    io::Random random(seed);
+    Random random(seed);
     pixels = RandomFloats(random, images * spec.input.size());
     for (size_t n = 0; n < images; ++n) {
       labels.push_back(static_cast<int32_t>(random.Below(spec.classes())));
@@ -40,7 +40,7 @@ inline StepResult LearnOnce(Net& net, const Params& params, const Batch& batch, 
   result.gradients.resize(params.size());
   const auto outcome = net.Learn(batch, step, [&](size_t p, std::span<const float> gradient) {
     result.gradients[p].assign(gradient.begin(), gradient.end());
-    return io::Status();
+    return Status();
   });
   if (outcome.ok()) result.outcome = *outcome;
   return result;

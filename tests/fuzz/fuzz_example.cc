@@ -10,14 +10,14 @@
 
 namespace {
 
-using millrace::io::CpuLevel;
+using millrace::CpuLevel;
 
 void Check(std::string_view record, const millrace::io::ExampleDecoderOptions& options,
            CpuLevel level) {
   millrace::io::ExampleDecoder decoder(options, level);
   const std::string difference = millrace::io::CompareDecoders(record, decoder, options);
   if (difference.empty()) return;
-  std::fprintf(stderr, "%s: %s\n", millrace::io::CpuLevelName(level), difference.c_str());
+  std::fprintf(stderr, "%s: %s\n", millrace::CpuLevelName(level), difference.c_str());
   std::abort();
 }
 
@@ -32,7 +32,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > 4096) return 0;
   const std::string_view record(reinterpret_cast<const char*>(data), size);
   for (const CpuLevel level : {CpuLevel::kPlain, CpuLevel::kAvx2, CpuLevel::kAvx512}) {
-    if (level > millrace::io::DetectCpuLevel()) continue;
+    if (level > millrace::DetectCpuLevel()) continue;
     Check(record, {}, level);
     Check(record, {.names = {.weight = "weight"}, .num_features = 1 << 20}, level);
   }

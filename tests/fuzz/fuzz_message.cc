@@ -91,13 +91,13 @@ void Reply(std::string_view bytes) {
 
 void Keys(std::string_view bytes) {
   KeyDecoder decoder;
-  io::PodVector<uint64_t> keys;
+  PodVector<uint64_t> keys;
   if (!decoder.Decode(bytes, 1 << 20, keys).ok()) return;
   for (size_t i = 0; i < keys.size(); ++i)
     CHECK(keys[i] < 1 << 20 && (i == 0 || keys[i] > keys[i - 1]));
   std::string again;
   EncodeKeys(keys, again);
-  io::PodVector<uint64_t> twice;
+  PodVector<uint64_t> twice;
   CHECK(decoder.Decode(again, 1 << 20, twice).ok() && twice == keys);
 }
 

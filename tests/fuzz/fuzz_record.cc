@@ -36,7 +36,7 @@ struct Outcome {
   bool ok = true;
   bool refused = false;  // as no file of this framing
   bool whole = true;
-  Loss loss;
+  CorruptionStats corruption;
 };
 
 Outcome ReadAll(std::string_view bytes, const BlockOptions& options) {
@@ -59,8 +59,8 @@ Outcome ReadAll(std::string_view bytes, const BlockOptions& options) {
     outcome.whole = outcome.records.size() <= kMaxRecords;
     if (!outcome.whole) break;
   }
-  outcome.loss = reader.loss();
-  outcome.bytes += outcome.loss.bytes;
+  outcome.corruption = reader.corruption();
+  outcome.bytes += outcome.corruption.bytes;
   return outcome;
 }
 
@@ -88,13 +88,13 @@ void Check(std::string_view bytes, Framing framing) {
   const bool cut = DetectCompression(bytes) != Compression::kNone && !failing.ok;
   if (cut && tiny.refused) return;
   CHECK(skipping.ok && tiny.ok);
-  CHECK(failing.ok == (skipping.loss.events == 0));
-  CHECK((tiny.loss.events == 0) == (skipping.loss.events == 0));
+  CHECK(failing.ok == (skipping.corruption.events == 0));
+  CHECK((tiny.corruption.events == 0) == (skipping.corruption.events == 0));
   CHECK(IsSubsequence(failing.records, skipping.records));
   if (cut) return;
   CHECK(skipping.records == tiny.records);
-  CHECK(skipping.loss.bytes == tiny.loss.bytes);
-  CHECK(skipping.loss.events == tiny.loss.events);
+  CHECK(skipping.corruption.bytes == tiny.corruption.bytes);
+  CHECK(skipping.corruption.events == tiny.corruption.events);
 }
 
 // zstd allocates the window that a frame's header asks for, up to 128 MB: under AddressSanitizer

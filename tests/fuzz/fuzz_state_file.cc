@@ -20,7 +20,7 @@ namespace {
 class MemorySource : public io::ByteSource {
  public:
   explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
-  io::Status Read(std::span<char> out, size_t* delivered) override {
+  Status Read(std::span<char> out, size_t* delivered) override {
     *delivered = std::min(out.size(), bytes_.size());
     std::copy_n(bytes_.data(), *delivered, out.data());
     bytes_.remove_prefix(*delivered);
@@ -60,7 +60,7 @@ void Read(std::string_view bytes) {
 bool Repair(std::string& bytes, size_t begin, size_t end) {
   if (end > bytes.size()) return false;
   const size_t size = end - begin - io::kStateCrcBytes;
-  io::StoreU32(&bytes[begin + size], io::MaskedCrc32c(&bytes[begin], size));
+  io::StoreU32(&bytes[begin + size], MaskedCrc32c(&bytes[begin], size));
   return true;
 }
 

@@ -102,7 +102,7 @@ class SimCluster : public Clock {
 
   SimFaults faults_;
   std::mutex mu_;
-  io::Random random_;
+  Random random_;
   std::vector<std::condition_variable> waiting_for_turn_;
   std::vector<bool> running_;
   bool started_ = false;
@@ -120,7 +120,7 @@ class SimChannel final : public Channel {
     if (generation_ > 0) shard_.Disconnected(worker_, generation_, cluster_.NowNs());
   }
 
-  io::Status Join(const JoinRequest& request, JoinReply& reply) override {
+  Status Join(const JoinRequest& request, JoinReply& reply) override {
     cluster_.Yield(worker_);
     auto generation = shard_.Join(worker_, request.name, request.config, request.rejoin);
     RETURN_IF_ERROR(generation.status());
@@ -128,7 +128,7 @@ class SimChannel final : public Channel {
     reply.instance = 1;
     return {};
   }
-  io::Status Start(bool open, StartReply& reply) override {
+  Status Start(bool open, StartReply& reply) override {
     if (open) RETURN_IF_ERROR(shard_.Open(worker_));
     cluster_.Yield(worker_);
     reply.waiting = shard_.StartWaitsFor();
@@ -138,7 +138,7 @@ class SimChannel final : public Channel {
     return {};
   }
 
-  io::Status SendExchange(const ExchangeRequest& request) override {
+  Status SendExchange(const ExchangeRequest& request) override {
     request_ = request;
     strings_ = {std::string(request.push_keys), std::string(request.gradient),
                 std::string(request.state), std::string(request.pull_keys),
@@ -154,9 +154,9 @@ class SimChannel final : public Channel {
     const bool heard = shard_.CheckCaller(worker_, generation_).ok() &&
                        job_.FindLists(shard_, request_) &&
                        job_.Decode(request_, shard_.local_features()).ok();
-    return heard ? job_.Take(shard_, request_, cluster_.NowNs()) : io::Status();
+    return heard ? job_.Take(shard_, request_, cluster_.NowNs()) : Status();
   }
-  io::Status ReceiveExchange(ExchangeReply& reply) override {
+  Status ReceiveExchange(ExchangeReply& reply) override {
     cluster_.Yield(worker_);
     if (cluster_.Happens(cluster_.faults().lose_request)) return Broken();
     RETURN_IF_ERROR(Handle(reply));
@@ -167,40 +167,40 @@ class SimChannel final : public Channel {
     return {};
   }
 
-  io::Status Stop() override { return shard_.Stop(worker_); }
-  io::Status Finish() override {
+  Status Stop() override { return shard_.Stop(worker_); }
+  Status Finish() override {
     shard_.Finish(worker_, cluster_.NowNs());
     return {};
   }
-  io::Status Drained(std::string& waiting) override {
+  Status Drained(std::string& waiting) override {
     cluster_.Yield(worker_);
     waiting = shard_.DrainWaitsFor();
     return shard_.failed();
   }
-  io::Status Leave() override {
+  Status Leave() override {
     shard_.Leave(worker_, cluster_.NowNs());
     return {};
   }
-  io::Status Checkpoint(uint64_t, const std::string&, bool&) override { return Unused(); }
-  io::Status Restore(uint64_t, bool&) override { return Unused(); }
-  io::Status ChiefState(std::string&) override { return Unused(); }
-  io::Status Entries(int64_t, EntriesReply&) override { return Unused(); }
-  io::Status Load(const std::string&) override { return Unused(); }
-  io::Status Stats(StatsReply&) override { return {}; }
-  io::Status InitDense(const DenseCall&) override { return Unused(); }
-  io::Status PushDense(const DenseCall&) override { return Unused(); }
-  io::Status PullDense(const DenseCall&, DenseReply&) override { return Unused(); }
+  Status Checkpoint(uint64_t, const std::string&, bool&) override { return Unused(); }
+  Status Restore(uint64_t, bool&) override { return Unused(); }
+  Status ChiefState(std::string&) override { return Unused(); }
+  Status Entries(int64_t, EntriesReply&) override { return Unused(); }
+  Status Load(const std::string&) override { return Unused(); }
+  Status Stats(StatsReply&) override { return {}; }
+  Status InitDense(const DenseCall&) override { return Unused(); }
+  Status PushDense(const DenseCall&) override { return Unused(); }
+  Status PullDense(const DenseCall&, DenseReply&) override { return Unused(); }
   uint64_t bytes_sent() const override { return 0; }
   uint64_t bytes_received() const override { return 0; }
 
  private:
   static constexpr int kPatience = 20;  // turns until a call is answered with "waiting"
 
-  static io::Status Unused() { return io::Invalid("the simulation does not use this"); }
-  static io::Status Broken() { return io::Status(io::Code::kIo, "the network broke"); }
+  static Status Unused() { return Invalid("the simulation does not use this"); }
+  static Status Broken() { return Status(Code::kIo, "the network broke"); }
 
   // As the server does it.
-  io::Status Handle(ExchangeReply& reply) {
+  Status Handle(ExchangeReply& reply) {
     reply = {};
     RETURN_IF_ERROR(shard_.CheckCaller(worker_, generation_));
     if (!job_.FindLists(shard_, request_)) {
@@ -210,7 +210,7 @@ class SimChannel final : public Channel {
     RETURN_IF_ERROR(job_.Decode(request_, shard_.local_features()));
     RETURN_IF_ERROR(job_.Take(shard_, request_, cluster_.NowNs()));
     for (int turns = 0; !job_.Ready(shard_, request_); ++turns) {
-      if (!shard_.failed().ok()) return io::Cancelled(shard_.failed().message());
+      if (!shard_.failed().ok()) return Cancelled(shard_.failed().message());
       if (turns == kPatience) {
         reply.outcome = Outcome::kWaiting;
         reply.waiting = shard_.AnswerWaitsFor(worker_);
@@ -248,7 +248,7 @@ class SimTransport final : public Transport {
   SimTransport(SimCluster& cluster, size_t worker) : cluster_(cluster), worker_(worker) {}
   size_t shards() const override { return cluster_.shards(); }
   std::string Describe(size_t shard) const override { return "server " + std::to_string(shard); }
-  io::Result<std::unique_ptr<Channel>> Connect(size_t shard) override {
+  Result<std::unique_ptr<Channel>> Connect(size_t shard) override {
     return std::unique_ptr<Channel>(std::make_unique<SimChannel>(cluster_, worker_, shard));
   }
 

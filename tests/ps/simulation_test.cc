@@ -33,7 +33,7 @@ struct Job {
 };
 
 std::vector<uint64_t> KeysOf(const Job& job, size_t worker, uint64_t step) {
-  io::Random random(io::DeriveSeed(job.seed, worker, step));
+  Random random(DeriveSeed(job.seed, worker, step));
   std::vector<uint64_t> keys;
   if (random.Below(10) == 0) return keys;  // a batch may have none
   for (uint64_t key = 0; key < kFeatures; ++key) {
@@ -50,7 +50,7 @@ std::vector<float> GradientOf(const Job& job, size_t worker, uint64_t step,
   for (const float w : weights) sum += w;
   std::vector<float> gradient(keys.size(), -1.0f);
   for (size_t i = 0; i < keys.size() && !job.ones; ++i) {
-    io::Random random(io::DeriveSeed(job.seed + 1, worker * 1000 + step, keys[i]));
+    Random random(DeriveSeed(job.seed + 1, worker * 1000 + step, keys[i]));
     gradient[i] = static_cast<float>(random.Uniform() - 0.5) + 0.03125f * sum;
   }
   return gradient;
@@ -88,8 +88,8 @@ struct StepKeys {
   std::vector<uint64_t> decoy = {1, 2, 3};  // may be announced, and never comes
 };
 
-io::Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t worker,
-                uint64_t step, const StepKeys& coming) {
+Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t worker, uint64_t step,
+            const StepKeys& coming) {
   const std::span<const uint64_t> keys = coming.now;
   if (!coming.is_last) {
     const std::span<const uint64_t> not_ready, mistaken = coming.decoy;
@@ -107,7 +107,7 @@ io::Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t 
 }
 
 // One life of a worker's process. False when it died before its work was done.
-bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, io::Status& status) {
+bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, Status& status) {
   SimTransport transport(cluster, worker);
   auto connected = RemoteStore::Connect(transport, cluster, OptionsOf(job, worker, again));
   status = connected.status();
@@ -136,7 +136,7 @@ bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, io::St
 }
 
 void LiveOn(const Job& job, SimCluster& cluster, size_t worker) {
-  io::Status status;
+  Status status;
   for (bool again = false; !Live(job, cluster, worker, again, status); again = true) {
   }
   EXPECT_TRUE(status.ok()) << status.message();
@@ -330,7 +330,7 @@ TEST(Simulation, AWorkerThatNeverComesBackEndsASyncJobAndNotAnAsyncOne) {
     const Job job = {.seed = 7, .shards = 2, .workers = 3, .mode = mode, .ones = true};
     SimCluster cluster(job.seed, job.shards, job.workers, {});
     cluster.Run([&](size_t worker) {
-      io::Status status;
+      Status status;
       Job mine = job;
       if (worker == 2) mine.crash = 0.2;
       const bool lived = Live(mine, cluster, worker, false, status);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr DenseRule kRules[] = {DenseRule::kSgd, DenseRule::kMomentum, DenseRule::kAdam};
 
-std::vector<float> RandomNumbers(io::Random& random, size_t size) {
+std::vector<float> RandomNumbers(Random& random, size_t size) {
   std::vector<float> numbers(size);
   for (float& x : numbers) x = static_cast<float>(random.Uniform() * 2 - 1);
   return numbers;
@@ -46,7 +46,7 @@ TEST(DenseRules, EqualTheirFormulasInDouble) {
   for (const DenseRule rule : kRules) {
     SCOPED_TRACE(DenseRuleName(rule));
     const DenseOptions o{.rule = rule, .weight_decay = 0.01, .decay_every = 20, .decay_factor = .5};
-    io::Random random(1);
+    Random random(1);
     std::vector<float> w = RandomNumbers(random, 37), state(o.state_planes() * w.size());
     std::vector<Twin> twins(w.size());
     for (size_t i = 0; i < w.size(); ++i) twins[i].w = static_cast<double>(w[i]);
@@ -63,12 +63,12 @@ TEST(DenseRules, AllInstructionSetsAndPartsGiveTheSameBits) {
   for (const DenseRule rule : kRules) {
     SCOPED_TRACE(DenseRuleName(rule));
     const DenseOptions o{.rule = rule, .weight_decay = 0.003};
-    io::Random random(2);
+    Random random(2);
     const std::vector<float> start = RandomNumbers(random, 101);
     const std::vector<float> g = RandomNumbers(random, start.size());
     std::vector<float> plain = start, plain_state(o.state_planes() * start.size());
     for (uint64_t t = 1; t <= 3; ++t) {
-      ApplyDense(o, t, g, plain, plain_state, io::CpuLevel::kPlain);
+      ApplyDense(o, t, g, plain, plain_state, CpuLevel::kPlain);
     }
     for (const size_t cut : {size_t{0}, size_t{1}, size_t{50}, size_t{101}}) {
       std::vector<float> w = start, state(o.state_planes() * start.size());

@@ -26,21 +26,22 @@ io::CsrBatch Expanded(const io::CsrBatch& batch) {
 
 // One step through pull, kernels and push.
 void CompactedStep(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
-  std::vector<float> weights(batch.keys.size()), gradient(batch.keys.size()), slopes(batch.rows());
+  std::vector<float> weights(batch.keys.size()), gradient(batch.keys.size()),
+      residuals(batch.rows());
   margins.resize(batch.rows());
   ASSERT_TRUE(store.Pull(batch.keys, weights).ok());
   PlainKernels().margins(batch, weights, margins);
-  PlainKernels().loss_and_slopes(margins, batch.labels, batch.weights, slopes);
-  PlainKernels().gradient(batch, slopes, gradient);
+  PlainKernels().loss_and_residuals(margins, batch.labels, batch.weights, residuals);
+  PlainKernels().gradient(batch, residuals, gradient);
   ASSERT_TRUE(store.Push(batch.keys, gradient).ok());
 }
 
 void DirectStepOn(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
-  std::vector<float> slopes(batch.rows());
+  std::vector<float> residuals(batch.rows());
   margins.resize(batch.rows());
   store.DirectBegin(batch, margins);
-  PlainKernels().loss_and_slopes(margins, batch.labels, batch.weights, slopes);
-  store.DirectFinish(batch, slopes);
+  PlainKernels().loss_and_residuals(margins, batch.labels, batch.weights, residuals);
+  store.DirectFinish(batch, residuals);
 }
 
 std::vector<float> AllWeights(LocalStore& store) {
@@ -96,23 +97,23 @@ TEST(DirectStep, FourFeaturesAtOnceAreOneByOneBitForBit) {
     SCOPED_TRACE(RuleName(rule));
     const UpdateOptions options{.rule = rule, .l1 = rule == Rule::kFtrl ? 0.3 : 0, .l2 = 0.1};
     auto one = LocalStore::Create({kFeatures}, options), four = LocalStore::Create({0}, options);
-    io::Random random(8);
+    Random random(8);
     for (int step = 0; step < 20; ++step) {
       io::CsrBatch batch;
       std::vector<uint64_t> keys;
-      std::vector<float> slopes, margins;
+      std::vector<float> residuals, margins;
       batch.row_begin.assign(1, 0);
       for (uint64_t key = random.Next() % 5; key < 300; key += 1 + random.Next() % 20) {
         keys.push_back(key);
-        slopes.push_back(static_cast<float>(random.Uniform() - 0.5));
+        residuals.push_back(static_cast<float>(random.Uniform() - 0.5));
         batch.cols.push_back(static_cast<uint32_t>(key));
         batch.row_begin.push_back(static_cast<uint32_t>(batch.cols.size()));
         batch.labels.push_back(0);
       }
       margins.resize(keys.size());
       (*one)->DirectBegin(batch, margins);
-      (*one)->DirectFinish(batch, slopes);
-      ASSERT_TRUE((*four)->Push(keys, slopes).ok());
+      (*one)->DirectFinish(batch, residuals);
+      ASSERT_TRUE((*four)->Push(keys, residuals).ok());
     }
     EXPECT_EQ(AllWeights(**one), AllWeights(**four));
   }
@@ -127,9 +128,9 @@ TEST(DirectStep, NanStateDoesNotBreakTheNextStep) {
     batch.cols = {3, 9};
     batch.labels = {0};
     std::vector<float> margins(1);
-    for (const float slope : {-std::numeric_limits<float>::quiet_NaN(), 1.0f}) {
+    for (const float residual : {-std::numeric_limits<float>::quiet_NaN(), 1.0f}) {
       (*store)->DirectBegin(batch, margins);
-      (*store)->DirectFinish(batch, std::vector<float>{slope});
+      (*store)->DirectFinish(batch, std::vector<float>{residual});
     }
     const std::vector<uint64_t> keys = {3, 9};
     const float nan = -std::numeric_limits<float>::quiet_NaN();
@@ -145,11 +146,11 @@ TEST(DirectStep, SumThatCrossesZeroTakesOneStep) {
   batch.row_begin = {0, 1, 2, 3, 4, 5};
   batch.cols = {7, 7, 7, 3, 3};
   batch.labels = {0, 0, 0, 0, 0};
-  const std::vector<float> slopes = {0.5f, -0.5f, 0.25f, 0.5f, -0.5f};
+  const std::vector<float> residuals = {0.5f, -0.5f, 0.25f, 0.5f, -0.5f};
   auto store = LocalStore::Create({10}, {.rule = Rule::kAdaGrad, .rate = 0.1});
   std::vector<float> margins(batch.rows());
   (*store)->DirectBegin(batch, margins);
-  (*store)->DirectFinish(batch, slopes);
+  (*store)->DirectFinish(batch, residuals);
   int states = 0;
   (*store)->ForEach([&](uint64_t key, std::span<const float> state) {
     ++states;

@@ -33,7 +33,7 @@ TEST(GradientCheck, EqualsTheFiniteDifferenceOfTheLoss) {
     const Kernels& kernels = NativeKernels();
     std::vector<float> margins(p.batch.rows()), gradient(p.batch.keys.size());
     kernels.margins(p.batch, p.weights, margins);
-    kernels.loss_and_slopes(margins, p.batch.labels, p.batch.weights, margins);
+    kernels.loss_and_residuals(margins, p.batch.labels, p.batch.weights, margins);
     kernels.gradient(p.batch, margins, gradient);
     std::vector<double> weights(p.weights.begin(), p.weights.end());
     for (size_t k = 0; k < weights.size(); k += 1 + weights.size() / 20) {

@@ -12,9 +12,9 @@ namespace millrace::sparse {
 namespace {
 
 std::vector<const Kernels*> KernelsHere() {
-  std::vector<const Kernels*> all = {&NativeKernels(io::CpuLevel::kPlain)};
-  for (const io::CpuLevel level : {io::CpuLevel::kAvx2, io::CpuLevel::kAvx512}) {
-    if (level <= io::DetectCpuLevel()) all.push_back(&NativeKernels(level));
+  std::vector<const Kernels*> all = {&NativeKernels(CpuLevel::kPlain)};
+  for (const CpuLevel level : {CpuLevel::kAvx2, CpuLevel::kAvx512}) {
+    if (level <= DetectCpuLevel()) all.push_back(&NativeKernels(level));
   }
   if (MklKernels()) all.push_back(MklKernels());
   return all;
@@ -44,15 +44,15 @@ TEST(Kernels, GradientsEqualThePlainOnesOnRandomShapes) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     const Problem p = RandomProblem(seed);
-    io::Random random(seed);
-    std::vector<float> slopes(p.batch.rows());
-    for (float& slope : slopes) slope = Normalish(random);
+    Random random(seed);
+    std::vector<float> residuals(p.batch.rows());
+    for (float& residual : residuals) residual = Normalish(random);
     std::vector<float> slow(p.batch.keys.size()), fast(p.batch.keys.size());
-    PlainKernels().gradient(p.batch, slopes, slow);
+    PlainKernels().gradient(p.batch, residuals, slow);
     for (const Kernels* kernels : KernelsHere()) {
       SCOPED_TRACE(kernels->instructions);
       std::fill(fast.begin(), fast.end(), NAN);
-      kernels->gradient(p.batch, slopes, fast);
+      kernels->gradient(p.batch, residuals, fast);
       for (size_t k = 0; k < fast.size(); ++k) {
         ASSERT_NEAR(fast[k], slow[k], Tolerance(static_cast<float>(p.batch.nnz())));
       }
@@ -60,7 +60,7 @@ TEST(Kernels, GradientsEqualThePlainOnesOnRandomShapes) {
   }
 }
 
-TEST(Kernels, LossAndSlopesEqualThePlainOnesAtEveryMargin) {
+TEST(Kernels, LossAndResidualsEqualThePlainOnesAtEveryMargin) {
   std::vector<float> margins, labels, weights;
   for (float m = -110; m <= 110; m += 0.0137f) {
     margins.push_back(m);
@@ -83,9 +83,9 @@ TEST(Kernels, LossAndSlopesEqualThePlainOnesAtEveryMargin) {
         float fast_slope = 0, slow_slope = 0;
         const auto one = [&](std::span<const float> s) { return s.empty() ? s : s.subspan(i, 1); };
         const double fast =
-            kernels->loss_and_slopes(one(margins), one(labels), one(w), {&fast_slope, 1});
+            kernels->loss_and_residuals(one(margins), one(labels), one(w), {&fast_slope, 1});
         const double slow =
-            PlainKernels().loss_and_slopes(one(margins), one(labels), one(w), {&slow_slope, 1});
+            PlainKernels().loss_and_residuals(one(margins), one(labels), one(w), {&slow_slope, 1});
         ASSERT_NEAR(fast, slow, 1e-6 + 1e-6 * std::abs(slow)) << margins[i];
         ASSERT_NEAR(fast_slope, slow_slope, 3e-6) << margins[i];
       }
@@ -96,25 +96,25 @@ TEST(Kernels, LossAndSlopesEqualThePlainOnesAtEveryMargin) {
 TEST(Kernels, LossOfManyIsTheSumOfEach) {
   for (const Kernels* kernels : KernelsHere()) {
     for (const size_t count : {0u, 1u, 7u, 8u, 9u, 100u}) {
-      std::vector<float> margins(count), labels(count), slopes(count);
+      std::vector<float> margins(count), labels(count), residuals(count);
       double expected = 0;
       for (size_t i = 0; i < count; ++i) {
         margins[i] = static_cast<float>(i) - 3.5f;
         labels[i] = i % 3 == 0 ? 1.0f : 0.0f;
         expected += static_cast<double>(LogisticLoss(margins[i], labels[i]));
       }
-      EXPECT_NEAR(kernels->loss_and_slopes(margins, labels, {}, slopes), expected, 1e-4);
+      EXPECT_NEAR(kernels->loss_and_residuals(margins, labels, {}, residuals), expected, 1e-4);
     }
   }
 }
 
 TEST(Kernels, NanMarginsStayVisible) {
   const std::vector<float> margins = {std::numeric_limits<float>::quiet_NaN()}, labels = {1};
-  std::vector<float> slopes(1);
+  std::vector<float> residuals(1);
   for (const Kernels* kernels : KernelsHere()) {
-    EXPECT_TRUE(std::isnan(kernels->loss_and_slopes(margins, labels, {}, slopes)))
+    EXPECT_TRUE(std::isnan(kernels->loss_and_residuals(margins, labels, {}, residuals)))
         << kernels->instructions;
-    EXPECT_TRUE(std::isnan(slopes[0])) << kernels->instructions;
+    EXPECT_TRUE(std::isnan(residuals[0])) << kernels->instructions;
   }
 }
 

@@ -18,7 +18,7 @@ struct Net {
 };
 
 void PushRandom(LocalDenseStore& store, uint64_t seed, int steps) {
-  io::Random random(seed);
+  Random random(seed);
   for (int s = 0; s < steps; ++s) {
     for (size_t p = store.size(); p-- > 0;) {
       std::vector<float> gradient(store.weights(p).size());

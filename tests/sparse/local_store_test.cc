@@ -17,7 +17,7 @@ std::unique_ptr<LocalStore> Make(uint64_t num_features, Rule rule) {
   return std::move(*store);
 }
 
-std::vector<uint64_t> SortedKeys(io::Random& random, uint64_t below) {
+std::vector<uint64_t> SortedKeys(Random& random, uint64_t below) {
   std::map<uint64_t, bool> keys;
   for (int i = 0; i < 50; ++i) keys[random.Next() % below] = true;
   std::vector<uint64_t> sorted;
@@ -26,7 +26,7 @@ std::vector<uint64_t> SortedKeys(io::Random& random, uint64_t below) {
 }
 
 void PushRandom(LocalStore& store, uint64_t seed, int steps) {
-  io::Random random(seed);
+  Random random(seed);
   for (int s = 0; s < steps; ++s) {
     const auto keys = SortedKeys(random, 5000);
     std::vector<float> gradient(keys.size());

@@ -15,14 +15,14 @@ struct Problem {
   std::vector<float> weights;
 };
 
-inline float Normalish(io::Random& random) {
+inline float Normalish(Random& random) {
   return static_cast<float>(random.Uniform() + random.Uniform() + random.Uniform() - 1.5);
 }
 
 // Empty batches, empty rows, one huge row, repeated indices in a row, with values or all ones, with
 // example weights or without: as the seed has it.
 inline Problem RandomProblem(uint64_t seed) {
-  io::Random random(seed);
+  Random random(seed);
   Problem p;
   const size_t rows = seed % 17 == 0 ? 0 : random.Below(200);
   const uint64_t features = 1 + random.Below(seed % 3 == 0 ? 5 : 3000);

@@ -12,7 +12,7 @@ namespace millrace::sparse {
 namespace {
 
 std::vector<double> Gradients() {
-  io::Random random(4);
+  Random random(4);
   std::vector<double> gradients(200);
   for (double& g : gradients) g = random.Uniform() * 2 - 0.8;
   return gradients;

@@ -26,7 +26,7 @@ using Record = std::map<std::string, std::string>;
 
 inline Record Decode(std::string_view bytes) {
   io::ExampleView view;
-  const io::Status parsed = io::ParseExample(bytes, view);
+  const Status parsed = io::ParseExample(bytes, view);
   EXPECT_TRUE(parsed.ok()) << parsed.message();
   Record record;
   for (const io::FeatureView& feature : view.features()) {
@@ -41,11 +41,11 @@ inline Record Decode(std::string_view bytes) {
 
 inline std::vector<Record> ReadShard(const std::string& path) {
   std::vector<Record> records;
-  io::Result<io::RecordReader> reader = io::RecordReader::Open(path);
+  Result<io::RecordReader> reader = io::RecordReader::Open(path);
   EXPECT_TRUE(reader.ok()) << reader.status().message();
   if (!reader.ok()) return records;
   for (io::RecordView record;;) {
-    const io::Result<bool> more = reader->Next(record);
+    const Result<bool> more = reader->Next(record);
     EXPECT_TRUE(more.ok()) << more.status().message();
     if (!more.ok() || !*more) return records;
     records.push_back(Decode(record.bytes));

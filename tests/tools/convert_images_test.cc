@@ -84,12 +84,12 @@ std::string JpegOf(uint16_t width, uint16_t height) {
 }
 
 TEST(ImageHeader, SizesAreReadFromPngAndJpeg) {
-  const io::Result<ImageHeader> png = ReadImageHeader(PngOf(300, 7));
+  const Result<ImageHeader> png = ReadImageHeader(PngOf(300, 7));
   ASSERT_TRUE(png.ok()) << png.status().message();
   EXPECT_STREQ(png->format, "png");
   EXPECT_EQ(png->width, 300u);
   EXPECT_EQ(png->height, 7u);
-  const io::Result<ImageHeader> jpeg = ReadImageHeader(JpegOf(640, 480));
+  const Result<ImageHeader> jpeg = ReadImageHeader(JpegOf(640, 480));
   ASSERT_TRUE(jpeg.ok()) << jpeg.status().message();
   EXPECT_STREQ(jpeg->format, "jpeg");
   EXPECT_EQ(jpeg->width, 640u);

@@ -20,7 +20,7 @@ std::string BigEndian(uint32_t x) {
 
 // Digits that are easy to tell: class c has a bright bar in rows 2c to 2c + 2.
 void WriteIdx(const test::TemporaryFolder& folder, const std::string& name, uint32_t count) {
-  io::Random random(count);
+  Random random(count);
   std::string images = BigEndian(0x803) + BigEndian(count) + BigEndian(28) + BigEndian(28);
   std::string labels = BigEndian(0x801) + BigEndian(count);
   for (uint32_t n = 0; n < count; ++n) {

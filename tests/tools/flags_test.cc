@@ -28,14 +28,14 @@ const CommandSpec kOther = {
 
 class FlagsTest : public testing::Test {
  protected:
-  io::Result<ParsedLine> Parse(const std::vector<std::string>& words) {
+  Result<ParsedLine> Parse(const std::vector<std::string>& words) {
     const std::vector<const CommandSpec*> siblings = {&kSpec, &kOther};
     return ParseLine(kSpec, siblings, words);
   }
   std::string Error(const std::vector<std::string>& words) {
     const auto line = Parse(words);
     if (!line.ok()) {
-      EXPECT_EQ(line.status().code(), io::Code::kInvalid);
+      EXPECT_EQ(line.status().code(), Code::kInvalid);
     }
     return line.ok() ? "no error" : line.status().message();
   }

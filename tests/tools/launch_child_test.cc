@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Reads a whole task from bytes that come in pieces of `size`.
-io::Result<KeeperTask> ReadTask(const std::string& bytes, size_t size) {
+Result<KeeperTask> ReadTask(const std::string& bytes, size_t size) {
   KeeperMessageReader reader;
   KeeperTask task;
   for (size_t begin = 0; begin < bytes.size(); begin += size) {
@@ -32,14 +32,14 @@ io::Result<KeeperTask> ReadTask(const std::string& bytes, size_t size) {
       if (complete) return task;
     }
   }
-  return io::Corrupt("the task is not complete");
+  return Corrupt("the task is not complete");
 }
 
 TEST(KeeperMessage, TaskArrivesWholeInPiecesOfAnySize) {
   const KeeperTask task = {.directory = "/a b", .command = {"x", "", "--y=\n"}, .token = "secret"};
   const std::string bytes = EncodeTask(task);
   for (size_t size = 1; size <= bytes.size(); ++size) {
-    const io::Result<KeeperTask> read = ReadTask(bytes, size);
+    const Result<KeeperTask> read = ReadTask(bytes, size);
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_EQ(read->directory, task.directory);
     EXPECT_EQ(read->command, task.command);
@@ -67,7 +67,7 @@ TEST(Keeper, PidLineIsTakenWordForWord) {
 TEST(TokenFile, NobodyElseMayReadItAndItGoesWithItsOwner) {
   std::string path;
   {
-    const io::Result<TokenFile> file = TokenFile::Create("secret");
+    const Result<TokenFile> file = TokenFile::Create("secret");
     ASSERT_TRUE(file.ok()) << file.status().message();
     path = file->path();
     struct stat info;
@@ -89,16 +89,16 @@ TEST(TokenFile, TokensDiffer) {
 TEST(ProgramPath, SearchesBesideItselfThenInThePath) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "program", "#!/bin/sh\n");
-  EXPECT_EQ(FindProgram("program", folder.path()).status().code(), io::Code::kIo)
+  EXPECT_EQ(FindProgram("program", folder.path()).status().code(), Code::kIo)
       << "must not be executed";
   fs::permissions(folder / "program", fs::perms::owner_all);
   EXPECT_EQ(*FindProgram("program", "/nowhere:" + folder.path()), folder / "program");
   const std::string own_name = fs::path(OwnPath()).filename().string();
   EXPECT_EQ(*FindProgram(own_name, ""), OwnPath());
   EXPECT_EQ(*FindProgram(folder / "program", ""), folder / "program");
-  EXPECT_EQ(FindProgram("no-such-program", folder.path()).status().code(), io::Code::kNotFound);
-  EXPECT_EQ(FindProgram(folder / "none", "").status().code(), io::Code::kNotFound);
-  EXPECT_EQ(FindProgram(folder.path(), "").status().code(), io::Code::kIo);
+  EXPECT_EQ(FindProgram("no-such-program", folder.path()).status().code(), Code::kNotFound);
+  EXPECT_EQ(FindProgram(folder / "none", "").status().code(), Code::kNotFound);
+  EXPECT_EQ(FindProgram(folder.path(), "").status().code(), Code::kIo);
   EXPECT_FALSE(FindProgram("", folder.path()).ok());
 }
 

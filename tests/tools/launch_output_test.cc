@@ -141,7 +141,7 @@ class ConsoleTest : public testing::Test {
                                     .color_out = color,
                                     .color_err = color,
                                     .log_dir = log_dir};
-    io::Result<Console> console = Console::Create(options, {"ps 0", "worker 10"});
+    Result<Console> console = Console::Create(options, {"ps 0", "worker 10"});
     CHECK(console.ok());
     return std::move(*console);
   }

@@ -268,7 +268,7 @@ TEST(HostReport, SurvivesTheNoiseOfALogin) {
     lines.push_back(text.substr(0, text.find('\n')));
     text.erase(0, lines.back().size() + 1);
   }
-  const io::Result<HostReport> read = ParseReport(lines);
+  const Result<HostReport> read = ParseReport(lines);
   ASSERT_TRUE(read.ok());
   EXPECT_EQ(read->info.name, "node");
   EXPECT_EQ(read->info.cpu, "Some CPU");

@@ -70,7 +70,7 @@ TEST_F(LrTest, LeavesARunFolderThatTellsTheRun) {
   EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));
   EXPECT_TRUE(fs::exists(folder_ / "run/model/model.bin"));
   EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"finished\""), std::string::npos);
-  EXPECT_NE(test::ReadFile(folder_ / "run/trace-worker-0.json").find("loss_slopes"),
+  EXPECT_NE(test::ReadFile(folder_ / "run/trace-worker-0.json").find("loss_residuals"),
             std::string::npos);
 }
 
@@ -110,7 +110,7 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
                                             "--optimizer=" + optimizer,
                                             "--run_dir=" + killed,
                                             "--resume"};
-    io::Random random(optimizer == "ftrl" ? 1 : 2);
+    Random random(optimizer == "ftrl" ? 1 : 2);
     int kills = 0, status = -1;
     for (int round = 0; round < 200 && status != 0; ++round) {
       Launched run(words, folder_.path(), folder_ / "log");

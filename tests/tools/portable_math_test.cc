@@ -14,7 +14,7 @@ namespace {
 constexpr double kUlp = 0x1p-52;
 
 TEST(PortableMath, Exp2IsAccurateOverItsWholeRange) {
-  io::Random random(1);
+  Random random(1);
   for (int i = 0; i < 200'000; ++i) {
     const double x = -1022 + random.Uniform() * 2045;
     ASSERT_NEAR(Exp2(x) / std::exp2(x), 1, 4 * kUlp) << x;
@@ -31,7 +31,7 @@ TEST(PortableMath, Exp2StaysFiniteAtExtremes) {
 }
 
 TEST(PortableMath, Log2IsAccurateOverItsWholeRange) {
-  io::Random random(2);
+  Random random(2);
   for (int i = 0; i < 200'000; ++i) {
     const double x = std::exp2(-1000 + random.Uniform() * 2000);
     ASSERT_NEAR(Log2(x), std::log2(x), 4 * kUlp * std::max(1.0, std::abs(std::log2(x)))) << x;
@@ -40,7 +40,7 @@ TEST(PortableMath, Log2IsAccurateOverItsWholeRange) {
 
 // Where the result is small, its relative error counts.
 TEST(PortableMath, Log2IsAccurateAroundOne) {
-  io::Random random(3);
+  Random random(3);
   for (int i = 0; i < 200'000; ++i) {
     const double x = 1 + (random.Uniform() - 0.5) * std::exp2(-random.Uniform() * 40);
     if (x == 1) continue;

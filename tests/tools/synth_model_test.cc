@@ -113,7 +113,7 @@ double NaiveAuc(const std::vector<std::pair<double, bool>>& rows) {
 }
 
 TEST(BayesScore, AucMatchesAllPairsWithTies) {
-  io::Random random(4);
+  Random random(4);
   for (int trial = 0; trial < 20; ++trial) {
     std::vector<std::pair<double, bool>> rows;
     BayesScore first, second;

@@ -40,7 +40,7 @@ std::vector<Row> RowsOf(const std::string& path) {
   EXPECT_TRUE(reader.ok()) << reader.status().message();
   io::RecordView record;
   for (;;) {
-    const io::Result<bool> more = reader->Next(record);
+    const Result<bool> more = reader->Next(record);
     EXPECT_TRUE(more.ok()) << more.status().message();
     if (!more.ok() || !*more) return rows;
     tensorflow::Example example;
@@ -117,7 +117,7 @@ TEST(Synth, DefaultDataAreFixedToTheBit) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth("--rows=5000 --test_rows=0 --shards=1 --out=" + (folder / "d")).status, 0);
   const std::string bytes = ReadFile(folder / "d/train-00000-of-00001.tfrecord");
-  EXPECT_EQ(io::Crc32c(bytes.data(), bytes.size()), 0x38747af6u);
+  EXPECT_EQ(Crc32c(bytes.data(), bytes.size()), 0x38747af6u);
   const std::vector<Row> rows = RowsOf(folder / "d/train-00000-of-00001.tfrecord");
   ASSERT_EQ(rows.size(), 5000u);
   EXPECT_EQ(rows[0].label, 0);

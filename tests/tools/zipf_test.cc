@@ -59,7 +59,7 @@ TEST(AliasTable, DrawsFollowTheShares) {
   const AliasTable table(shares);
   constexpr int kDraws = 4'000'000;
   std::vector<int> seen(shares.size());
-  io::Random random(5);
+  Random random(5);
   for (int i = 0; i < kDraws; ++i) ++seen[table.Pick(random.Next())];
   double chi_squared = 0;
   for (size_t i = 0; i < shares.size(); ++i) {
@@ -80,7 +80,7 @@ TEST(AliasTable, OneShareIsAlwaysPicked) {
 TEST(AliasTable, ZeroShareIsNeverPicked) {
   const std::vector<double> shares = {0.5, 0, 0.5};
   const AliasTable table(shares);
-  io::Random random(6);
+  Random random(6);
   for (int i = 0; i < 100'000; ++i) ASSERT_NE(table.Pick(random.Next()), 1u);
 }
 

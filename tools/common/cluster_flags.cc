@@ -21,8 +21,6 @@ DEFINE_bool(busy_poll, true,
 
 namespace millrace::tools {
 
-using io::Result;
-
 FlagGroup ServerFlags() {
   return {"The job",
           {"ps_hosts", "worker_hosts", "job_name", "task_index", "token_file", "tls_cert",
@@ -48,7 +46,7 @@ Result<std::vector<ps::HostPort>> PsHostsFromFlags() {
   std::vector<ps::HostPort> hosts;
   for (const std::string& word : SplitList(FLAGS_ps_hosts)) {
     const Result<ps::HostPort> host = ps::ParseHostPort(word);
-    if (!host.ok()) return io::Invalid("--ps_hosts: " + host.status().message());
+    if (!host.ok()) return Invalid("--ps_hosts: " + host.status().message());
     hosts.push_back(*host);
   }
   return hosts;
@@ -63,7 +61,7 @@ Result<ps::TlsFiles> TlsFromFlags() {
   const std::pair<const char*, std::string> flags[] = {
       {"--tls_cert=", files.cert}, {"--tls_key=", files.key}, {"--tls_ca=", files.ca}};
   for (const auto& [flag, path] : flags) {
-    if (!path.empty() && ::access(path.c_str(), R_OK) != 0) return io::IoError(flag + path, errno);
+    if (!path.empty() && ::access(path.c_str(), R_OK) != 0) return IoError(flag + path, errno);
   }
   return files;
 }
@@ -74,17 +72,17 @@ Result<std::string> TokenFromFlags() {
   if (FLAGS_token_file.empty()) return std::string();
   struct stat info = {};
   if (::stat(FLAGS_token_file.c_str(), &info) != 0) {
-    return io::IoError("--token_file=" + FLAGS_token_file, errno);
+    return IoError("--token_file=" + FLAGS_token_file, errno);
   }
   if ((info.st_mode & 077) != 0) {
-    return io::Invalid("--token_file=" + FLAGS_token_file +
-                       ": expected a file that only its owner can read (chmod 600)");
+    return Invalid("--token_file=" + FLAGS_token_file +
+                   ": expected a file that only its owner can read (chmod 600)");
   }
   std::ifstream file(FLAGS_token_file);
   std::string token;
   std::getline(file, token);
   if (token.empty()) {
-    return io::Invalid("--token_file=" + FLAGS_token_file + ": expected a word, found nothing");
+    return Invalid("--token_file=" + FLAGS_token_file + ": expected a word, found nothing");
   }
   return token;
 }

@@ -17,14 +17,14 @@ FlagGroup ServerFlags();
 // "a, b,c" -> a b c
 std::vector<std::string> SplitList(const std::string& text);
 
-io::Result<std::vector<ps::HostPort>> PsHostsFromFlags();
+Result<std::vector<ps::HostPort>> PsHostsFromFlags();
 std::vector<std::string> WorkerHostsFromFlags();
 // All three files can be read, or none is named.
-io::Result<ps::TlsFiles> TlsFromFlags();
+Result<ps::TlsFiles> TlsFromFlags();
 bool PollFromFlags();
 // The content of --token_file without the line end; empty without the flag. A file that others may
 // read is an error.
-io::Result<std::string> TokenFromFlags();
+Result<std::string> TokenFromFlags();
 // "host, pid 123"
 std::string ProcessName();
 

@@ -15,10 +15,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 std::string Expected(const google::CommandLineFlagInfo& info) {
   if (IsBool(info)) return "true or false";
   if (info.type == "double") return "a number";
@@ -226,8 +222,8 @@ int Fail(std::string_view program, const Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
                status.message().c_str());
-  if (status.code() == io::Code::kCancelled && Interrupted()) return kExitInterrupted;
-  return status.code() == io::Code::kInvalid ? kExitUsage : kExitFailure;
+  if (status.code() == Code::kCancelled && Interrupted()) return kExitInterrupted;
+  return status.code() == Code::kInvalid ? kExitUsage : kExitFailure;
 }
 
 }  // namespace millrace::tools

@@ -61,9 +61,8 @@ struct ParsedLine {
 // --flag value, --bool, --nobool, one dash or two, - for _, and -- as the end of the flags. Errors
 // say what to write instead; `siblings` are the other subcommands, whose flags get a message of
 // their own.
-io::Result<ParsedLine> ParseLine(const CommandSpec& spec,
-                                 std::span<const CommandSpec* const> siblings,
-                                 std::span<const std::string> words);
+Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
+                             std::span<const std::string> words);
 
 // Names and values of all flags of `spec`, in the order of the help text.
 std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec);
@@ -78,6 +77,6 @@ constexpr int kExitInterrupted = 130;  // stopped by Ctrl-C or SIGTERM
 // Prints "program: message" on standard error. Returns the exit status: kExitUsage for
 // Code::kInvalid, kExitInterrupted for Code::kCancelled after a signal (a job that others ended is
 // cancelled without one), else kExitFailure.
-int Fail(std::string_view program, const io::Status& status);
+int Fail(std::string_view program, const Status& status);
 
 }  // namespace millrace::tools

@@ -53,7 +53,7 @@ size_t DescriptionColumn(const CommandSpec& spec) {
 // Standard output may be a full disk, or closed.
 int Print(const std::string& program, const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
-  return Fail(program, io::IoError("cannot write standard output", errno));
+  return Fail(program, IoError("cannot write standard output", errno));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ int CheckedStatus(const char* name, int status) {
   errno = 0;
   if (status != 0 || (std::fflush(stdout) == 0 && std::ferror(stdout) == 0)) return status;
   if (errno == 0) errno = EIO;  // an earlier write failed
-  return Fail(name, io::IoError("cannot write standard output", errno));
+  return Fail(name, IoError("cannot write standard output", errno));
 }
 
 }  // namespace millrace::tools

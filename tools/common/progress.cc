@@ -2,8 +2,9 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <utility>
+
+#include "profiler/clock.h"
 
 namespace millrace::tools {
 namespace {
@@ -11,10 +12,6 @@ namespace {
 constexpr double kFirstShowS = 1.0;
 constexpr double kTerminalPeriodS = 0.2;
 constexpr double kPlainPeriodS = 10.0;
-
-double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 std::string Formatted(const char* format, double value) {
   char text[64];
@@ -48,7 +45,7 @@ std::string LineText(const ProgressOptions& options, uint64_t done, double secon
 
 Progress::Progress(ProgressOptions options)
     : options_(std::move(options)),
-      now_s_(options_.now_s ? options_.now_s : SteadySeconds),
+      now_s_(options_.now_s ? options_.now_s : NowSeconds),
       is_terminal_(options_.is_terminal < 0 ? isatty(fileno(options_.out)) == 1
                                             : options_.is_terminal == 1),
       start_s_(now_s_()),

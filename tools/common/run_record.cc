@@ -16,16 +16,9 @@
 namespace millrace::tools {
 namespace {
 
-using io::Status;
-
 // The profiler knows no Status: it says what went wrong, or nothing.
 Status FromText(const std::string& error) {
-  return error.empty() ? Status() : Status(io::Code::kIo, error);
-}
-
-template <typename Clock>
-double SecondsOf() {
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+  return error.empty() ? Status() : Status(Code::kIo, error);
 }
 
 // How a run is run, not what is learnt: a run may go on, or be over, with another value.
@@ -40,22 +33,23 @@ bool MayChange(const std::string& flag) {
 
 }  // namespace
 
-double SteadyNow() { return SecondsOf<std::chrono::steady_clock>(); }
-double WallNow() { return SecondsOf<std::chrono::system_clock>(); }
+double WallNow() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 Status CheckModelOut(const std::string& path) {
   namespace fs = std::filesystem;
   if (path.empty()) return {};
   std::error_code error;
   if (fs::is_directory(path, error))
-    return io::Invalid("--model_out=" + path + ": expected a file, found a folder");
+    return Invalid("--model_out=" + path + ": expected a file, found a folder");
   const std::string folder = fs::absolute(path, error).parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return io::IoError("--model_out=" + path + ": cannot write to the folder " + folder, errno);
+  return IoError("--model_out=" + path + ": cannot write to the folder " + folder, errno);
 }
 
-io::Result<int> RunRecord::Conduct(bool chief, const std::function<io::Result<RunOutcome>()>& work,
-                                   const std::function<void()>& print_end) {
+Result<int> RunRecord::Conduct(bool chief, const std::function<Result<RunOutcome>()>& work,
+                               const std::function<void()>& print_end) {
   if (options_.run.resume) earlier_ = trainer::ReadRunJson(options_.run.path);
   changes_ = trainer::ChangedFlags(earlier_, options_.flags);
   std::erase_if(changes_, [](const auto& change) { return MayChange(change.name); });
@@ -69,7 +63,7 @@ io::Result<int> RunRecord::Conduct(bool chief, const std::function<io::Result<Ru
   }
   if (chief) RETURN_IF_ERROR(Open());
   RETURN_IF_ERROR(CheckResumable());
-  const io::Result<RunOutcome> outcome = work();
+  const Result<RunOutcome> outcome = work();
   const Status recorded = Finish(outcome);
   if (!outcome.ok()) return Explain(outcome.status());
   RETURN_IF_ERROR(recorded);
@@ -97,9 +91,8 @@ bool RunRecord::HasCheckpoint() const {
 
 Status RunRecord::CheckResumable() const {
   if (!folder_ || !IsFinished() || HasCheckpoint()) return {};
-  return io::Invalid(
-      folder_->path() + " holds a finished run without checkpoints: nothing to resume" +
-      ChangesText() + "; expected the same flags, another --run_dir, or --overwrite");
+  return Invalid(folder_->path() + " holds a finished run without checkpoints: nothing to resume" +
+                 ChangesText() + "; expected the same flags, another --run_dir, or --overwrite");
 }
 
 // "; changed since: --seed=2 (was 1)"
@@ -113,7 +106,7 @@ std::string RunRecord::ChangesText() const {
 }
 
 Status RunRecord::Explain(const Status& status) const {
-  if (begun_ || changes_.empty() || status.code() != io::Code::kInvalid) return status;
+  if (begun_ || changes_.empty() || status.code() != Code::kInvalid) return status;
   return {status.code(), status.message() + ChangesText()};
 }
 
@@ -139,13 +132,13 @@ Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
   return {};
 }
 
-Status RunRecord::Finish(const io::Result<RunOutcome>& outcome) {
+Status RunRecord::Finish(const Result<RunOutcome>& outcome) {
   if (!begun_) return {};
   const Status& status = outcome.status();
   trainer::RunEnd end;
   end.end_time_s = WallNow();
   end.message = status.message();
-  const bool interrupted = status.code() == io::Code::kCancelled && Interrupted();
+  const bool interrupted = status.code() == Code::kCancelled && Interrupted();
   end.status = interrupted ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFailed;
   if (outcome.ok()) {
     end.status =

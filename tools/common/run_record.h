@@ -17,13 +17,12 @@
 
 namespace millrace::tools {
 
-// Seconds since some moment, that no change of the clock disturbs; and since 1970.
-double SteadyNow();
+// Seconds since 1970.
 double WallNow();
 
 // Whether a model can be written to `path` when it is there, found out before anything is learnt.
 // No path is fine.
-io::Status CheckModelOut(const std::string& path);
+Status CheckModelOut(const std::string& path);
 
 struct RunRecordOptions {
   const char* program = "";
@@ -52,24 +51,24 @@ class RunRecord {
   // training itself; `print_end` says what came of it. A `chief` owns the folder. Returns the exit
   // status. A run that is to be resumed and has finished with these flags is left as it is; a job,
   // whose other workers may not know of it, does what came after its last checkpoint again.
-  io::Result<int> Conduct(bool chief, const std::function<io::Result<RunOutcome>()>& work,
-                          const std::function<void()>& print_end);
+  Result<int> Conduct(bool chief, const std::function<Result<RunOutcome>()>& work,
+                      const std::function<void()>& print_end);
 
   // Erases what is to be overwritten; writes run.json and begins the metrics log. To be called
   // once.
-  io::Status Begin(std::optional<uint64_t> resumed_step);
+  Status Begin(std::optional<uint64_t> resumed_step);
   bool has_begun() const { return begun_; }
 
-  io::Status StartProfile();
-  io::Status FinishProfile();
+  Status StartProfile();
+  Status FinishProfile();
 
   // Prints `line` on standard output and keeps the row.
-  io::Status Append(const std::string& line, const trainer::NamedRow& row);
+  Status Append(const std::string& line, const trainer::NamedRow& row);
   // "program: note", on standard error.
   void Note(const std::string& note);
-  io::Status AddGraph(const std::string& graph_def);
+  Status AddGraph(const std::string& graph_def);
   // Before a checkpoint, see MetricsLog.
-  io::Status Sync();
+  Status Sync();
 
   // Of a resumed run, the examples of the first ShowProgress were learnt from before.
   void StartProgress(const char* unit, uint64_t total, bool resumed);
@@ -81,15 +80,15 @@ class RunRecord {
 
  private:
   // Makes the folder and locks it; touches nothing of an earlier run.
-  io::Status Open();
+  Status Open();
   // An error if a run is to be resumed that is finished and has left no checkpoint.
-  io::Status CheckResumable() const;
+  Status CheckResumable() const;
   bool IsFinished() const;  // the run to resume
   bool HasCheckpoint() const;
   // The end of the run for run.json, if it has begun.
-  io::Status Finish(const io::Result<RunOutcome>& outcome);
+  Status Finish(const Result<RunOutcome>& outcome);
   // With the flags that have changed, for a run that was resumed and could not begin.
-  io::Status Explain(const io::Status& status) const;
+  Status Explain(const Status& status) const;
   std::string ChangesText() const;
 
   RunRecordOptions options_;

@@ -38,10 +38,6 @@ DEFINE_bool(rejoin, false, "this worker was part of the job before and comes bac
 
 namespace millrace::tools {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 FlagGroup RunFlags(const FlagGroup& more) {
   FlagGroup group = {
       "What it leaves",

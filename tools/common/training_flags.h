@@ -17,11 +17,11 @@ FlagGroup RunFlags(const FlagGroup& more);
 FlagGroup WorkerFlags();
 
 // What can be said without looking at the program's own flags.
-io::Status CheckTrainingFlags();
+Status CheckTrainingFlags();
 
 trainer::RunFolderOptions RunFolderFromFlags();
-io::Result<profiler::SessionOptions> ProfileFromFlags();
+Result<profiler::SessionOptions> ProfileFromFlags();
 // Nothing for --mode=single.
-io::Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags();
+Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags();
 
 }  // namespace millrace::tools

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr uint64_t kProgressImages = 100;
 
 // Entries of `folder` by name, without those that begin with a dot.
-io::Result<std::vector<std::string>> SortedNames(const std::string& folder) {
+Result<std::vector<std::string>> SortedNames(const std::string& folder) {
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -28,7 +28,7 @@ io::Result<std::vector<std::string>> SortedNames(const std::string& folder) {
     const std::string name = entry->path().filename().string();
     if (name.front() != '.') names.push_back(name);
   }
-  if (error) return io::IoError("cannot list the folder " + folder, error.value());
+  if (error) return IoError("cannot list the folder " + folder, error.value());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -44,17 +44,16 @@ struct Listing {
   std::vector<ImageFile> files;
 };
 
-io::Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
-                               ConvertTally& tally) {
+Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
+                           ConvertTally& tally) {
   Listing listing;
   ASSIGN_OR_RETURN(const std::vector<std::string> names, SortedNames(folder));
   for (const std::string& name : names) {
     const std::string path = (fs::path(folder) / name).string();
     if (!fs::is_directory(path)) {
       ++tally.records_in;
-      RETURN_IF_ERROR(
-          tally.Skip(on_corrupt,
-                     io::Corrupt(path + ": expected class folders alone beside it, found a file")));
+      RETURN_IF_ERROR(tally.Skip(
+          on_corrupt, Corrupt(path + ": expected class folders alone beside it, found a file")));
       continue;
     }
     const auto label = static_cast<int64_t>(listing.classes.size());
@@ -65,33 +64,33 @@ io::Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corru
     }
   }
   if (listing.classes.empty()) {
-    return io::Invalid(folder + ": expected a folder for each class in it, found none");
+    return Invalid(folder + ": expected a folder for each class in it, found none");
   }
   return listing;
 }
 
-io::Result<std::string> ReadImage(const std::string& path) {
+Result<std::string> ReadImage(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error))
-    return io::Corrupt(path + ": expected an image, found no regular file");
+    return Corrupt(path + ": expected an image, found no regular file");
   const uint64_t size = fs::file_size(path, error);
-  if (error) return io::IoError("cannot read " + path, error.value());
+  if (error) return IoError("cannot read " + path, error.value());
   if (size >= io::kMaxRecordBytes / 2) {
-    return io::Corrupt(path + ": expected an image below 1 GiB, found " + std::to_string(size) +
-                       " bytes");
+    return Corrupt(path + ": expected an image below 1 GiB, found " + std::to_string(size) +
+                   " bytes");
   }
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
   if (!file.read(bytes.data(), static_cast<std::streamsize>(size))) {
-    return io::IoError("cannot read " + path, errno);
+    return IoError("cannot read " + path, errno);
   }
   return bytes;
 }
 
-io::Status EncodeImage(const ImageFile& file, const std::string& class_name, std::string& record) {
+Status EncodeImage(const ImageFile& file, const std::string& class_name, std::string& record) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadImage(file.path));
-  const io::Result<ImageHeader> header = ReadImageHeader(bytes);
-  if (!header.ok()) return io::Corrupt(file.path + ": " + header.status().message());
+  const Result<ImageHeader> header = ReadImageHeader(bytes);
+  if (!header.ok()) return Corrupt(file.path + ": " + header.status().message());
   io::ExampleBuilder builder;
   const auto add_bytes = [&](std::string_view name, std::string_view value) {
     builder.AddBytes(name, {&value, 1});
@@ -111,17 +110,17 @@ io::Status EncodeImage(const ImageFile& file, const std::string& class_name, std
 }
 
 // Checks an existing labels.txt before any work.
-io::Status CheckLabels(const std::string& path, const std::string& text) {
+Status CheckLabels(const std::string& path, const std::string& text) {
   if (!fs::exists(path)) return {};
   std::ifstream file(path, std::ios::binary);
   const std::string found((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (found == text) return {};
-  return io::Invalid(path +
-                     " has other classes than these images, so labels would not agree: choose "
-                     "another --out, or remove it");
+  return Invalid(path +
+                 " has other classes than these images, so labels would not agree: choose "
+                 "another --out, or remove it");
 }
 
-io::Status WriteLabels(const std::string& path, const std::string& text) {
+Status WriteLabels(const std::string& path, const std::string& text) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
@@ -129,8 +128,8 @@ io::Status WriteLabels(const std::string& path, const std::string& text) {
 
 }  // namespace
 
-io::Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
-                         ConvertTally& tally) {
+Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
+                     ConvertTally& tally) {
   ASSIGN_OR_RETURN(const Listing listing, ListImages(folder, on_corrupt, tally));
   std::string labels;
   for (const std::string& name : listing.classes) labels += name + "\n";
@@ -144,8 +143,7 @@ io::Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, Sh
   uint64_t done = 0;
   for (const ImageFile& file : listing.files) {
     const auto label = static_cast<size_t>(file.label);
-    if (const io::Status encoded = EncodeImage(file, listing.classes[label], record);
-        !encoded.ok()) {
+    if (const Status encoded = EncodeImage(file, listing.classes[label], record); !encoded.ok()) {
       RETURN_IF_ERROR(tally.Skip(on_corrupt, encoded));
       continue;
     }

@@ -21,7 +21,7 @@ namespace millrace::tools {
 // the order of theirs; names that begin with a dot are passed over. Anything else that is no image
 // is a problem. Also writes `out`'s labels.txt, a class name a line; one that is there already must
 // have the same classes, since it may belong to the training half of the data.
-io::Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
-                         ConvertTally& tally);
+Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
+                     ConvertTally& tally);
 
 }  // namespace millrace::tools

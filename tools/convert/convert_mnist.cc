@@ -16,24 +16,24 @@ struct IdxPair {
   IdxFile labels;
 };
 
-io::Result<IdxPair> OpenPair(const std::vector<std::string>& files, bool short_files) {
+Result<IdxPair> OpenPair(const std::vector<std::string>& files, bool short_files) {
   if (files.size() != 2) {
-    return io::Invalid("mnist: expected two files, images and labels, found " +
-                       std::to_string(files.size()));
+    return Invalid("mnist: expected two files, images and labels, found " +
+                   std::to_string(files.size()));
   }
   ASSIGN_OR_RETURN(IdxFile first, IdxFile::Open(files[0], short_files));
   ASSIGN_OR_RETURN(IdxFile second, IdxFile::Open(files[1], short_files));
   if (first.is_images() == second.is_images()) {
-    return io::Invalid(
+    return Invalid(
         std::string("mnist: expected one file of images and one of labels, found two of ") +
         (first.is_images() ? "images" : "labels"));
   }
   IdxPair pair = first.is_images() ? IdxPair{std::move(first), std::move(second)}
                                    : IdxPair{std::move(second), std::move(first)};
   if (pair.images.count() != pair.labels.count()) {
-    return io::Corrupt(pair.labels.path() + ": expected " + std::to_string(pair.images.count()) +
-                       " labels, one for each image of " + pair.images.path() + ", found " +
-                       std::to_string(pair.labels.count()));
+    return Corrupt(pair.labels.path() + ": expected " + std::to_string(pair.images.count()) +
+                   " labels, one for each image of " + pair.images.path() + ", found " +
+                   std::to_string(pair.labels.count()));
   }
   return pair;
 }
@@ -51,7 +51,7 @@ void EncodeImage(std::string_view pixels, int64_t label, const IdxFile& images,
 }
 
 // The next image with its label, as a record.
-io::Status ReadImage(IdxPair& pair, std::string& record, ConvertTally& tally) {
+Status ReadImage(IdxPair& pair, std::string& record, ConvertTally& tally) {
   ASSIGN_OR_RETURN(const std::string_view pixels, pair.images.Next());
   ASSIGN_OR_RETURN(const std::string_view label, pair.labels.Next());
   const auto number = static_cast<unsigned char>(label[0]);
@@ -62,15 +62,15 @@ io::Status ReadImage(IdxPair& pair, std::string& record, ConvertTally& tally) {
 
 }  // namespace
 
-io::Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
-                        ShardWriter& out, ConvertTally& tally) {
+Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
+                    ShardWriter& out, ConvertTally& tally) {
   ASSIGN_OR_RETURN(IdxPair pair, OpenPair(files, on_corrupt == io::OnCorrupt::kSkip));
   const uint32_t count = pair.images.count();
   tally.records_in = count;
   Progress progress({.work = "converting", .unit = "images", .total = count});
   std::string record;
   for (uint32_t i = 0; i < count; ++i) {
-    if (const io::Status read = ReadImage(pair, record, tally); !read.ok()) {
+    if (const Status read = ReadImage(pair, record, tally); !read.ok()) {
       return tally.Skip(on_corrupt, read, count - i);
     }
     RETURN_IF_ERROR(out.Append(record));

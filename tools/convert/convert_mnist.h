@@ -15,7 +15,7 @@ namespace millrace::tools {
 
 // `files` are one file of images and one of labels, in any order. With OnCorrupt::kSkip, what a
 // file that ends early still holds is converted, and the rest counts as skipped.
-io::Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
-                        ShardWriter& out, ConvertTally& tally);
+Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
+                    ShardWriter& out, ConvertTally& tally);
 
 }  // namespace millrace::tools

@@ -19,19 +19,19 @@ constexpr uint64_t kProgressRows = 4096;
 struct LineReading {
   std::string work;  // for the progress line
   // False for a line without an example. An error is the line's own, and is given to `on_problem`.
-  std::function<io::Result<bool>(std::string_view line)> parse;
+  std::function<Result<bool>(std::string_view line)> parse;
   // After each line that was parsed; an error ends the reading.
-  std::function<io::Status()> use;
+  std::function<Status()> use;
   // The message has file and line; an error ends the reading.
-  std::function<io::Status(const io::Status& problem)> on_problem;
+  std::function<Status(const Status& problem)> on_problem;
 };
 
-io::Status At(const std::string& file, uint64_t line, const io::Status& problem) {
+Status At(const std::string& file, uint64_t line, const Status& problem) {
   return {problem.code(), file + ":" + std::to_string(line) + ": " + problem.message()};
 }
 
-io::Status ReadFile(const std::string& file, io::OnCorrupt on_corrupt, const LineReading& reading,
-                    Progress& progress) {
+Status ReadFile(const std::string& file, io::OnCorrupt on_corrupt, const LineReading& reading,
+                Progress& progress) {
   ASSIGN_OR_RETURN(
       io::RecordReader lines,
       io::RecordReader::Open(file, {.framing = io::Framing::kLines, .on_corrupt = on_corrupt}));
@@ -40,7 +40,7 @@ io::Status ReadFile(const std::string& file, io::OnCorrupt on_corrupt, const Lin
   for (uint64_t number = 1;; ++number) {
     ASSIGN_OR_RETURN(const bool more, lines.Next(line));
     if (!more) break;
-    const io::Result<bool> parsed = reading.parse(line.bytes);
+    const Result<bool> parsed = reading.parse(line.bytes);
     if (!parsed.ok()) {
       RETURN_IF_ERROR(reading.on_problem(At(file, number, parsed.status())));
     } else if (*parsed) {
@@ -48,12 +48,12 @@ io::Status ReadFile(const std::string& file, io::OnCorrupt on_corrupt, const Lin
       if (++rows % kProgressRows == 0) progress.Add(kProgressRows);
     }
   }
-  if (lines.loss().events == 0) return {};
-  return reading.on_problem(io::Corrupt(lines.loss().first));
+  if (lines.corruption().events == 0) return {};
+  return reading.on_problem(Corrupt(lines.corruption().first));
 }
 
-io::Status ReadFiles(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
-                     const LineReading& reading) {
+Status ReadFiles(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
+                 const LineReading& reading) {
   Progress progress({.work = reading.work, .unit = "rows"});
   for (const std::string& file : files) {
     RETURN_IF_ERROR(ReadFile(file, on_corrupt, reading, progress));
@@ -66,12 +66,12 @@ std::string NumberText(float number) {
   return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
-io::Result<int64_t> BinaryLabel(const TextOptions& options, float label) {
+Result<int64_t> BinaryLabel(const TextOptions& options, float label) {
   if (options.positive_label) return label == *options.positive_label ? 1 : 0;
   if (label == 1) return 1;
   if (label == 0 || label == -1) return 0;
-  return io::Corrupt("expected the label 0, 1 or -1, found " + NumberText(label) +
-                     " (--positive_label=L makes L the positives and all others the negatives)");
+  return Corrupt("expected the label 0, 1 or -1, found " + NumberText(label) +
+                 " (--positive_label=L makes L the positives and all others the negatives)");
 }
 
 void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
@@ -86,12 +86,12 @@ void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow
   builder.Finish(record);
 }
 
-io::Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& options,
-                                                           const std::vector<std::string>& files) {
+Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& options,
+                                                       const std::vector<std::string>& files) {
   // Better now than after the first pass.
   const std::filesystem::path folder = std::filesystem::path(options.vocabulary_out).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-    return io::NotFound("--vocabulary_out=" + options.vocabulary_out + ": no such folder");
+    return NotFound("--vocabulary_out=" + options.vocabulary_out + ": no such folder");
   }
   auto vocabulary = std::make_unique<io::CriteoVocabulary>();
   io::CriteoLine cells;
@@ -101,12 +101,12 @@ io::Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& op
       .use =
           [&] {
             vocabulary->Count(cells);
-            return Interrupted() ? io::Cancelled("interrupted: nothing was written") : io::Status();
+            return Interrupted() ? Cancelled("interrupted: nothing was written") : Status();
           },
       // Skipped lines are counted in the second pass.
       .on_problem =
-          [&](const io::Status& problem) {
-            return options.on_corrupt == io::OnCorrupt::kFail ? problem : io::Status();
+          [&](const Status& problem) {
+            return options.on_corrupt == io::OnCorrupt::kFail ? problem : Status();
           }};
   RETURN_IF_ERROR(ReadFiles(files, options.on_corrupt, reading));
   vocabulary->Freeze(options.min_count);
@@ -114,8 +114,8 @@ io::Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& op
   return std::unique_ptr<io::CriteoKeys>(std::move(vocabulary));
 }
 
-io::Result<std::unique_ptr<io::CriteoKeys>> MakeCriteoKeys(const TextOptions& options,
-                                                           const std::vector<std::string>& files) {
+Result<std::unique_ptr<io::CriteoKeys>> MakeCriteoKeys(const TextOptions& options,
+                                                       const std::vector<std::string>& files) {
   if (!options.vocabulary_out.empty()) return MakeVocabulary(options, files);
   if (!options.vocabulary.empty()) {
     ASSIGN_OR_RETURN(io::CriteoVocabulary loaded, io::CriteoVocabulary::Load(options.vocabulary));
@@ -126,10 +126,10 @@ io::Result<std::unique_ptr<io::CriteoKeys>> MakeCriteoKeys(const TextOptions& op
       std::make_unique<io::CriteoHasher>(options.criteo_hash_bits));
 }
 
-using ParseRow = std::function<io::Result<bool>(std::string_view line, io::SparseRow& row)>;
+using ParseRow = std::function<Result<bool>(std::string_view line, io::SparseRow& row)>;
 
-io::Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<std::string>& files,
-                                ConvertTally& tally) {
+Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<std::string>& files,
+                            ConvertTally& tally) {
   if (options.format == Format::kLibsvm) {
     return ParseRow([&](std::string_view line, io::SparseRow& row) {
       return io::ParseLibsvmLine(line, options.libsvm, row);
@@ -147,7 +147,7 @@ io::Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<st
   tally.num_features = made->num_features();
   // A std::function is copied, so its state must be shareable.
   const std::shared_ptr<const io::CriteoKeys> keys = std::move(made);
-  return ParseRow([keys](std::string_view line, io::SparseRow& row) -> io::Result<bool> {
+  return ParseRow([keys](std::string_view line, io::SparseRow& row) -> Result<bool> {
     io::CriteoLine cells;
     ASSIGN_OR_RETURN(const bool found, io::SplitCriteoLine(line, cells));
     if (found) keys->Encode(cells, row);
@@ -157,15 +157,15 @@ io::Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<st
 
 }  // namespace
 
-io::Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
-                       ShardWriter& out, ConvertTally& tally) {
+Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
+                   ShardWriter& out, ConvertTally& tally) {
   ASSIGN_OR_RETURN(const ParseRow parse_row, MakeParser(options, files, tally));
   io::SparseRow row;
   int64_t label = 0;
   std::string record;
   const LineReading reading = {
       .work = "converting",
-      .parse = [&](std::string_view line) -> io::Result<bool> {
+      .parse = [&](std::string_view line) -> Result<bool> {
         ASSIGN_OR_RETURN(const bool found, parse_row(line, row));
         if (!found) return false;
         ASSIGN_OR_RETURN(label, BinaryLabel(options, row.label));
@@ -179,8 +179,7 @@ io::Status ConvertText(const TextOptions& options, const std::vector<std::string
             EncodeRow(options.names, label, row, record);
             return out.Append(record);
           },
-      .on_problem =
-          [&](const io::Status& problem) { return tally.Skip(options.on_corrupt, problem); }};
+      .on_problem = [&](const Status& problem) { return tally.Skip(options.on_corrupt, problem); }};
   RETURN_IF_ERROR(ReadFiles(files, options.on_corrupt, reading));
   tally.records_in = out.records() + tally.skipped;
   return {};

@@ -32,7 +32,7 @@ struct TextOptions {
   uint64_t min_count = 1;      // of the vocabulary to make
 };
 
-io::Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
-                       ShardWriter& out, ConvertTally& tally);
+Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
+                   ShardWriter& out, ConvertTally& tally);
 
 }  // namespace millrace::tools

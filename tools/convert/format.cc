@@ -14,27 +14,27 @@ namespace {
 constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
 constexpr char kHint[] = "; name it with --format=libsvm, vw, criteo, mnist or images";
 
-io::Result<Format> DetectLine(const std::string& path, std::string_view line) {
-  const io::Result<io::TextFormat> format = io::GuessTextFormat(line);
+Result<Format> DetectLine(const std::string& path, std::string_view line) {
+  const Result<io::TextFormat> format = io::GuessTextFormat(line);
   if (format.ok()) return FormatFromName(io::TextFormatName(*format));
-  return io::Invalid(path + ": cannot tell its format (as libsvm: " + format.status().message() +
-                     ")" + kHint);
+  return Invalid(path + ": cannot tell its format (as libsvm: " + format.status().message() + ")" +
+                 kHint);
 }
 
 }  // namespace
 
 const char* FormatName(Format format) { return kNames[static_cast<size_t>(format)]; }
 
-io::Result<Format> FormatFromName(std::string_view name) {
+Result<Format> FormatFromName(std::string_view name) {
   const auto found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found != std::end(kNames)) return static_cast<Format>(found - std::begin(kNames));
-  return io::Invalid("--format=" + std::string(name) +
-                     ": expected libsvm, vw, criteo, mnist, images or auto");
+  return Invalid("--format=" + std::string(name) +
+                 ": expected libsvm, vw, criteo, mnist, images or auto");
 }
 
-io::Result<Format> DetectFormat(const std::string& path) {
+Result<Format> DetectFormat(const std::string& path) {
   if (path == "-") {
-    return io::Invalid(std::string("the format of standard input cannot be detected") + kHint);
+    return Invalid(std::string("the format of standard input cannot be detected") + kHint);
   }
   if (std::filesystem::is_directory(path)) return Format::kImages;
   ASSIGN_OR_RETURN(io::RecordReader lines,
@@ -42,7 +42,7 @@ io::Result<Format> DetectFormat(const std::string& path) {
   io::RecordView line;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, lines.Next(line));
-    if (!more) return io::Invalid(path + ": cannot tell the format of an empty file" + kHint);
+    if (!more) return Invalid(path + ": cannot tell the format of an empty file" + kHint);
     if (line.offset == 0 && io::IsIdxHeader(line.bytes)) return Format::kMnist;
     if (!io::IsBlankLine(line.bytes)) return DetectLine(path, line.bytes);
   }

@@ -15,20 +15,20 @@ uint32_t LoadBigEndian(std::string_view bytes, size_t at, size_t size) {
   return number;
 }
 
-io::Status Problem(const char* format, size_t at, const std::string& expected,
-                   const std::string& found) {
-  return io::Corrupt(std::string(format) + ", byte " + std::to_string(at) + ": expected " +
-                     expected + ", found " + found);
+Status Problem(const char* format, size_t at, const std::string& expected,
+               const std::string& found) {
+  return Corrupt(std::string(format) + ", byte " + std::to_string(at) + ": expected " + expected +
+                 ", found " + found);
 }
 
-io::Result<ImageHeader> Sized(const char* format, size_t at, uint32_t height, uint32_t width) {
+Result<ImageHeader> Sized(const char* format, size_t at, uint32_t height, uint32_t width) {
   if (height > 0 && width > 0) return ImageHeader{format, height, width};
   return Problem(format, at, "a height and a width above 0",
                  std::to_string(height) + " and " + std::to_string(width));
 }
 
 // Signature (8 bytes), length of the chunk (4), "IHDR" (4), width (4), height (4).
-io::Result<ImageHeader> ReadPng(std::string_view bytes) {
+Result<ImageHeader> ReadPng(std::string_view bytes) {
   constexpr size_t kChunkName = 12, kWidth = 16, kHeight = 20, kEnd = 24;
   if (bytes.size() < kEnd || bytes.substr(kChunkName, 4) != "IHDR") {
     return Problem("png", kChunkName, "an IHDR chunk",
@@ -49,7 +49,7 @@ bool HasNoLength(unsigned char marker) {
 
 // Segments are ff, marker, length (2 bytes, counting itself), content. A frame header's content is
 // precision (1), height (2), width (2), ...
-io::Result<ImageHeader> ReadJpeg(std::string_view bytes) {
+Result<ImageHeader> ReadJpeg(std::string_view bytes) {
   size_t at = kJpegStart.size();
   while (true) {
     if (at + 4 > bytes.size()) return Problem("jpeg", at, "a frame header", "the end of the file");
@@ -81,10 +81,10 @@ io::Result<ImageHeader> ReadJpeg(std::string_view bytes) {
 
 }  // namespace
 
-io::Result<ImageHeader> ReadImageHeader(std::string_view bytes) {
+Result<ImageHeader> ReadImageHeader(std::string_view bytes) {
   if (bytes.starts_with(kPngSignature)) return ReadPng(bytes);
   if (bytes.starts_with(kJpegStart)) return ReadJpeg(bytes);
-  return io::Corrupt("expected a JPEG or PNG file, found neither signature in its first bytes");
+  return Corrupt("expected a JPEG or PNG file, found neither signature in its first bytes");
 }
 
 }  // namespace millrace::tools

@@ -16,6 +16,6 @@ struct ImageHeader {
 
 // Reads PNG's IHDR chunk, or walks JPEG's segments up to the frame header. Errors say at which byte
 // what was expected and found.
-io::Result<ImageHeader> ReadImageHeader(std::string_view bytes);
+Result<ImageHeader> ReadImageHeader(std::string_view bytes);
 
 }  // namespace millrace::tools

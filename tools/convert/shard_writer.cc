@@ -22,7 +22,7 @@ bool IsShardOf(const std::string& name, const std::string& file) {
   return file.find(".tmp-", pattern.size()) == file.npos;
 }
 
-io::Status CheckNoStrangers(const ShardOptions& options, const std::vector<std::string>& files) {
+Status CheckNoStrangers(const ShardOptions& options, const std::vector<std::string>& files) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(options.folder, error)) {
     const std::string file = entry.path().filename().string();
@@ -30,27 +30,27 @@ io::Status CheckNoStrangers(const ShardOptions& options, const std::vector<std::
     if (!IsShardOf(options.name, file) ||
         std::find(files.begin(), files.end(), path) != files.end())
       continue;
-    return io::Invalid(path + " is a shard of another \"" + options.name +
-                       "\" in the same folder: remove that one, or choose another --out or --name");
+    return Invalid(path + " is a shard of another \"" + options.name +
+                   "\" in the same folder: remove that one, or choose another --out or --name");
   }
   return {};
 }
 
 }  // namespace
 
-io::Status CheckNoneExist(const std::vector<std::string>& files) {
+Status CheckNoneExist(const std::vector<std::string>& files) {
   std::error_code ignored;
   for (const std::string& file : files) {
     if (!fs::exists(file, ignored)) continue;
-    return io::Invalid(file + " is there already: --overwrite replaces it, or choose another name");
+    return Invalid(file + " is there already: --overwrite replaces it, or choose another name");
   }
   return {};
 }
 
-io::Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
+Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
   std::error_code error;
   fs::create_directories(options.folder, error);
-  if (error) return io::IoError("cannot make the folder " + options.folder, error.value());
+  if (error) return IoError("cannot make the folder " + options.folder, error.value());
   ShardWriter writer;
   writer.folder_ = options.folder;
   for (size_t i = 0; i < options.shards; ++i) {
@@ -67,15 +67,15 @@ io::Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
   return writer;
 }
 
-io::Status ShardWriter::Append(std::string_view record) {
-  if (Interrupted()) return io::Cancelled("interrupted: no shard was written");
+Status ShardWriter::Append(std::string_view record) {
+  if (Interrupted()) return Cancelled("interrupted: no shard was written");
   RETURN_IF_ERROR(writers_[next_].Append(record));
   next_ = next_ + 1 == writers_.size() ? 0 : next_ + 1;
   ++records_;
   return {};
 }
 
-io::Status ShardWriter::Close() {
+Status ShardWriter::Close() {
   for (io::RecordWriter& writer : writers_) RETURN_IF_ERROR(writer.Close());
   return {};
 }

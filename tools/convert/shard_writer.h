@@ -18,18 +18,18 @@ struct ShardOptions {
 };
 
 // An error that names the first of the files that exists, if one does.
-io::Status CheckNoneExist(const std::vector<std::string>& files);
+Status CheckNoneExist(const std::vector<std::string>& files);
 
 // No shard appears under its name before Close. Not thread-safe.
 class ShardWriter {
  public:
   // Shards of the same name in other numbers or with another compression, which a pattern would
   // take for the same data set, are an error; so are those of the same names unless `overwrite`.
-  static io::Result<ShardWriter> Create(const ShardOptions& options);
+  static Result<ShardWriter> Create(const ShardOptions& options);
 
   // An error also after SIGINT or SIGTERM, so that a conversion ends without leaving parts.
-  io::Status Append(std::string_view record);
-  io::Status Close();
+  Status Append(std::string_view record);
+  Status Close();
 
   const std::string& folder() const { return folder_; }
   const std::vector<std::string>& files() const { return files_; }

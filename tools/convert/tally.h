@@ -40,7 +40,7 @@ struct ConvertTally {
   }
 
   // Passes `problem` on with OnCorrupt::kFail; with kSkip counts `records` as skipped for it.
-  io::Status Skip(io::OnCorrupt on_corrupt, const io::Status& problem, uint64_t records = 1) {
+  Status Skip(io::OnCorrupt on_corrupt, const Status& problem, uint64_t records = 1) {
     if (on_corrupt == io::OnCorrupt::kFail) return problem;
     if (skipped == 0) first_skipped = problem.message();
     skipped += records;

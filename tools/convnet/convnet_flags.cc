@@ -70,10 +70,6 @@ DEFINE_uint64(input_threads, kDefaults.input_threads, "threads that decode image
 namespace millrace::tools {
 namespace {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 // Chosen on 10,000 images held out of MNIST's training set: docs/convnets.md.
 constexpr double kLenetAdamRate = 0.003;
 

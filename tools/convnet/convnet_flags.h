@@ -33,7 +33,7 @@ struct ConvnetOptions {
 };
 
 // Every flag is checked.
-io::Result<ConvnetOptions> ConvnetOptionsFromFlags();
+Result<ConvnetOptions> ConvnetOptionsFromFlags();
 
 // Names and values of all flags, for run.json.
 std::vector<std::pair<std::string, std::string>> ConvnetFlagValues();

@@ -9,6 +9,7 @@
 
 #include "convnets/net/graph.h"
 #include "io/record/output_file.h"
+#include "profiler/clock.h"
 #include "profiler/session.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
@@ -22,8 +23,6 @@ namespace millrace::tools {
 namespace {
 
 using convnets::NetSummary;
-using io::Result;
-using io::Status;
 using trainer::NamedRow;
 
 constexpr char kProgram[] = "millrace-convnet";
@@ -77,7 +76,7 @@ class Run {
 
  private:
   Result<RunOutcome> Work() {
-    const double begin_s = SteadyNow();
+    const double begin_s = NowSeconds();
     RETURN_IF_ERROR(OpenImages());
     if (options_.rate_falls) PlanRate();
     RETURN_IF_ERROR(JoinJob());
@@ -85,7 +84,7 @@ class Run {
         trainer_, convnets::NetTrainer::Create(options_.train, *train_images_, test_images_.get(),
                                                Observer(), job_.get()));
     RETURN_IF_ERROR(BeginRecord());
-    PrintHead(SteadyNow() - begin_s);
+    PrintHead(NowSeconds() - begin_s);
     RETURN_IF_ERROR(record_.StartProfile());
     Result<NetSummary> summary = Train();
     Status status = summary.status();
@@ -158,7 +157,7 @@ class Run {
     observer.on_note = [this](const std::string& note) { record_.Note(note); };
     observer.on_progress = [this](uint64_t examples) { record_.ShowProgress(examples); };
     observer.should_stop = Interrupted;
-    observer.now_s = SteadyNow;
+    observer.now_s = NowSeconds;
     return observer;
   }
 

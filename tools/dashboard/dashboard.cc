@@ -13,8 +13,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-
 // Asks the processes of the run for their newest spans; those that they left before are shown now.
 void AskForSpans(const std::string& run_dir) {
   std::ofstream(run_dir + "/" + profiler::kWatchedFile) << "spans are wanted\n";

@@ -20,7 +20,7 @@ struct DashboardOptions {
 
 class Dashboard {
  public:
-  static io::Result<std::unique_ptr<Dashboard>> Start(const DashboardOptions& options);
+  static Result<std::unique_ptr<Dashboard>> Start(const DashboardOptions& options);
   explicit Dashboard(std::unique_ptr<HttpServer> server) : server_(std::move(server)) {}
 
   // "http://127.0.0.1:8080/"

@@ -20,7 +20,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
 using Clock = std::chrono::steady_clock;
 
 const char* Reason(int code) {
@@ -143,7 +142,7 @@ bool Send(Connection& c) {
 Result<std::unique_ptr<HttpServer>> HttpServer::Start(uint16_t port, Handler handler,
                                                       HttpLimits limits) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener < 0) return io::IoError("cannot make a socket", errno);
+  if (listener < 0) return IoError("cannot make a socket", errno);
   const int yes = 1;
   ::setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   sockaddr_in address{};
@@ -156,7 +155,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::Start(uint16_t port, Handler han
       ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     const int error = errno;
     ::close(listener);
-    return io::IoError("cannot listen on 127.0.0.1:" + std::to_string(port), error);
+    return IoError("cannot listen on 127.0.0.1:" + std::to_string(port), error);
   }
   const int wake = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   return std::make_unique<HttpServer>(Private{}, listener, wake, ntohs(address.sin_port),

@@ -36,8 +36,8 @@ class HttpServer {
   using Handler = std::function<HttpAnswer(const std::string& path)>;
 
   // Port 0: any free one.
-  static io::Result<std::unique_ptr<HttpServer>> Start(uint16_t port, Handler handler,
-                                                       HttpLimits limits = {});
+  static Result<std::unique_ptr<HttpServer>> Start(uint16_t port, Handler handler,
+                                                   HttpLimits limits = {});
   HttpServer(Private, int listener, int wake, uint16_t port, Handler handler, HttpLimits limits);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;

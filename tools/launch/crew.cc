@@ -35,7 +35,7 @@ Crew::Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, s
     members_.push_back({.id = placed.id, .host = placed.host});
 }
 
-io::Status Crew::StartKeepers() {
+Status Crew::StartKeepers() {
   for (Member& member : members_) {
     member.keepers = 0;
     RETURN_IF_ERROR(StartKeeper(member));
@@ -43,7 +43,7 @@ io::Status Crew::StartKeepers() {
   return {};
 }
 
-io::Status Crew::StartKeeper(Member& member) {
+Status Crew::StartKeeper(Member& member) {
   member = {.id = member.id, .host = member.host, .keepers = member.keepers + 1};
   const std::string destination = options_.hosts.empty() ? "" : options_.hosts[member.host];
   const auto channel = static_cast<size_t>(&member - members_.data());

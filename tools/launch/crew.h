@@ -41,8 +41,8 @@ class Crew {
 
   // Starts a keeper for every member, and forgets what was known of earlier ones. Workers' keepers
   // have to wait for the servers, but the connections to their hosts need not.
-  io::Status StartKeepers();
-  io::Status StartKeeper(Member& member);
+  Status StartKeepers();
+  Status StartKeeper(Member& member);
   // These tell the keepers what to run.
   void StartServers();
   void StartServer(size_t index);

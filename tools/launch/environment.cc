@@ -12,23 +12,23 @@ std::optional<std::string> Variable(const char* name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
-io::Result<size_t> Number(const char* name) {
+Result<size_t> Number(const char* name) {
   const std::string text = Variable(name).value_or("");
   size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc() && end == text.data() + text.size()) return number;
-  return io::Invalid(std::string(name) + "='" + text + "': expected a number");
+  return Invalid(std::string(name) + "='" + text + "': expected a number");
 }
 
-io::Status Fill(const char* rank_name, const char* size_name, Rank& rank) {
+Status Fill(const char* rank_name, const char* size_name, Rank& rank) {
   ASSIGN_OR_RETURN(rank.rank, Number(rank_name));
   ASSIGN_OR_RETURN(rank.size, Number(size_name));
   if (rank.rank < rank.size) return {};
-  return io::Invalid(std::string(rank_name) + "=" + std::to_string(rank.rank) +
-                     ": expected less than " + size_name + "=" + std::to_string(rank.size));
+  return Invalid(std::string(rank_name) + "=" + std::to_string(rank.rank) +
+                 ": expected less than " + size_name + "=" + std::to_string(rank.size));
 }
 
-io::Result<std::optional<Rank>> OpenMpiRank() {
+Result<std::optional<Rank>> OpenMpiRank() {
   Rank rank;
   RETURN_IF_ERROR(Fill("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", rank));
   rank.starter = "mpirun";
@@ -37,7 +37,7 @@ io::Result<std::optional<Rank>> OpenMpiRank() {
   return std::optional(rank);
 }
 
-io::Result<std::optional<Rank>> SlurmRank() {
+Result<std::optional<Rank>> SlurmRank() {
   Rank rank;
   const bool is_step = Variable("SLURM_STEP_ID").has_value();
   const bool has_step_size = Variable("SLURM_STEP_NUM_TASKS").has_value();
@@ -55,7 +55,7 @@ io::Result<std::optional<Rank>> SlurmRank() {
 
 }  // namespace
 
-io::Result<std::optional<Rank>> RankFromEnvironment() {
+Result<std::optional<Rank>> RankFromEnvironment() {
   if (Variable("OMPI_COMM_WORLD_RANK")) return OpenMpiRank();
   if (Variable("SLURM_PROCID")) return SlurmRank();
   return std::optional<Rank>();

@@ -22,7 +22,7 @@ struct Rank {
 };
 
 // Nothing where neither OMPI_COMM_WORLD_RANK nor SLURM_PROCID is set.
-io::Result<std::optional<Rank>> RankFromEnvironment();
+Result<std::optional<Rank>> RankFromEnvironment();
 
 // PATH
 std::string SearchPath();

@@ -33,12 +33,11 @@ HostReport ReportThisHost(const std::string& address, const std::string& directo
                           const Words& programs) {
   HostReport report = {.info = trainer::DescribeHost(), .address = address, .problems = {}};
   if (::chdir(directory.c_str()) != 0) {
-    report.problems.push_back(
-        io::IoError(directory + ": cannot work in this folder", errno).message());
+    report.problems.push_back(IoError(directory + ": cannot work in this folder", errno).message());
     return report;
   }
   for (const std::string& program : programs) {
-    const io::Result<std::string> path = FindProgram(program, SearchPath());
+    const Result<std::string> path = FindProgram(program, SearchPath());
     if (!path.ok()) report.problems.push_back(path.status().message());
   }
   return report;
@@ -57,7 +56,7 @@ std::string FormatReport(const HostReport& report) {
   return text;
 }
 
-io::Result<HostReport> ParseReport(const std::vector<std::string>& lines) {
+Result<HostReport> ParseReport(const std::vector<std::string>& lines) {
   HostReport report;
   for (const std::string& line : lines) {
     if (!line.starts_with(kHead)) continue;
@@ -65,7 +64,7 @@ io::Result<HostReport> ParseReport(const std::vector<std::string>& lines) {
     if (field == kEnd) return report;
     TakeField(field, report);
   }
-  return io::Corrupt("no description of the host in " + std::to_string(lines.size()) + " lines");
+  return Corrupt("no description of the host in " + std::to_string(lines.size()) + " lines");
 }
 
 std::string HostTable(const std::vector<HostReport>& hosts) {

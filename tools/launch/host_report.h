@@ -28,7 +28,7 @@ HostReport ReportThisHost(const std::string& address, const std::string& directo
 
 // Lines of "key value"; other lines around them (a login message) do no harm.
 std::string FormatReport(const HostReport& report);
-io::Result<HostReport> ParseReport(const std::vector<std::string>& lines);
+Result<HostReport> ParseReport(const std::vector<std::string>& lines);
 
 // The inventory: name, address, cores, memory, CPU.
 std::string HostTable(const std::vector<HostReport>& hosts);

@@ -38,7 +38,7 @@ bool IsDue(std::optional<int64_t>& at, int64_t now_ms) {
 
 }  // namespace
 
-io::Result<int> Job::Run() {
+Result<int> Job::Run() {
   begin_ms_ = NowMs();
   run_before_ = RunFileNow();
   RETURN_IF_ERROR(Begin(Start::kFirst));
@@ -62,7 +62,7 @@ std::optional<FileMark> Job::RunFileNow() const {
 // and must not be resumed. On other hosts the folder is not seen, and taken for begun.
 bool Job::HasBegun() const { return !options_.hosts.empty() || RunFileNow() != run_before_; }
 
-io::Status Job::Begin(Start start) {
+Status Job::Begin(Start start) {
   phase_ = Phase::kStarting;
   start_ = start;
   start_ms_ = NowMs();
@@ -160,7 +160,7 @@ void Job::OnSignal(int signal_number) {
   BeginStop(StopReason::kInterrupt, SignalForWorkers(signal_number));
 }
 
-io::Status Job::Tick() {
+Status Job::Tick() {
   const int64_t now_ms = NowMs();
   if (IsDue(start_deadline_, now_ms)) {
     failure_ = Death{{Role::kServer, 0}, 1};
@@ -207,7 +207,7 @@ FailurePolicy Job::Policy() const {
           .restarts_left = options_.restarts - restarts_used_};
 }
 
-io::Status Job::JudgeDeaths() {
+Status Job::JudgeDeaths() {
   std::vector<Death> deaths = std::exchange(deaths_, {});
   settle_at_.reset();
   MarkRepeat(deaths, restarted_);
@@ -225,7 +225,7 @@ io::Status Job::JudgeDeaths() {
   return {};
 }
 
-io::Status Job::RestartWorker(const Death& death) {
+Status Job::RestartWorker(const Death& death) {
   ++restarts_used_;
   restarted_.push_back(death);
   console_.Say(crew_.Describe(death.id) + " " + StatusText(death.status) +

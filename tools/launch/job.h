@@ -32,7 +32,7 @@ class Job {
 
   // The exit status: 0, or that of the first failure that was not made good by a restart, or
   // 128 + signal when the job was interrupted.
-  io::Result<int> Run();
+  Result<int> Run();
 
  private:
   enum class Phase { kStarting, kRunning, kStopping };
@@ -42,19 +42,19 @@ class Job {
     int64_t after_ms = 0;
   };
 
-  io::Status Begin(Start start);
+  Status Begin(Start start);
   void Handle(const Event& event);
   void OnExit(Member& member, int status, const std::string& last_words);
   bool Reconnect(Member& member, int status);
   void OnSignal(int signal_number);
   std::optional<FileMark> RunFileNow() const;
   bool HasBegun() const;
-  io::Status Tick();
+  Status Tick();
   void StartWorkersWhenReady();
   void ShowPlacement();
 
-  io::Status JudgeDeaths();
-  io::Status RestartWorker(const Death& death);
+  Status JudgeDeaths();
+  Status RestartWorker(const Death& death);
   bool DecideForAll(const std::vector<Death>& deaths);
   std::string DeathsText(const std::vector<Death>& deaths) const;
   FailurePolicy Policy() const;

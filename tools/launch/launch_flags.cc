@@ -49,10 +49,6 @@ DEFINE_uint64(dashboard, LaunchOptions{}.dashboard_port,
 namespace millrace::tools {
 namespace {
 
-using io::Invalid;
-using io::Result;
-using io::Status;
-
 bool IsGiven(const char* flag) {
   google::CommandLineFlagInfo info;
   return google::GetCommandLineFlagInfo(flag, &info) && !info.is_default;

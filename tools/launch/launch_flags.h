@@ -21,11 +21,10 @@ SplitLine SplitAtDashes(const Words& words);
 
 // What was wrong with the flags of the line `words`, with what to write if the "--" before the
 // command was forgotten or flags of the command stand before it.
-io::Status ExplainDashes(const Words& words, const io::Status& wrong);
+Status ExplainDashes(const Words& words, const Status& wrong);
 
 // From the flags that were parsed and the command behind "--". `rank` is what mpirun or srun say.
 // Everything that can be checked without starting a process has been checked then.
-io::Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
-                                                 const std::optional<Rank>& rank);
+Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command, const std::optional<Rank>& rank);
 
 }  // namespace millrace::tools

@@ -24,9 +24,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr char kProgram[] = "millrace-launch";
 constexpr char kLoopback[] = "127.0.0.1";
 
@@ -72,7 +69,7 @@ Result<int> Run(const Words& command) {
   ASSIGN_OR_RETURN(const LaunchOptions options, LaunchOptionsFromFlags(command, rank));
   std::error_code error;
   const std::string directory = std::filesystem::current_path(error).string();
-  if (error) return io::IoError("no working folder", error.value());
+  if (error) return IoError("no working folder", error.value());
   return options.rendezvous.empty() ? RunJob(options, directory)
                                     : RunRank(options, *rank, directory);
 }
@@ -88,7 +85,7 @@ int Main(const Words& words) {
   if (!line.ok()) return Fail(kProgram, ExplainDashes(words, line.status()));
   if (const auto answered = Answer(LaunchSpec(), line->action)) return *answered;
   if (!line->args.empty()) {
-    const Status wrong = io::Invalid("unexpected '" + line->args[0] + "'");
+    const Status wrong = Invalid("unexpected '" + line->args[0] + "'");
     return Fail(kProgram, ExplainDashes(words, wrong));
   }
   const Result<int> status = Run(split.command);

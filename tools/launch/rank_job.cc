@@ -41,9 +41,9 @@ class RankJob {
         supervisor_(supervisor),
         console_(console) {}
 
-  io::Result<int> Run() {
+  Result<int> Run() {
     RETURN_IF_ERROR(PostOwnNotes());
-    const io::Status met = Meet();
+    const Status met = Meet();
     if (stop_signal_ != 0) return 128 + stop_signal_;
     if (failure_) return failure_->status;
     RETURN_IF_ERROR(Reported(met));
@@ -63,7 +63,7 @@ class RankJob {
 
   bool is_server() const { return id_.role == Role::kServer; }
 
-  io::Status PostOwnNotes() {
+  Status PostOwnNotes() {
     own_ = ReportThisHost(OwnAddress(rank_.one_host), directory_, {});
     if (rank_.rank == 0) {
       ASSIGN_OR_RETURN(const std::string token, RandomToken());
@@ -88,7 +88,7 @@ class RankJob {
   }
 
   // Waits for the notes of the others.
-  io::Status Meet() {
+  Status Meet() {
     const int64_t deadline_ms = NowMs() + options_.start_timeout_ms;
     std::string missing;
     while (!(missing = MissingNotes()).empty()) {
@@ -97,14 +97,14 @@ class RankJob {
         return {};
       }
       if (NowMs() >= deadline_ms) {
-        return io::NotFound("waited " +
-                            DurationText(static_cast<double>(options_.start_timeout_ms) / 1000) +
-                            " (--start_timeout) in vain for " + missing);
+        return NotFound("waited " +
+                        DurationText(static_cast<double>(options_.start_timeout_ms) / 1000) +
+                        " (--start_timeout) in vain for " + missing);
       }
       for (const Event& event : Wait(std::min(deadline_ms, NowMs() + kLookMs))) {
         if (event.kind == Event::Kind::kSignal) stop_signal_ = event.signal_number;
       }
-      if (stop_signal_ != 0) return io::Cancelled("stopped by a signal");
+      if (stop_signal_ != 0) return Cancelled("stopped by a signal");
     }
     return {};
   }
@@ -135,16 +135,16 @@ class RankJob {
     const std::string text = NameOf(id_) + " on " + own_.info.name + " " + what;
     console_.Say(text);
     // If it cannot be told, the others notice by their connections.
-    const io::Status told = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
+    const Status told = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
     if (!told.ok()) console_.Say(told.message());
   }
 
-  io::Status Reported(const io::Status& status) {
+  Status Reported(const Status& status) {
     if (!status.ok()) TellFailure(1, "was not started: " + status.message());
     return status;
   }
 
-  io::Status StartProcess() {
+  Status StartProcess() {
     const std::string token = rendezvous_.Read("token").value_or("");
     JobFlags flags = {.num_ps = options_.shape.num_ps,
                       .num_workers = options_.shape.num_workers,
@@ -166,7 +166,7 @@ class RankJob {
     return {};
   }
 
-  io::Status ReadHosts(JobFlags& flags) {
+  Status ReadHosts(JobFlags& flags) {
     std::vector<HostReport> hosts;
     std::vector<std::vector<std::string>> rows = {{"process", "host", "address", "rank"}};
     for (size_t rank = 0; rank < rank_.size; ++rank) {
@@ -186,7 +186,7 @@ class RankJob {
     return {};
   }
 
-  io::Result<HostReport> ReadReport(size_t rank) const {
+  Result<HostReport> ReadReport(size_t rank) const {
     std::vector<std::string> lines;
     const std::string text = rendezvous_.Read(RankNote(rank)).value_or("");
     for (size_t begin = 0; begin < text.size();) {
@@ -231,7 +231,7 @@ class RankJob {
   bool PostAddress(const std::string& line) {
     const auto port = AnnouncedPort(line, id_.index, options_.shape.num_ps);
     if (!port) return false;
-    const io::Status posted =
+    const Status posted =
         rendezvous_.Post(AddressNote(id_.index), JoinHostPort(own_.address, *port));
     if (!posted.ok()) console_.Say(posted.message());
     return posted.ok();
@@ -273,8 +273,7 @@ ProcessId ProcessOfRank(size_t rank, const JobShape& shape) {
   return {Role::kWorker, rank - shape.num_ps};
 }
 
-io::Result<int> RunRank(const LaunchOptions& options, const Rank& rank,
-                        const std::string& directory) {
+Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::string& directory) {
   const ProcessId id = ProcessOfRank(rank.rank, options.shape);
   // No colours: a rank cannot know where its starter sends its lines.
   ConsoleOptions console_options = {.log_dir = options.log_dir};
@@ -288,7 +287,7 @@ io::Result<int> RunRank(const LaunchOptions& options, const Rank& rank,
       Rendezvous::Open(options.rendezvous, rank.starter + "-" + rank.job, rank.rank, rank.size));
   Supervisor supervisor(console);
   RankJob job(options, rank, directory, rendezvous, supervisor, console);
-  io::Result<int> status = job.Run();
+  Result<int> status = job.Run();
   if (rank.rank == 0) rendezvous.Remove("token");
   console.Finish();
   supervisor.Drain();

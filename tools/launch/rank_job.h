@@ -15,7 +15,6 @@ ProcessId ProcessOfRank(size_t rank, const JobShape& shape);
 
 // The exit status of this rank's process. A rank whose process fails tells the others, which then
 // stop theirs, but for async and ssp jobs that have lost a worker other than the chief.
-io::Result<int> RunRank(const LaunchOptions& options, const Rank& rank,
-                        const std::string& directory);
+Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::string& directory);
 
 }  // namespace millrace::tools

@@ -19,12 +19,11 @@ struct Answer {
   std::optional<int> status;
 };
 
-io::Status WaitForAnswers(Supervisor& supervisor, int64_t deadline_ms,
-                          std::vector<Answer>& answers) {
+Status WaitForAnswers(Supervisor& supervisor, int64_t deadline_ms, std::vector<Answer>& answers) {
   size_t open = answers.size();
   while (open > 0 && NowMs() < deadline_ms) {
     for (const Event& event : supervisor.Wait(deadline_ms)) {
-      if (event.kind == Event::Kind::kSignal) return io::Cancelled("stopped by a signal");
+      if (event.kind == Event::Kind::kSignal) return Cancelled("stopped by a signal");
       if (event.kind == Event::Kind::kLine) answers[event.child].lines.push_back(event.line);
       if (event.kind != Event::Kind::kExited) continue;
       answers[event.child].status = event.status;
@@ -34,20 +33,19 @@ io::Status WaitForAnswers(Supervisor& supervisor, int64_t deadline_ms,
   return {};
 }
 
-io::Result<HostReport> Judge(const std::string& destination, const Answer& answer) {
+Result<HostReport> Judge(const std::string& destination, const Answer& answer) {
   const std::string host = "host " + destination + ": ";
-  if (!answer.status) return io::Status(io::Code::kIo, host + "has not answered in time");
+  if (!answer.status) return Status(Code::kIo, host + "has not answered in time");
   if (*answer.status == 127 || *answer.status == 126) {
-    return io::NotFound(host + "cannot run " + OwnPath() +
-                        "; expected Millrace in the same folder on every host");
+    return NotFound(host + "cannot run " + OwnPath() +
+                    "; expected Millrace in the same folder on every host");
   }
   if (*answer.status != 0) {
-    return io::Status(io::Code::kIo,
-                      host + "ssh ended with status " + std::to_string(*answer.status));
+    return Status(Code::kIo, host + "ssh ended with status " + std::to_string(*answer.status));
   }
-  io::Result<HostReport> report = ParseReport(answer.lines);
-  if (!report.ok()) return io::Status(report.status().code(), host + report.status().message());
-  if (!report->problems.empty()) return io::NotFound(host + report->problems[0]);
+  Result<HostReport> report = ParseReport(answer.lines);
+  if (!report.ok()) return Status(report.status().code(), host + report.status().message());
+  if (!report->problems.empty()) return NotFound(host + report->problems[0]);
   if (report->address.empty()) report->address = HostOfDestination(destination);
   return report;
 }
@@ -82,8 +80,8 @@ Words RemoteCommand(const Words& ssh, const std::string& destination, const Word
   return command;
 }
 
-io::Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& options,
-                                                      const std::string& directory) {
+Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& options,
+                                                  const std::string& directory) {
   std::vector<std::string> names;
   for (const std::string& host : options.hosts) names.push_back("host " + host);
   ASSIGN_OR_RETURN(Console console, Console::Create({}, names));
@@ -96,7 +94,7 @@ io::Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& optio
                      supervisor.Start(command, i, Watch::kLinesOnly));
   }
   std::vector<Answer> answers(options.hosts.size());
-  const io::Status waited = WaitForAnswers(supervisor, NowMs() + options.start_timeout_ms, answers);
+  const Status waited = WaitForAnswers(supervisor, NowMs() + options.start_timeout_ms, answers);
   supervisor.Drain();
   RETURN_IF_ERROR(waited);
   std::vector<HostReport> reports;
@@ -107,15 +105,15 @@ io::Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& optio
   return reports;
 }
 
-io::Status CheckAddresses(const LaunchOptions& options, const std::vector<HostReport>& hosts) {
+Status CheckAddresses(const LaunchOptions& options, const std::vector<HostReport>& hosts) {
   std::set<std::string> addresses;
   for (const PlacedProcess& process : Place(options.shape, hosts.size()))
     addresses.insert(hosts[process.host].address);
   if (addresses.size() == 1) return {};
   for (size_t i = 0; i < hosts.size() && i < options.shape.num_ps; ++i) {
     if (!IsLoopback(hosts[i].address)) continue;
-    return io::Invalid("--hosts: " + options.hosts[i] + " was reached at " + hosts[i].address +
-                       ", where other hosts cannot reach it; expected its name in the network");
+    return Invalid("--hosts: " + options.hosts[i] + " was reached at " + hosts[i].address +
+                   ", where other hosts cannot reach it; expected its name in the network");
   }
   return {};
 }

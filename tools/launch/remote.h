@@ -20,10 +20,10 @@ Words RemoteCommand(const Words& ssh, const std::string& destination, const Word
 
 // Asks all hosts at once to describe themselves. An error names the host that cannot run the job,
 // and why.
-io::Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& options,
-                                                      const std::string& directory);
+Result<std::vector<HostReport>> ReportRemoteHosts(const LaunchOptions& options,
+                                                  const std::string& directory);
 
 // A server that listens on a loopback address is of no use to workers of other hosts.
-io::Status CheckAddresses(const LaunchOptions& options, const std::vector<HostReport>& hosts);
+Status CheckAddresses(const LaunchOptions& options, const std::vector<HostReport>& hosts);
 
 }  // namespace millrace::tools

@@ -23,42 +23,42 @@ std::string FileName(std::string text) {
   return text;
 }
 
-io::Status WriteAll(int fd, const std::string& path, const std::string& text) {
+Status WriteAll(int fd, const std::string& path, const std::string& text) {
   const ssize_t written = ::write(fd, text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size())) return {};
-  return io::IoError(path + ": cannot write", written < 0 ? errno : ENOSPC);
+  return IoError(path + ": cannot write", written < 0 ? errno : ENOSPC);
 }
 
 }  // namespace
 
-io::Result<Rendezvous> Rendezvous::Open(const std::string& folder, const std::string& job,
-                                        size_t member, size_t size) {
+Result<Rendezvous> Rendezvous::Open(const std::string& folder, const std::string& job,
+                                    size_t member, size_t size) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const std::string path = folder + "/job-" + FileName(job);
   if (error || (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST))
-    return io::IoError(path + ": cannot make the folder", error ? error.value() : errno);
+    return IoError(path + ": cannot make the folder", error ? error.value() : errno);
   UniqueFd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!watch || ::inotify_add_watch(watch.get(), path.c_str(), IN_MOVED_TO) < 0)
-    return io::IoError(path + ": cannot watch the folder", errno);
+    return IoError(path + ": cannot watch the folder", errno);
   return Rendezvous(path, member, size, std::move(watch));
 }
 
 Rendezvous::~Rendezvous() {
   if (!watch_) return;
-  const io::Status left = Post("left-" + std::to_string(member_), "");
+  const Status left = Post("left-" + std::to_string(member_), "");
   if (!left.ok() || Names("left-").size() < size_) return;
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
 }
 
-io::Status Rendezvous::Post(const std::string& name, const std::string& text) const {
+Status Rendezvous::Post(const std::string& name, const std::string& text) const {
   const std::string draft = PathOf(".draft-" + name);
   UniqueFd fd(::open(draft.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (!fd) return io::IoError(draft + ": cannot create", errno);
+  if (!fd) return IoError(draft + ": cannot create", errno);
   RETURN_IF_ERROR(WriteAll(fd.get(), draft, text));
   if (::rename(draft.c_str(), PathOf(name).c_str()) != 0)
-    return io::IoError(PathOf(name) + ": cannot create", errno);
+    return IoError(PathOf(name) + ": cannot create", errno);
   return {};
 }
 

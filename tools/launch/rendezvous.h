@@ -16,14 +16,14 @@ namespace millrace::tools {
 class Rendezvous {
  public:
   // `member` is this rank's number, of `size`.
-  static io::Result<Rendezvous> Open(const std::string& folder, const std::string& job,
-                                     size_t member, size_t size);
+  static Result<Rendezvous> Open(const std::string& folder, const std::string& job, size_t member,
+                                 size_t size);
   Rendezvous(Rendezvous&&) = default;
   Rendezvous& operator=(Rendezvous&&) = delete;
   // Leaves.
   ~Rendezvous();
 
-  io::Status Post(const std::string& name, const std::string& text) const;
+  Status Post(const std::string& name, const std::string& text) const;
   std::optional<std::string> Read(const std::string& name) const;
   // The names of notes that begin so, sorted.
   std::vector<std::string> Names(const std::string& beginning) const;

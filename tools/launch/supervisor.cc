@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
+#include "profiler/clock.h"
 #include "tools/launch/child/descendants.h"
 #include "tools/launch/child/keeper.h"
 
@@ -31,10 +31,7 @@ int SignalForWorkers(int signal_number) {
   return signal_number == SIGHUP ? SIGTERM : signal_number;
 }
 
-int64_t NowMs() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
+int64_t NowMs() { return NowNs() / 1000000; }
 
 Supervisor::Supervisor(Console& console) : console_(console) {
   AdoptOrphans();
@@ -53,7 +50,7 @@ Supervisor::~Supervisor() {
   KillDescendants();
 }
 
-io::Result<size_t> Supervisor::Start(const Words& command, size_t channel, Watch watch) {
+Result<size_t> Supervisor::Start(const Words& command, size_t channel, Watch watch) {
   ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(command));
   children_.push_back(std::make_unique<Child>(
       Child{.process = std::move(process), .channel = channel, .watch = watch}));

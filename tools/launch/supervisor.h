@@ -59,7 +59,7 @@ class Supervisor {
 
   // Starts `command`, a keeper or an ssh client before one. Its lines go to the console's
   // `channel`. Returns the child's number.
-  io::Result<size_t> Start(const Words& command, size_t channel, Watch watch);
+  Result<size_t> Start(const Words& command, size_t channel, Watch watch);
 
   // Tells a keeper what to run, once.
   void Give(size_t child, const KeeperTask& task);

@@ -83,9 +83,6 @@ DEFINE_uint64(dashboard, 0,
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
-
 size_t Threads() {
   if (FLAGS_threads > 0) return FLAGS_threads;
   return std::max<size_t>(1, std::thread::hardware_concurrency());
@@ -114,7 +111,7 @@ Result<InputOptions> Input(const std::string& patterns) {
 }
 
 Result<InputOptions> TrainInput() {
-  if (FLAGS_train.empty()) return io::Invalid("--train is missing: expected the training files");
+  if (FLAGS_train.empty()) return Invalid("--train is missing: expected the training files");
   ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_train));
   input.batch_size = FLAGS_batch_size;
   input.epochs = FLAGS_epochs;
@@ -149,21 +146,20 @@ Result<UpdateOptions> Update() {
 Status CheckFlags() {
   RETURN_IF_ERROR(CheckTrainingFlags());
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
-    return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
+    return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
-    return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
+    return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
   if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
-    return io::Invalid("--dashboard shows a run folder: expected --run_dir");
+    return Invalid("--dashboard shows a run folder: expected --run_dir");
   }
   if (FLAGS_dashboard > 65535) {
-    return io::Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
-                       ": expected a port, 1 to 65535");
+    return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
+                   ": expected a port, 1 to 65535");
   }
   if (FLAGS_cache > (uint64_t{1} << 30)) {
-    return io::Invalid("--cache=" + std::to_string(FLAGS_cache) +
-                       ": expected at most 2^30 megabytes");
+    return Invalid("--cache=" + std::to_string(FLAGS_cache) + ": expected at most 2^30 megabytes");
   }
   return {};
 }

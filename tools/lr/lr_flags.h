@@ -26,7 +26,7 @@ struct LrOptions {
 };
 
 // Files are looked up and every flag is checked.
-io::Result<LrOptions> LrOptionsFromFlags();
+Result<LrOptions> LrOptionsFromFlags();
 
 // Names and values of all flags, for run.json.
 std::vector<std::pair<std::string, std::string>> LrFlagValues();

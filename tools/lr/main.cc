@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "profiler/clock.h"
 #include "profiler/session.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
@@ -19,8 +20,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
 using trainer::MetricsRow;
 using trainer::TrainSummary;
 
@@ -46,11 +45,11 @@ class Run {
  private:
   Result<RunOutcome> Work() {
     RETURN_IF_ERROR(StartDashboard());
-    const double begin_s = SteadyNow();
+    const double begin_s = NowSeconds();
     ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
     if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
     profiler::SetClockOffset(trainer_->clock_offset_ns());
-    PrintHead(SteadyNow() - begin_s);
+    PrintHead(NowSeconds() - begin_s);
     RETURN_IF_ERROR(record_.StartProfile());
     Result<TrainSummary> summary = Train();
     Status status = summary.status();
@@ -84,7 +83,7 @@ class Run {
       record_.ShowProgress(examples, loss);
     };
     observer.should_stop = Interrupted;
-    observer.now_s = SteadyNow;
+    observer.now_s = NowSeconds;
     return observer;
   }
 
@@ -187,10 +186,10 @@ class Run {
           "--max_examples go\n");
     }
     if (s.job) PrintJobEnd(*s.job, s);
-    if (s.loss.events > 0) {
+    if (s.corruption.events > 0) {
       std::printf("skipped   %s, %s; the first: %s\n",
-                  Counted(s.loss.events, "damaged place").c_str(), BytesText(s.loss.bytes).c_str(),
-                  s.loss.first.c_str());
+                  Counted(s.corruption.events, "damaged place").c_str(), BytesText(s.corruption.bytes).c_str(),
+                  s.corruption.first.c_str());
     }
     if (s.end == TrainSummary::End::kEarlyStop) {
       std::printf(

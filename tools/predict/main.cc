@@ -35,7 +35,7 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
   }
 }
 
-io::Status RunScore(const trainer::Model& model, const Args& args) {
+Status RunScore(const trainer::Model& model, const Args& args) {
   const std::string taken = TakeTrainingFlags(args);
   if (!taken.empty()) std::fprintf(stderr, "%s: as in training: %s\n", kProgram, taken.c_str());
   ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
@@ -43,10 +43,10 @@ io::Status RunScore(const trainer::Model& model, const Args& args) {
   // waits for input that does not come.
   if (options.out != "-") CatchInterrupts();
   ASSIGN_OR_RETURN(const ScoreSummary summary, Score(model, options));
-  if (summary.loss.events > 0) {
+  if (summary.corruption.events > 0) {
     std::fprintf(stderr, "%s: skipped %s (%s): no lines for them\n", kProgram,
-                 Counted(summary.loss.events, "damaged place").c_str(),
-                 BytesText(summary.loss.bytes).c_str());
+                 Counted(summary.corruption.events, "damaged place").c_str(),
+                 BytesText(summary.corruption.bytes).c_str());
   }
   if (!summary.warning.empty()) {
     std::fprintf(stderr, "%s: warning: %s\n", kProgram, summary.warning.c_str());
@@ -55,7 +55,7 @@ io::Status RunScore(const trainer::Model& model, const Args& args) {
   return {};
 }
 
-io::Status Run(const Args& args) {
+Status Run(const Args& args) {
   RETURN_IF_ERROR(CheckFlags(args));
   const std::string path = ModelPathFromFlags();
   ASSIGN_OR_RETURN(const trainer::Model model, trainer::LoadModel(path));
@@ -65,10 +65,10 @@ io::Status Run(const Args& args) {
 }
 
 int Main(const std::vector<std::string>& words) {
-  const io::Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
+  const Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
   if (const auto answered = Answer(PredictSpec(), line->action)) return *answered;
-  const io::Status status = Run(line->args);
+  const Status status = Run(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }
 

@@ -46,9 +46,6 @@ namespace millrace::tools {
 namespace {
 
 using io::InputFormat;
-using io::Invalid;
-using io::Result;
-using io::Status;
 
 constexpr size_t kBatchRows = 1000;
 

@@ -14,7 +14,7 @@ namespace millrace::tools {
 const CommandSpec& PredictSpec();
 
 // The flags that contradict each other or cannot be, before any work.
-io::Status CheckFlags(const Args& args);
+Status CheckFlags(const Args& args);
 
 std::string ModelPathFromFlags();
 // Lets the flags that say how to read the input be those of the training, where the model's run is
@@ -23,6 +23,6 @@ std::string TakeTrainingFlags(const Args& args);
 bool TopIsAskedFor();
 TopOptions TopOptionsFromFlags();
 // What is read has the keys of the model of `info`.
-io::Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::ModelInfo& info);
+Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::ModelInfo& info);
 
 }  // namespace millrace::tools

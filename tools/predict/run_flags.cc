@@ -29,7 +29,7 @@ bool SaysNothing(const std::string& value) {
 }  // namespace
 
 std::string TakeRunFlags(const std::string& model, const std::vector<std::string>& names) {
-  const io::Result<std::string> file = trainer::ModelFileOf(model);
+  const Result<std::string> file = trainer::ModelFileOf(model);
   if (!file.ok()) return "";
   // RUN/model/model.bin, RUN/checkpoints/...
   std::error_code ignored;

@@ -15,9 +15,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr int kProbabilityDigits = 9;
 
 double Probability(double margin) {
@@ -49,13 +46,13 @@ class Scorer {
   Result<ScoreSummary> Run() {
     const io::CsrBatch* batch = nullptr;
     while (true) {
-      if (Interrupted()) return io::Cancelled("interrupted");
+      if (Interrupted()) return Cancelled("interrupted");
       ASSIGN_OR_RETURN(const bool more, queue_.Next(batch));
       if (!more) break;
       RETURN_IF_ERROR(AddBatch(*batch));
     }
     progress_.reset();
-    summary_.loss = queue_.loss();
+    summary_.corruption = queue_.corruption();
     summary_.warning = unknown_.Warning();
     if (options_.metrics) summary_.metrics = metrics_.Compute();
     RETURN_IF_ERROR(out_.Finish());
@@ -80,8 +77,8 @@ class Scorer {
   Status CheckLabels(std::span<const float> labels) const {
     for (size_t i = 0; i < labels.size(); ++i) {
       if (!std::isnan(labels[i])) continue;
-      return io::Corrupt("row " + std::to_string(summary_.rows + i + 1) +
-                         " of the input has no label: --metrics needs labels in all rows");
+      return Corrupt("row " + std::to_string(summary_.rows + i + 1) +
+                     " of the input has no label: --metrics needs labels in all rows");
     }
     return {};
   }
@@ -91,7 +88,7 @@ class Scorer {
   io::InputQueue& queue_;
   trainer::OutputBuffer& out_;
   std::optional<Progress> progress_;
-  io::PodVector<float> scratch_, margins_;
+  PodVector<float> scratch_, margins_;
   trainer::BinaryMetricsSum metrics_;
   UnknownKeys unknown_;
   ScoreSummary summary_;
@@ -102,7 +99,7 @@ class Scorer {
 Result<ScoreKind> ScoreKindFromName(std::string_view name) {
   if (name == "probability") return ScoreKind::kProbability;
   if (name == "margin") return ScoreKind::kMargin;
-  return io::Invalid("--output=" + std::string(name) + ": expected probability or margin");
+  return Invalid("--output=" + std::string(name) + ": expected probability or margin");
 }
 
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options) {

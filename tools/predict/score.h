@@ -15,7 +15,7 @@ namespace millrace::tools {
 
 enum class ScoreKind { kProbability, kMargin };
 // Accepts "probability", "margin".
-io::Result<ScoreKind> ScoreKindFromName(std::string_view name);
+Result<ScoreKind> ScoreKindFromName(std::string_view name);
 
 struct ScoreOptions {
   io::InputOptions input;
@@ -26,12 +26,12 @@ struct ScoreOptions {
 
 struct ScoreSummary {
   uint64_t rows = 0;
-  io::Loss loss;                   // damaged records that were skipped: they have no line
+  io::CorruptionStats corruption;  // damaged records that were skipped: they have no line
   trainer::BinaryMetrics metrics;  // if asked for
   std::string warning;             // about keys that the model does not know; empty: none
 };
 
 // With `metrics`, a row without a label is an error.
-io::Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
+Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
 
 }  // namespace millrace::tools

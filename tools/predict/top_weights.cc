@@ -13,8 +13,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
 using Names = std::unordered_map<uint64_t, std::string>;
 
 struct Weight {
@@ -52,9 +50,9 @@ Result<Names> NamesOf(const std::vector<Weight>& weights, const trainer::Model& 
   for (const Weight& weight : weights) names[weight.key] = "";
   ASSIGN_OR_RETURN(const uint64_t num_features, io::FillCriteoNames(vocabulary, names));
   if (num_features == model.info().num_features) return names;
-  return io::Invalid(vocabulary + ": expected a vocabulary of " +
-                     trainer::ShapeText(model.info().num_features) + " like the model, found " +
-                     trainer::ShapeText(num_features));
+  return Invalid(vocabulary + ": expected a vocabulary of " +
+                 trainer::ShapeText(model.info().num_features) + " like the model, found " +
+                 trainer::ShapeText(num_features));
 }
 
 }  // namespace

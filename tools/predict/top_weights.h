@@ -17,6 +17,6 @@ struct TopOptions {
 
 // Writes lines of key, weight and name (if there is a vocabulary), tab-separated, those largest in
 // magnitude first. A vocabulary of another num_features is an error.
-io::Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
+Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
 
 }  // namespace millrace::tools

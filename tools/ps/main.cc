@@ -28,9 +28,6 @@ DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr char kProgram[] = "millrace-ps";
 
 const CommandSpec& Spec() {
@@ -53,15 +50,15 @@ const CommandSpec& Spec() {
 
 Result<ps::ServerOptions> OptionsFromFlags() {
   if (!FLAGS_job_name.empty() && FLAGS_job_name != "ps") {
-    return io::Invalid("--job_name=" + FLAGS_job_name + ": expected ps");
+    return Invalid("--job_name=" + FLAGS_job_name + ": expected ps");
   }
   if (!(FLAGS_rejoin_seconds >= 0 && FLAGS_rejoin_seconds <= 1e6)) {
-    return io::Invalid("--rejoin_seconds=" + std::to_string(FLAGS_rejoin_seconds) +
-                       ": expected 0 to 1000000");
+    return Invalid("--rejoin_seconds=" + std::to_string(FLAGS_rejoin_seconds) +
+                   ": expected 0 to 1000000");
   }
   if (FLAGS_sample_ms > 3600000) {
-    return io::Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
-                       ": expected at most an hour, 3600000");
+    return Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
+                   ": expected at most an hour, 3600000");
   }
   ps::ServerOptions options;
   options.shard.shard = FLAGS_task_index;
@@ -73,14 +70,13 @@ Result<ps::ServerOptions> OptionsFromFlags() {
     options.shard.num_shards = ps_hosts.size();
     options.shard.num_workers = WorkerHostsFromFlags().size();
     if (FLAGS_task_index >= ps_hosts.size()) {
-      return io::Invalid("--task_index=" + std::to_string(FLAGS_task_index) +
-                         ": expected below the " + std::to_string(ps_hosts.size()) +
-                         " of --ps_hosts");
+      return Invalid("--task_index=" + std::to_string(FLAGS_task_index) + ": expected below the " +
+                     std::to_string(ps_hosts.size()) + " of --ps_hosts");
     }
     address = ps_hosts[FLAGS_task_index];
   } else {
     const Result<ps::HostPort> parsed = ps::ParseHostPort(FLAGS_listen);
-    if (!parsed.ok()) return io::Invalid("--listen: " + parsed.status().message());
+    if (!parsed.ok()) return Invalid("--listen: " + parsed.status().message());
     address = *parsed;
   }
   options.host = address.host;
@@ -127,9 +123,9 @@ int Serve(const ps::ServerOptions& options) {
               BytesText(s.bytes_in).c_str(), BytesText(s.bytes_out).c_str(),
               WithCommas(s.refused).c_str());
   for (const std::string& error : {started, finished}) {
-    if (!error.empty()) return Fail(kProgram, Status(io::Code::kIo, error));
+    if (!error.empty()) return Fail(kProgram, Status(Code::kIo, error));
   }
-  if (status.code() == io::Code::kCancelled) return kExitInterrupted;
+  if (status.code() == Code::kCancelled) return kExitInterrupted;
   return status.ok() ? 0 : Fail(kProgram, status);
 }
 

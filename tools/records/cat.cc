@@ -31,8 +31,8 @@ struct CatOptions {
   io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
 };
 
-io::Result<CatOptions> OptionsFromFlags() {
-  if (FLAGS_raw && FLAGS_hex) return io::Invalid("--raw and --hex: give one of them");
+Result<CatOptions> OptionsFromFlags() {
+  if (FLAGS_raw && FLAGS_hex) return Invalid("--raw and --hex: give one of them");
   ASSIGN_OR_RETURN(const io::OnCorrupt on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   return CatOptions{.form = FLAGS_raw   ? CatForm::kRaw
                             : FLAGS_hex ? CatForm::kHex
@@ -58,27 +58,27 @@ class Cat {
   // Whether more records are wanted.
   bool WantsMore() const { return options_.limit == 0 || shown_ < options_.limit; }
 
-  io::Status ShowFile(const std::string& path) {
+  Status ShowFile(const std::string& path) {
     const io::BlockOptions blocks{.on_corrupt = options_.on_corrupt, .on_loss = {}};
     ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(path, blocks));
-    const io::Status status = ShowRecords(reader);
-    loss_.Merge(reader.loss());
+    const Status status = ShowRecords(reader);
+    corruption_.Merge(reader.corruption());
     return status;
   }
 
-  io::Status Flush() {
+  Status Flush() {
     const size_t written = std::fwrite(out_.data(), 1, out_.size(), stdout);
     const bool good = written == out_.size() && std::fflush(stdout) == 0;
     out_.clear();
-    return good ? io::Status() : io::IoError("standard output", errno);
+    return good ? Status() : IoError("standard output", errno);
   }
 
-  const io::Loss& loss() const { return loss_; }
+  const io::CorruptionStats& corruption() const { return corruption_; }
 
  private:
   static constexpr size_t kFlushBytes = 64 << 10;
 
-  io::Status ShowRecords(io::RecordReader& reader) {
+  Status ShowRecords(io::RecordReader& reader) {
     io::RecordView record;
     while (WantsMore()) {
       ASSIGN_OR_RETURN(const bool more, reader.Next(record));
@@ -110,16 +110,16 @@ class Cat {
   CatOptions options_;
   uint64_t passed_ = 0;
   uint64_t shown_ = 0;
-  io::Loss loss_;
+  io::CorruptionStats corruption_;
   io::ExampleView view_;
   std::string out_;
 };
 
-void ReportLoss(const io::Loss& loss) {
-  if (loss.events == 0) return;
+void ReportCorruption(const io::CorruptionStats& corruption) {
+  if (corruption.events == 0) return;
   std::fprintf(stderr, "millrace-records: skipped %s damaged place%s, %s; the first: %s\n",
-               WithCommas(loss.events).c_str(), loss.events == 1 ? "" : "s",
-               BytesText(loss.bytes).c_str(), loss.first.c_str());
+               WithCommas(corruption.events).c_str(), corruption.events == 1 ? "" : "s",
+               BytesText(corruption.bytes).c_str(), corruption.first.c_str());
 }
 
 }  // namespace
@@ -140,19 +140,19 @@ const CommandSpec& CatSpec() {
 }
 
 int RunCat(const Args& args) {
-  const io::Result<CatOptions> options = OptionsFromFlags();
+  const Result<CatOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
-  const io::Result<std::vector<std::string>> files = InputFiles(args);
+  const Result<std::vector<std::string>> files = InputFiles(args);
   if (!files.ok()) return Fail(files.status());
   Cat cat(*options);
-  io::Status status;
+  Status status;
   for (const std::string& path : *files) {
     if (!status.ok() || !cat.WantsMore()) break;
     status = cat.ShowFile(path);
   }
   // What was good before an error is shown before it.
-  const io::Status flushed = cat.Flush();
-  ReportLoss(cat.loss());
+  const Status flushed = cat.Flush();
+  ReportCorruption(cat.corruption());
   if (!status.ok()) return Fail(status);
   return flushed.ok() ? 0 : Fail(flushed);
 }

@@ -23,6 +23,6 @@ const CommandSpec& VerifySpec();
 int RunVerify(const Args& args);
 
 // Prints "millrace-records: message" on standard error and returns the exit status for it.
-inline int Fail(const io::Status& status) { return Fail("millrace-records", status); }
+inline int Fail(const Status& status) { return Fail("millrace-records", status); }
 
 }  // namespace millrace::tools

@@ -38,12 +38,12 @@ int MaxLevel(io::Compression compression) {
 
 }  // namespace
 
-io::Result<io::WriterOptions> WriterOptionsFromFlags() {
+Result<io::WriterOptions> WriterOptionsFromFlags() {
   ASSIGN_OR_RETURN(const io::Compression compression, io::CompressionFromName(FLAGS_compression));
   const int max_level = MaxLevel(compression);
   if (FLAGS_level < 0 || FLAGS_level > max_level) {
-    return io::Invalid("--level=" + std::to_string(FLAGS_level) + " with --compression=" +
-                       FLAGS_compression + ": expected 0 to " + std::to_string(max_level));
+    return Invalid("--level=" + std::to_string(FLAGS_level) + " with --compression=" +
+                   FLAGS_compression + ": expected 0 to " + std::to_string(max_level));
   }
   return io::WriterOptions{.compression = compression, .level = FLAGS_level};
 }
@@ -55,10 +55,10 @@ io::FeatureNames FeatureNamesFromFlags() {
           .weight = ""};
 }
 
-io::Result<size_t> ThreadsFromFlags() {
+Result<size_t> ThreadsFromFlags() {
   if (FLAGS_threads > kMaxThreads) {
-    return io::Invalid("--threads=" + std::to_string(FLAGS_threads) + ": expected at most " +
-                       std::to_string(kMaxThreads));
+    return Invalid("--threads=" + std::to_string(FLAGS_threads) + ": expected at most " +
+                   std::to_string(kMaxThreads));
   }
   if (FLAGS_threads > 0) return FLAGS_threads;
   return std::max<size_t>(1, std::thread::hardware_concurrency());

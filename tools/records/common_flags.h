@@ -24,12 +24,12 @@ DECLARE_string(value_feature);
 namespace millrace::tools {
 
 // --compression and --level.
-io::Result<io::WriterOptions> WriterOptionsFromFlags();
+Result<io::WriterOptions> WriterOptionsFromFlags();
 
 // --label_feature, --index_feature, --value_feature.
 io::FeatureNames FeatureNamesFromFlags();
 
 // --threads, where 0 stands for the machine's number of cores; an error beyond 1024.
-io::Result<size_t> ThreadsFromFlags();
+Result<size_t> ThreadsFromFlags();
 
 }  // namespace millrace::tools

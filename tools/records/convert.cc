@@ -3,12 +3,12 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "io/text/line_cursor.h"
+#include "profiler/clock.h"
 #include "tools/common/interrupt.h"
 #include "tools/convert/convert_images.h"
 #include "tools/convert/convert_mnist.h"
@@ -51,7 +51,7 @@ struct ConvertOptions {
 
 bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
-io::Status CheckFlagsSuit(Format format) {
+Status CheckFlagsSuit(Format format) {
   struct Rule {
     const char* flag;
     std::vector<Format> formats;
@@ -76,57 +76,55 @@ io::Status CheckFlagsSuit(Format format) {
     for (const Format suits : rule.formats) {
       names += std::string(names.empty() ? "" : ", ") + FormatName(suits);
     }
-    return io::Invalid("--" + std::string(rule.flag) + " is for " + names + "; the input is " +
-                       FormatName(format));
+    return Invalid("--" + std::string(rule.flag) + " is for " + names + "; the input is " +
+                   FormatName(format));
   }
   return {};
 }
 
-io::Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
+Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
   const int ways =
       !FLAGS_vocabulary.empty() + !FLAGS_vocabulary_out.empty() + (FLAGS_hash_bits > 0);
   if (ways != 1) {
-    return io::Invalid(
-        std::string("criteo: expected one of --vocabulary_out=FILE (made in a first "
-                    "pass), --vocabulary=FILE (made before) and --hash_bits=N, found ") +
-        (ways == 0 ? "none" : "several"));
+    return Invalid(std::string("criteo: expected one of --vocabulary_out=FILE (made in a first "
+                               "pass), --vocabulary=FILE (made before) and --hash_bits=N, found ") +
+                   (ways == 0 ? "none" : "several"));
   }
   if (FLAGS_vocabulary_out.empty()) {
-    return IsGiven("min_count") ? io::Invalid("--min_count needs --vocabulary_out") : io::Status();
+    return IsGiven("min_count") ? Invalid("--min_count needs --vocabulary_out") : Status();
   }
   if (!FLAGS_overwrite) RETURN_IF_ERROR(CheckNoneExist({FLAGS_vocabulary_out}));
   for (const std::string& input : inputs) {
     if (input == "-" || std::filesystem::is_fifo(input)) {
-      return io::Invalid("--vocabulary_out reads the input twice, which " +
-                         (input == "-" ? "standard input" : input) + " does not allow");
+      return Invalid("--vocabulary_out reads the input twice, which " +
+                     (input == "-" ? "standard input" : input) + " does not allow");
     }
   }
   return {};
 }
 
-io::Result<TextOptions> TextOptionsFromFlags(Format format) {
+Result<TextOptions> TextOptionsFromFlags(Format format) {
   TextOptions options;
   options.format = format;
   ASSIGN_OR_RETURN(options.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   options.names = FeatureNamesFromFlags();
   options.names.weight = FLAGS_weight_feature;
-  if (FLAGS_weight_feature.empty())
-    return io::Invalid("--weight_feature is empty: expected a name");
+  if (FLAGS_weight_feature.empty()) return Invalid("--weight_feature is empty: expected a name");
   if (!FLAGS_positive_label.empty()) {
     const char* begin = FLAGS_positive_label.data();
     const char* end = begin + FLAGS_positive_label.size();
     float label = 0;
     if (io::ParseFloat(begin, end, label) != end) {
-      return io::Invalid("--positive_label=" + FLAGS_positive_label + ": expected a number");
+      return Invalid("--positive_label=" + FLAGS_positive_label + ": expected a number");
     }
     options.positive_label = label;
   }
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
-    return io::Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
+    return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }
   options.libsvm.index_base = FLAGS_index_base;
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
-    return io::Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
+    return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
   options.vw = {
       .hash_bits = FLAGS_hash_bits, .constant = FLAGS_constant, .hash_all = FLAGS_hash_all};
@@ -137,16 +135,15 @@ io::Result<TextOptions> TextOptionsFromFlags(Format format) {
   return options;
 }
 
-io::Result<ShardOptions> ShardOptionsFromFlags() {
+Result<ShardOptions> ShardOptionsFromFlags() {
   constexpr uint64_t kMaxShards = 1000;  // all are open at once
-  if (FLAGS_out.empty()) return io::Invalid("no --out=DIR: where are the files to go?");
+  if (FLAGS_out.empty()) return Invalid("no --out=DIR: where are the files to go?");
   if (FLAGS_name.empty() || FLAGS_name.find('/') != FLAGS_name.npos) {
-    return io::Invalid("--name=" + FLAGS_name +
-                       ": expected the beginning of file names, without /");
+    return Invalid("--name=" + FLAGS_name + ": expected the beginning of file names, without /");
   }
   if (FLAGS_shards < 1 || FLAGS_shards > kMaxShards) {
-    return io::Invalid("--shards=" + std::to_string(FLAGS_shards) + ": expected 1 to " +
-                       std::to_string(kMaxShards));
+    return Invalid("--shards=" + std::to_string(FLAGS_shards) + ": expected 1 to " +
+                   std::to_string(kMaxShards));
   }
   ASSIGN_OR_RETURN(const io::WriterOptions writer, WriterOptionsFromFlags());
   return ShardOptions{.folder = FLAGS_out,
@@ -156,7 +153,7 @@ io::Result<ShardOptions> ShardOptionsFromFlags() {
                       .writer = writer};
 }
 
-io::Result<ConvertOptions> OptionsFromFlags(const Args& args) {
+Result<ConvertOptions> OptionsFromFlags(const Args& args) {
   ConvertOptions options;
   if (FLAGS_format != "auto") {
     ASSIGN_OR_RETURN(options.format, FormatFromName(FLAGS_format));
@@ -170,13 +167,13 @@ io::Result<ConvertOptions> OptionsFromFlags(const Args& args) {
   RETURN_IF_ERROR(CheckFlagsSuit(options.format));
   if (options.format == Format::kCriteo) RETURN_IF_ERROR(CheckCriteoKeys(options.inputs));
   if (options.format == Format::kImages && options.inputs.size() != 1) {
-    return io::Invalid("images: expected one folder of class folders, found " +
-                       std::to_string(options.inputs.size()) + " arguments");
+    return Invalid("images: expected one folder of class folders, found " +
+                   std::to_string(options.inputs.size()) + " arguments");
   }
   return options;
 }
 
-io::Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
+Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
   switch (options.format) {
     case Format::kLibsvm:
     case Format::kVw:
@@ -225,19 +222,19 @@ const CommandSpec& ConvertSpec() {
 }
 
 int RunConvert(const Args& args) {
-  const auto start = std::chrono::steady_clock::now();
-  const io::Result<ConvertOptions> options = OptionsFromFlags(args);
+  const double start_s = NowSeconds();
+  const Result<ConvertOptions> options = OptionsFromFlags(args);
   if (!options.ok()) return Fail(options.status());
   CatchInterrupts();
-  io::Result<ShardWriter> out = ShardWriter::Create(options->shards);
+  Result<ShardWriter> out = ShardWriter::Create(options->shards);
   if (!out.ok()) return Fail(out.status());
   ConvertTally tally;
-  if (const io::Status done = Convert(*options, *out, tally); !done.ok()) return Fail(done);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  if (const Status done = Convert(*options, *out, tally); !done.ok()) return Fail(done);
+  const double seconds = NowSeconds() - start_s;
   PrintSummary({.format = options->format,
                 .weight_feature = options->text.names.weight,
                 .vocabulary_out = options->text.vocabulary_out,
-                .seconds = seconds.count()},
+                .seconds = seconds},
                *out, tally);
   return 0;
 }

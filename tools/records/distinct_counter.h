@@ -20,7 +20,7 @@ namespace millrace::tools {
 class DistinctCounter {
  public:
   void Add(uint64_t key) {
-    const uint64_t hash = io::Mix64(key + 0x9e3779b97f4a7c15u);
+    const uint64_t hash = Mix64(key + 0x9e3779b97f4a7c15u);
     const uint64_t rest = hash << kIndexBits | 1u << (kIndexBits - 1);
     uint8_t& longest = registers_[hash >> (64 - kIndexBits)];
     longest = std::max(longest, static_cast<uint8_t>(std::countl_zero(rest) + 1));

@@ -6,9 +6,9 @@
 
 namespace millrace::tools {
 
-io::Result<std::vector<std::string>> InputFiles(const Args& args) {
+Result<std::vector<std::string>> InputFiles(const Args& args) {
   if (args.empty()) {
-    return io::Invalid("no input: name files, globs in quotes, @list, or - for standard input");
+    return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
   }
   std::vector<std::string> files;
   for (const std::string& arg : args) {
@@ -16,7 +16,7 @@ io::Result<std::vector<std::string>> InputFiles(const Args& args) {
     files.insert(files.end(), expanded.begin(), expanded.end());
   }
   if (std::count(files.begin(), files.end(), "-") > 1) {
-    return io::Invalid("standard input (-) can be read only once");
+    return Invalid("standard input (-) can be read only once");
   }
   return files;
 }

@@ -11,6 +11,6 @@ namespace millrace::tools {
 
 // Each argument is a file, a glob, a comma list of these, @file with a list, or - for standard
 // input.
-io::Result<std::vector<std::string>> InputFiles(const Args& args);
+Result<std::vector<std::string>> InputFiles(const Args& args);
 
 }  // namespace millrace::tools

@@ -41,12 +41,12 @@ int UnknownCommand(const std::vector<Command>& commands, const std::string& word
   const std::string nearest = Nearest(word, names);
   const std::string hint =
       nearest.empty() ? "see millrace-records --help" : "did you mean " + nearest + "?";
-  return Fail(io::Invalid("unknown command '" + word + "'; " + hint));
+  return Fail(Invalid("unknown command '" + word + "'; " + hint));
 }
 
 int RunCommand(const ProgramSpec& program, const Command& command,
                const std::vector<std::string>& words) {
-  const io::Result<ParsedLine> line = ParseLine(command.spec, program.commands, words);
+  const Result<ParsedLine> line = ParseLine(command.spec, program.commands, words);
   if (!line.ok()) return Fail(line.status());
   if (const auto answered = Answer(program, &command.spec, line->action)) return *answered;
   return command.run(line->args);
@@ -55,10 +55,10 @@ int RunCommand(const ProgramSpec& program, const Command& command,
 // A line that begins with a flag: --help or --version, or a mistake.
 int RunWithoutCommand(const ProgramSpec& program, const std::vector<std::string>& words) {
   const CommandSpec spec = {.name = kProgram, .job = program.job, .arguments = "COMMAND"};
-  const io::Result<ParsedLine> line = ParseLine(spec, program.commands, words);
+  const Result<ParsedLine> line = ParseLine(spec, program.commands, words);
   if (!line.ok()) return Fail(line.status());
   if (const auto answered = Answer(program, nullptr, line->action)) return *answered;
-  return Fail(io::Invalid("the command must come first; see millrace-records --help"));
+  return Fail(Invalid("the command must come first; see millrace-records --help"));
 }
 
 int Main(const std::vector<std::string>& words) {

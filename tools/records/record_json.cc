@@ -1,20 +1,20 @@
 #include "tools/records/record_json.h"
 
 #include "io/base/json.h"
-#include "io/example/utf8.h"
+#include "io/base/utf8.h"
 
 namespace millrace::tools {
 namespace {
 
-void WriteBytes(std::string_view bytes, io::JsonWriter& json) {
+void WriteBytes(std::string_view bytes, JsonWriter& json) {
   if (IsPrintable(bytes)) return json.String(bytes);
   json.BeginObject();
   json.Key("base64");
-  json.String(io::Base64(bytes));
+  json.String(Base64(bytes));
   json.EndObject();
 }
 
-void WriteFeature(const io::FeatureView& feature, io::JsonWriter& json) {
+void WriteFeature(const io::FeatureView& feature, JsonWriter& json) {
   if (feature.kind == io::FeatureKind::kNone) return json.Null();
   json.BeginArray();
   for (const std::string_view value : feature.bytes) WriteBytes(value, json);
@@ -23,7 +23,7 @@ void WriteFeature(const io::FeatureView& feature, io::JsonWriter& json) {
   json.EndArray();
 }
 
-void WriteFeatures(const io::ExampleView& example, io::JsonWriter& json) {
+void WriteFeatures(const io::ExampleView& example, JsonWriter& json) {
   json.BeginObject();
   for (const io::FeatureView& feature : example.features()) {
     json.Key(feature.name);
@@ -32,7 +32,7 @@ void WriteFeatures(const io::ExampleView& example, io::JsonWriter& json) {
   json.EndObject();
 }
 
-void WriteFeatureLists(const io::ExampleView& example, io::JsonWriter& json) {
+void WriteFeatureLists(const io::ExampleView& example, JsonWriter& json) {
   json.BeginObject();
   for (const io::FeatureListView& list : example.feature_lists()) {
     json.Key(list.name);
@@ -43,9 +43,9 @@ void WriteFeatureLists(const io::ExampleView& example, io::JsonWriter& json) {
   json.EndObject();
 }
 
-void WriteOther(std::string_view record, io::JsonWriter& json) {
+void WriteOther(std::string_view record, JsonWriter& json) {
   json.Key("raw");
-  json.String(io::Base64(record));
+  json.String(Base64(record));
   json.Key("size");
   json.Uint(record.size());
 }
@@ -54,7 +54,7 @@ void WriteOther(std::string_view record, io::JsonWriter& json) {
 
 bool IsPrintable(std::string_view bytes) {
   while (!bytes.empty()) {
-    const size_t length = io::Utf8Length(bytes);
+    const size_t length = Utf8Length(bytes);
     if (length == 0) return false;
     const auto first = static_cast<unsigned char>(bytes[0]);
     if (first == 0x7f) return false;
@@ -67,7 +67,7 @@ bool IsPrintable(std::string_view bytes) {
 }
 
 void AppendRecordJson(std::string_view record, io::ExampleView& scratch, std::string& out) {
-  io::JsonWriter json(out);
+  JsonWriter json(out);
   json.BeginObject();
   switch (io::GuessRecord(record, scratch)) {
     case io::RecordKind::kExample:

@@ -58,14 +58,14 @@ class FileScanner {
     }
     file.compression = (*reader)->compression();
     file.status = ReadAll(**reader, file);
-    file.loss.Merge((*reader)->loss());
+    file.corruption.Merge((*reader)->corruption());
     const int64_t size = (*reader)->file_bytes();
     file.disk_bytes = size < 0 ? file.frame_bytes : static_cast<uint64_t>(size);
     progress_.Add(file.disk_bytes - std::min(file.disk_bytes, counted_));
   }
 
  private:
-  io::Status ReadAll(io::BlockReader& reader, FileScan& file) {
+  Status ReadAll(io::BlockReader& reader, FileScan& file) {
     counted_ = 0;
     for (;;) {
       ASSIGN_OR_RETURN(const bool more, reader.Next(block_));
@@ -127,7 +127,7 @@ FileScan Total(const std::vector<FileScan>& scans) {
     total.disk_bytes += file.disk_bytes;
     total.frame_bytes += file.frame_bytes;
     total.records += file.records;
-    total.loss.Merge(file.loss);
+    total.corruption.Merge(file.corruption);
   }
   return total;
 }

@@ -19,12 +19,12 @@ struct ScanOptions {
 // What reading one file has shown.
 struct FileScan {
   std::string path;
-  io::Status status;  // why the file could not be read to its end
+  Status status;  // why the file could not be read to its end
   io::Compression compression = io::Compression::kNone;
   uint64_t disk_bytes = 0;   // of a stream: what came out of it
   uint64_t frame_bytes = 0;  // decompressed, of whole records with their framing
   uint64_t records = 0;
-  io::Loss loss;
+  io::CorruptionStats corruption;
   std::vector<std::string> damage;  // messages, the first kMaxDamageTexts
 
   static constexpr size_t kMaxDamageTexts = 10'000;

@@ -20,7 +20,7 @@ namespace {
 
 int Print(const std::string& text) {
   const bool good = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  return good ? 0 : Fail(io::IoError("standard output", errno));
+  return good ? 0 : Fail(IoError("standard output", errno));
 }
 
 int Stat(const std::vector<std::string>& files, const ScanOptions& options,
@@ -31,7 +31,7 @@ int Stat(const std::vector<std::string>& files, const ScanOptions& options,
     for (size_t i = 0; i < block.records.size(); ++i) stats[thread].Add(block.record(i));
   };
   const std::vector<FileScan> scans = ScanFiles(files, options, on_block);
-  if (const io::Status status = Total(scans).status; !status.ok()) return Fail(status);
+  if (const Status status = Total(scans).status; !status.ok()) return Fail(status);
   for (size_t i = 1; i < stats.size(); ++i) stats[0].Merge(stats[i]);
   return Print(FLAGS_json ? StatsJson(scans, stats[0]) : StatsText(scans, stats[0]));
 }
@@ -53,11 +53,11 @@ const CommandSpec& StatSpec() {
 }
 
 int RunStat(const Args& args) {
-  const io::Result<io::OnCorrupt> on_corrupt = io::OnCorruptFromName(FLAGS_on_corrupt);
+  const Result<io::OnCorrupt> on_corrupt = io::OnCorruptFromName(FLAGS_on_corrupt);
   if (!on_corrupt.ok()) return Fail(on_corrupt.status());
-  const io::Result<std::vector<std::string>> files = InputFiles(args);
+  const Result<std::vector<std::string>> files = InputFiles(args);
   if (!files.ok()) return Fail(files.status());
-  const io::Result<size_t> threads = ThreadsFromFlags();
+  const Result<size_t> threads = ThreadsFromFlags();
   if (!threads.ok()) return Fail(threads.status());
   return Stat(*files, {.work = "reading", .threads = *threads, .on_corrupt = *on_corrupt},
               FeatureNamesFromFlags());

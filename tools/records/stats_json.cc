@@ -4,17 +4,17 @@
 namespace millrace::tools {
 namespace {
 
-void WriteUint(io::JsonWriter& json, std::string_view name, uint64_t value) {
+void WriteUint(JsonWriter& json, std::string_view name, uint64_t value) {
   json.Key(name);
   json.Uint(value);
 }
 
-void WriteString(io::JsonWriter& json, std::string_view name, std::string_view value) {
+void WriteString(JsonWriter& json, std::string_view name, std::string_view value) {
   json.Key(name);
   json.String(value);
 }
 
-void WriteRange(io::JsonWriter& json, std::string_view name, const CountRange& range) {
+void WriteRange(JsonWriter& json, std::string_view name, const CountRange& range) {
   json.Key(name);
   json.BeginObject();
   WriteUint(json, "min", range.times == 0 ? 0 : range.min);
@@ -24,7 +24,7 @@ void WriteRange(io::JsonWriter& json, std::string_view name, const CountRange& r
   json.EndObject();
 }
 
-void WriteFeatures(io::JsonWriter& json, const RecordStats& stats) {
+void WriteFeatures(JsonWriter& json, const RecordStats& stats) {
   json.Key("features");
   json.BeginObject();
   for (const auto& [name, feature] : stats.features()) {
@@ -38,7 +38,7 @@ void WriteFeatures(io::JsonWriter& json, const RecordStats& stats) {
   json.EndObject();
 }
 
-void WriteFeatureLists(io::JsonWriter& json, const RecordStats& stats) {
+void WriteFeatureLists(JsonWriter& json, const RecordStats& stats) {
   json.Key("feature_lists");
   json.BeginObject();
   for (const auto& [name, list] : stats.feature_lists()) {
@@ -53,7 +53,7 @@ void WriteFeatureLists(io::JsonWriter& json, const RecordStats& stats) {
   json.EndObject();
 }
 
-void WriteLabels(io::JsonWriter& json, const LabelStats& labels) {
+void WriteLabels(JsonWriter& json, const LabelStats& labels) {
   json.Key("labels");
   json.BeginArray();
   for (const auto& [value, count] : labels.counts) {
@@ -68,7 +68,7 @@ void WriteLabels(io::JsonWriter& json, const LabelStats& labels) {
   WriteUint(json, "records_without_label", labels.none);
 }
 
-void WriteKeys(io::JsonWriter& json, const KeyStats& stats) {
+void WriteKeys(JsonWriter& json, const KeyStats& stats) {
   json.Key("keys");
   json.BeginObject();
   WriteUint(json, "count", stats.keys.times);
@@ -85,7 +85,7 @@ void WriteKeys(io::JsonWriter& json, const KeyStats& stats) {
   json.EndObject();
 }
 
-void WriteValues(io::JsonWriter& json, const ValueStats& stats) {
+void WriteValues(JsonWriter& json, const ValueStats& stats) {
   json.Key("values");
   json.BeginObject();
   WriteUint(json, "count", stats.count);
@@ -102,8 +102,7 @@ void WriteValues(io::JsonWriter& json, const ValueStats& stats) {
   json.EndObject();
 }
 
-void WriteOverview(io::JsonWriter& json, const std::vector<FileScan>& files,
-                   const RecordStats& stats) {
+void WriteOverview(JsonWriter& json, const std::vector<FileScan>& files, const RecordStats& stats) {
   const FileScan total = Total(files);
   WriteUint(json, "files", files.size());
   WriteString(json, "compression", CompressionsText(files));
@@ -113,15 +112,15 @@ void WriteOverview(io::JsonWriter& json, const std::vector<FileScan>& files,
   WriteUint(json, "examples", stats.examples());
   WriteUint(json, "sequence_examples", stats.sequence_examples());
   WriteUint(json, "others", stats.others());
-  WriteUint(json, "damaged_places", total.loss.events);
-  WriteUint(json, "damaged_bytes", total.loss.bytes);
+  WriteUint(json, "damaged_places", total.corruption.events);
+  WriteUint(json, "damaged_bytes", total.corruption.bytes);
 }
 
 }  // namespace
 
 std::string StatsJson(const std::vector<FileScan>& files, const RecordStats& stats) {
   std::string text;
-  io::JsonWriter json(text);
+  JsonWriter json(text);
   json.BeginObject();
   WriteOverview(json, files, stats);
   WriteFeatures(json, stats);

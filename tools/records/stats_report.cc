@@ -62,7 +62,7 @@ std::string NameText(const std::string& name) {
     return name;
   }
   std::string quoted;
-  io::JsonWriter(quoted).String(name);
+  JsonWriter(quoted).String(name);
   return quoted;
 }
 
@@ -82,10 +82,10 @@ std::string Overview(const std::vector<FileScan>& files, const RecordStats& stat
                       WithCommas(stats.sequence_examples()) + " SequenceExample, " +
                       WithCommas(stats.others()) + " other"},
   };
-  if (total.loss.events > 0) {
-    rows.push_back({"damaged", WithCommas(total.loss.events) + " places, " +
-                                   BytesText(total.loss.bytes) +
-                                   "; the first: " + total.loss.first});
+  if (total.corruption.events > 0) {
+    rows.push_back({"damaged", WithCommas(total.corruption.events) + " places, " +
+                                   BytesText(total.corruption.bytes) +
+                                   "; the first: " + total.corruption.first});
   }
   return Table(rows, {false, false});
 }

@@ -2,12 +2,12 @@
 
 #include <gflags/gflags.h>
 
-#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <filesystem>
 
 #include "io/record/output_file.h"
+#include "profiler/clock.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 #include "tools/convert/shard_writer.h"
@@ -46,7 +46,7 @@ SynthOptions ModelFromFlags() {
           .bayes_logloss = FLAGS_bayes_logloss};
 }
 
-io::Result<SynthFiles> FilesFromFlags() {
+Result<SynthFiles> FilesFromFlags() {
   ASSIGN_OR_RETURN(const io::WriterOptions writer, WriterOptionsFromFlags());
   ASSIGN_OR_RETURN(const size_t threads, ThreadsFromFlags());
   return SynthFiles{.folder = FLAGS_out,
@@ -60,19 +60,19 @@ io::Result<SynthFiles> FilesFromFlags() {
                     .names = FeatureNamesFromFlags()};
 }
 
-io::Status CheckShards(const char* flag, uint64_t shards, uint64_t rows) {
+Status CheckShards(const char* flag, uint64_t shards, uint64_t rows) {
   if (shards >= 1 && shards <= std::min(kMaxShards, rows)) return {};
-  return io::Invalid("--" + std::string(flag) + "=" + std::to_string(shards) +
-                     ": expected 1 to 99999, and no more than there are rows (" +
-                     std::to_string(rows) + ")");
+  return Invalid("--" + std::string(flag) + "=" + std::to_string(shards) +
+                 ": expected 1 to 99999, and no more than there are rows (" + std::to_string(rows) +
+                 ")");
 }
 
-io::Status Check(const SynthFiles& files) {
+Status Check(const SynthFiles& files) {
   constexpr uint64_t kMaxRows = uint64_t{1} << 48;
-  if (files.folder.empty()) return io::Invalid("--out is missing: expected the folder to write to");
-  if (files.rows == 0) return io::Invalid("--rows=0: expected at least 1");
+  if (files.folder.empty()) return Invalid("--out is missing: expected the folder to write to");
+  if (files.rows == 0) return Invalid("--rows=0: expected at least 1");
   if (files.rows > kMaxRows || files.test_rows > kMaxRows) {
-    return io::Invalid("--rows and --test_rows: expected at most 2^48");
+    return Invalid("--rows and --test_rows: expected at most 2^48");
   }
   RETURN_IF_ERROR(CheckShards("shards", files.shards, files.rows));
   if (files.test_rows == 0) return {};
@@ -80,7 +80,7 @@ io::Status Check(const SynthFiles& files) {
 }
 
 // The shards of one part, and synth.json, that are to be written.
-io::Status CheckTargets(const SynthFiles& files, std::string_view base, uint64_t count) {
+Status CheckTargets(const SynthFiles& files, std::string_view base, uint64_t count) {
   std::vector<std::string> targets;
   for (uint64_t i = 0; i < count; ++i) {
     targets.push_back(files.folder + "/" + io::ShardName(base, i, count, files.writer.compression));
@@ -90,7 +90,7 @@ io::Status CheckTargets(const SynthFiles& files, std::string_view base, uint64_t
 }
 
 // Shards of another cut would be read together with the new ones by any pattern like train-*.
-io::Status CheckLeftovers(const SynthFiles& files, std::string_view base, uint64_t count) {
+Status CheckLeftovers(const SynthFiles& files, std::string_view base, uint64_t count) {
   const std::string end =
       io::ShardName("", 0, count, files.writer.compression).substr(6);  // "-of-..."
   std::error_code error;
@@ -100,18 +100,17 @@ io::Status CheckLeftovers(const SynthFiles& files, std::string_view base, uint64
                           name.find("-of-") != std::string::npos &&
                           name.find(".tmp-") == std::string::npos;
     if (!is_shard || (count > 0 && name.size() > end.size() && name.ends_with(end))) continue;
-    return io::Status(
-        io::Code::kIo,
-        "--out=" + files.folder + " already holds " + name +
-            ", which these files would not replace; remove it or name another folder");
+    return Status(Code::kIo,
+                  "--out=" + files.folder + " already holds " + name +
+                      ", which these files would not replace; remove it or name another folder");
   }
-  return error ? io::IoError("cannot read folder " + files.folder, error.value()) : io::Status();
+  return error ? IoError("cannot read folder " + files.folder, error.value()) : Status();
 }
 
-io::Status PrepareFolder(const SynthFiles& files) {
+Status PrepareFolder(const SynthFiles& files) {
   std::error_code error;
   fs::create_directories(files.folder, error);
-  if (error) return io::IoError("cannot create folder " + files.folder, error.value());
+  if (error) return IoError("cannot create folder " + files.folder, error.value());
   const uint64_t test_shards = files.test_rows > 0 ? files.test_shards : 0;
   RETURN_IF_ERROR(CheckLeftovers(files, "train", files.shards));
   RETURN_IF_ERROR(CheckLeftovers(files, "test", test_shards));
@@ -171,7 +170,7 @@ std::string Json(const SynthOptions& options, const SynthFiles& files, const Syn
   return text + "\n}\n";
 }
 
-io::Status WriteFile(const std::string& path, const std::string& content) {
+Status WriteFile(const std::string& path, const std::string& content) {
   ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(content));
   return file.Commit();
@@ -201,8 +200,8 @@ std::string Summary(const SynthFiles& files, SynthResult& result, double seconds
          std::to_string(files.threads) + (files.threads == 1 ? " thread\n" : " threads\n");
 }
 
-io::Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
-  const auto start = std::chrono::steady_clock::now();
+Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
+  const double start_s = NowSeconds();
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(Check(files));
   RETURN_IF_ERROR(PrepareFolder(files));
@@ -214,8 +213,7 @@ io::Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
   CatchInterrupts();  // from here on there are files to remove
   ASSIGN_OR_RETURN(SynthResult result, WriteSynth(model, files));
   RETURN_IF_ERROR(WriteFile(json_path, Json(options, files, model, result)));
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  std::fputs(Summary(files, result, elapsed.count()).c_str(), stdout);
+  std::fputs(Summary(files, result, NowSeconds() - start_s).c_str(), stdout);
   return {};
 }
 
@@ -239,9 +237,9 @@ const CommandSpec& SynthSpec() {
 }
 
 int RunSynth(const Args&) {
-  const io::Result<SynthFiles> files = FilesFromFlags();
+  const Result<SynthFiles> files = FilesFromFlags();
   if (!files.ok()) return Fail(files.status());
-  const io::Status status = Synthesize(ModelFromFlags(), *files);
+  const Status status = Synthesize(ModelFromFlags(), *files);
   return status.ok() ? 0 : Fail(status);
 }
 

@@ -22,7 +22,7 @@ namespace millrace::tools {
 namespace {
 
 std::string WhyNotAnExample(std::string_view record, io::ExampleView& view) {
-  const io::Status status = io::ParseSequenceExample(record, view);
+  const Status status = io::ParseSequenceExample(record, view);
   if (!status.ok()) return status.message();
   return "expected the fields of an Example alone, found " + std::to_string(view.unknown_fields()) +
          " unknown ones";
@@ -35,7 +35,7 @@ void CheckExamples(const io::Block& block, io::ExampleView& view, FileScan& file
     const uint64_t offset = block.offset(i, io::Framing::kTfRecord);
     const std::string message = file.path + ": offset " + std::to_string(offset) +
                                 ": not an Example: " + WhyNotAnExample(record, view);
-    file.loss.Add(0, message);
+    file.corruption.Add(0, message);
     file.AddDamage(message);
   }
 }
@@ -44,17 +44,17 @@ void CheckExamples(const io::Block& block, io::ExampleView& view, FileScan& file
 uint64_t ReportFile(const FileScan& file) {
   for (const std::string& message : file.damage) std::printf("%s\n", message.c_str());
   const uint64_t shown = file.damage.size();
-  if (file.loss.events > shown) {
+  if (file.corruption.events > shown) {
     std::printf("%s: %s more damaged places\n", file.path.c_str(),
-                WithCommas(file.loss.events - shown).c_str());
+                WithCommas(file.corruption.events - shown).c_str());
   }
   if (!file.status.ok()) std::printf("%s\n", file.status.message().c_str());
-  return file.loss.events + (file.status.code() == io::Code::kCorrupt ? 1 : 0);
+  return file.corruption.events + (file.status.code() == Code::kCorrupt ? 1 : 0);
 }
 
 // What the system refused is no damage.
 bool WasRead(const FileScan& file) {
-  return file.status.ok() || file.status.code() == io::Code::kCorrupt;
+  return file.status.ok() || file.status.code() == Code::kCorrupt;
 }
 
 std::string Plural(uint64_t count, const std::string& noun) {
@@ -76,7 +76,7 @@ void PrintSummary(const std::vector<FileScan>& scans, uint64_t damaged, uint64_t
     return;
   }
   std::printf("%s in %s, %s lost\n", Plural(damaged, "damaged place").c_str(),
-              Plural(damaged_files, "file").c_str(), BytesText(total.loss.bytes).c_str());
+              Plural(damaged_files, "file").c_str(), BytesText(total.corruption.bytes).c_str());
 }
 
 int Verify(const std::vector<std::string>& files, size_t threads, bool examples) {
@@ -116,9 +116,9 @@ const CommandSpec& VerifySpec() {
 }
 
 int RunVerify(const Args& args) {
-  const io::Result<std::vector<std::string>> files = InputFiles(args);
+  const Result<std::vector<std::string>> files = InputFiles(args);
   if (!files.ok()) return Fail(files.status());
-  const io::Result<size_t> threads = ThreadsFromFlags();
+  const Result<size_t> threads = ThreadsFromFlags();
   if (!threads.ok()) return Fail(threads.status());
   return Verify(*files, *threads, FLAGS_examples);
 }

@@ -28,7 +28,7 @@ constexpr Stage kInput[] = {
 constexpr Stage kSparse[] = {
     {"pull", "worker", "weights of the keys", "training"},
     {"margins", "worker", "X·w", "training"},
-    {"loss_slopes", "worker", "sigmoid, error", "training"},
+    {"loss_residuals", "worker", "sigmoid, error", "training"},
     {"gradient", "worker", "Xᵀ·e", "training"},
     {"update", "worker", "Xᵀ·e into w", "training"},
     {"push", "worker", "update of the keys", "training"},

@@ -27,8 +27,8 @@ void JsonCursor::Fail(const std::string& expected) {
   if (!status_.ok()) return;
   const std::string found =
       at_ < text_.size() ? "'" + std::string(text_.substr(at_, 12)) + "'" : "the end";
-  status_ = io::Corrupt(name_ + ": offset " + std::to_string(at_) + ": expected " + expected +
-                        ", found " + found);
+  status_ = Corrupt(name_ + ": offset " + std::to_string(at_) + ": expected " + expected +
+                    ", found " + found);
   at_ = text_.size();
 }
 

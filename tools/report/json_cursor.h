@@ -52,7 +52,7 @@ class JsonCursor {
   // The kind of the next value by its first character: { [ " t f n, or a digit or '-'.
   char Peek();
   size_t offset() const { return at_; }
-  const io::Status& status() const { return status_; }
+  const Status& status() const { return status_; }
   void Fail(const std::string& expected);
 
  private:
@@ -69,7 +69,7 @@ class JsonCursor {
   std::string name_;
   size_t at_ = 0;
   int depth_ = 0;
-  io::Status status_;
+  Status status_;
 };
 
 }  // namespace millrace::tools

@@ -17,9 +17,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr char kProgram[] = "millrace-report";
 
 void PrintHead(const RunData& run) {
@@ -78,7 +75,7 @@ Status Report(const RunData& run, const ReportOptions& options) {
 
 Status Go(const Args& paths) {
   ASSIGN_OR_RETURN(const ReportOptions options, ReportOptionsFromFlags());
-  if (paths.empty()) return io::Invalid("no run folder: expected millrace-report RUN_DIR");
+  if (paths.empty()) return Invalid("no run folder: expected millrace-report RUN_DIR");
   std::vector<RunData> runs;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(RunData run, LoadRun(path));

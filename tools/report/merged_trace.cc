@@ -10,14 +10,12 @@
 namespace millrace::tools {
 namespace {
 
-using io::Status;
-
 constexpr size_t kPiece = 1 << 20;
 
 // Collects text and hands it on compressed.
 class GzipFile {
  public:
-  static io::Result<GzipFile> Create(const std::string& path) {
+  static Result<GzipFile> Create(const std::string& path) {
     ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path));
     ASSIGN_OR_RETURN(auto gzip, io::MakeCompressor(io::Compression::kGzip, 1));
     return GzipFile(std::move(file), std::move(gzip));
@@ -48,7 +46,7 @@ class GzipFile {
 
   io::OutputFile file_;
   std::unique_ptr<io::Compressor> gzip_;
-  io::RawBuffer packed_;
+  RawBuffer packed_;
   std::string text_;
 };
 
@@ -105,7 +103,7 @@ class EventWriter {
     std::snprintf(text, sizeof text, ",\"%s\":%.3f", key, static_cast<double>(ns) / 1e3);
     out_ += text;
   }
-  void Quote(const std::string& text) { io::JsonWriter(out_).String(text); }
+  void Quote(const std::string& text) { JsonWriter(out_).String(text); }
 
   const RunData& run_;
   const ProcessData& process_;

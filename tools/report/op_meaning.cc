@@ -9,7 +9,7 @@ constexpr std::pair<const char*, const char*> kMeanings[] = {
     // A step.
     {"step", "a whole step"},
     {"margins", "X·w"},
-    {"loss_slopes", "sigmoid, error"},
+    {"loss_residuals", "sigmoid, error"},
     {"gradient", "Xᵀ·e"},
     {"update", "the rule on the weights"},
     {"pull", "weights of the keys"},

@@ -9,8 +9,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::JsonWriter;
-
 void PutVarint(uint64_t value, std::string& out) {
   while (value >= 0x80) {
     out += static_cast<char>(value | 0x80);
@@ -49,7 +47,7 @@ void PutSpans(const ProcessData& process, const TracedThread& thread, size_t cou
   }
 }
 
-io::Result<std::string> PackedSpans(const RunData& run, size_t max_spans) {
+Result<std::string> PackedSpans(const RunData& run, size_t max_spans) {
   std::string bytes;
   const size_t all = run.num_spans();
   for (const ProcessData& process : run.processes) {
@@ -58,10 +56,10 @@ io::Result<std::string> PackedSpans(const RunData& run, size_t max_spans) {
     }
   }
   ASSIGN_OR_RETURN(const auto gzip, io::MakeCompressor(io::Compression::kGzip, 6));
-  io::RawBuffer packed;
+  RawBuffer packed;
   RETURN_IF_ERROR(gzip->Add(bytes, packed));
   RETURN_IF_ERROR(gzip->Finish(packed));
-  return io::Base64({packed.data(), packed.size()});
+  return Base64({packed.data(), packed.size()});
 }
 
 void Number(double value, JsonWriter& json) {
@@ -300,9 +298,9 @@ std::string VerdictJson(const Verdict& verdict) {
   return text + "\n";
 }
 
-io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
-                                     const std::vector<OpRow>& ops,
-                                     const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
+Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
+                                 const std::vector<OpRow>& ops,
+                                 const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
   ASSIGN_OR_RETURN(const std::string spans, PackedSpans(run, max_spans));
   std::string text;
   JsonWriter json(text);

@@ -19,8 +19,8 @@ std::string VerdictJson(const Verdict& verdict);
 // for each span, as LEB128 numbers: begin less the previous span's begin, duration (both in ns),
 // name, category, depth, number of arguments, and for each of those its name and its value
 // (zigzag). At most `max_spans` of a run, each thread's first ones in proportion.
-io::Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
-                                     const std::vector<OpRow>& ops,
-                                     const std::vector<ProcessPeaks>& peaks, size_t max_spans);
+Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
+                                 const std::vector<OpRow>& ops,
+                                 const std::vector<ProcessPeaks>& peaks, size_t max_spans);
 
 }  // namespace millrace::tools

@@ -23,9 +23,9 @@ const CommandSpec& ReportSpec() {
   return spec;
 }
 
-io::Result<ReportOptions> ReportOptionsFromFlags() {
+Result<ReportOptions> ReportOptionsFromFlags() {
   if (FLAGS_network_gbit < 0 || FLAGS_disk_mb < 0)
-    return io::Invalid("--network_gbit and --disk_mb: expected no negative number");
+    return Invalid("--network_gbit and --disk_mb: expected no negative number");
   ReportOptions options;
   options.limits = {.network_bytes_per_s = FLAGS_network_gbit * 1e9 / 8,
                     .disk_bytes_per_s = FLAGS_disk_mb * 1e6};

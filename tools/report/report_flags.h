@@ -21,6 +21,6 @@ struct ReportOptions {
   bool write_trace = true;
 };
 
-io::Result<ReportOptions> ReportOptionsFromFlags();
+Result<ReportOptions> ReportOptionsFromFlags();
 
 }  // namespace millrace::tools

@@ -8,8 +8,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Status;
-
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 double Value(std::string_view cell) {
@@ -62,7 +60,7 @@ void JoinLastSamples(ProcessData& process) {
 
 Status ReadResourceFile(const std::string& path, ProcessData& process) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return io::IoError("cannot read " + path, errno);
+  if (!file) return IoError("cannot read " + path, errno);
   std::string line;
   std::vector<std::string> columns;
   for (size_t number = 1; std::getline(file, line) && !file.eof(); ++number) {
@@ -75,8 +73,8 @@ Status ReadResourceFile(const std::string& path, ProcessData& process) {
     for (size_t c = 0; c + 1 < columns.size(); ++c) {
       const double value = Value(TakeUntil(rest, ','));
       if (std::isnan(value)) {
-        return io::Corrupt(path + ": line " + std::to_string(number) + ": expected a number for " +
-                           columns[c]);
+        return Corrupt(path + ": line " + std::to_string(number) + ": expected a number for " +
+                       columns[c]);
       }
       process.samples[columns[c]].push_back(value);
     }

@@ -10,7 +10,7 @@ namespace millrace::tools {
 
 // Adds the samples to `process`. A last line without its end (the process still writes, or was
 // killed) is left out.
-io::Status ReadResourceFile(const std::string& path, ProcessData& process);
+Status ReadResourceFile(const std::string& path, ProcessData& process);
 
 // How a column changed per second, between neighbouring samples; one shorter than the column.
 std::vector<double> Rates(const ProcessData& process, std::string_view column);

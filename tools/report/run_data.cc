@@ -16,12 +16,10 @@ namespace millrace::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using io::Result;
-using io::Status;
 
 Result<std::string> ReadSmallFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return io::IoError("cannot read " + path, errno);
+  if (!file) return IoError("cannot read " + path, errno);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
@@ -77,9 +75,9 @@ Status ReadMetrics(const std::string& path, RunData& run) {
       continue;
     }
     if (cells.size() != run.metric_names.size()) {
-      return io::Corrupt(path + ": line " + std::to_string(number + 1) + ": expected " +
-                         std::to_string(run.metric_names.size()) + " cells, found " +
-                         std::to_string(cells.size()));
+      return Corrupt(path + ": line " + std::to_string(number + 1) + ": expected " +
+                     std::to_string(run.metric_names.size()) + " cells, found " +
+                     std::to_string(cells.size()));
     }
     std::vector<double>& row = run.metrics.emplace_back();
     for (const std::string_view cell : cells) row.push_back(CellValue(cell));
@@ -194,14 +192,14 @@ Result<RunData> LoadRun(const std::string& path, Traces traces) {
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
     names.push_back(it->path().filename().string());
   }
-  if (error) return io::IoError("cannot list the run folder " + path, error.value());
+  if (error) return IoError("cannot list the run folder " + path, error.value());
   std::sort(names.begin(), names.end());
   for (const std::string& name : names) {
     RETURN_IF_ERROR(LoadFile(path + "/" + name, name, traces, run));
   }
   if (run.processes.empty() && run.run_json.empty()) {
-    return io::NotFound(path + " is no run folder: expected run.json, trace-*.json or " +
-                        "resources-*.csv in it");
+    return NotFound(path + " is no run folder: expected run.json, trace-*.json or " +
+                    "resources-*.csv in it");
   }
   std::sort(run.processes.begin(), run.processes.end(), ComesBefore);
   SetOrigin(run);

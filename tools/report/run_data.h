@@ -113,7 +113,7 @@ enum class Traces {
 
 // Reads whatever of run.json, metrics.csv, traces and resources-*.csv is there; a folder without
 // any of them is an error.
-io::Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole);
+Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole);
 
 // To be called when times were added by hand: moves the axis so that the earliest is 0.
 void SetOrigin(RunData& run);

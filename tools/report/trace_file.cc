@@ -12,8 +12,6 @@
 namespace millrace::tools {
 namespace {
 
-using io::Result;
-using io::Status;
 using profiler::Cat;
 
 constexpr size_t kReadBytes = 4 << 20;

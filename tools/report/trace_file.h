@@ -13,13 +13,13 @@ namespace millrace::tools {
 inline constexpr std::string_view kMergedTrace = "all";
 
 // Reads a Chrome trace (plain or compressed) into `process`. Times are those of the common clock.
-io::Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& process);
+Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& process);
 
 // The same from text that is in memory already.
-io::Status ReadTraceText(std::string_view text, const std::string& path, NameTable& names,
-                         ProcessData& process);
+Status ReadTraceText(std::string_view text, const std::string& path, NameTable& names,
+                     ProcessData& process);
 
 // All processes on one axis, as Chrome trace JSON in gzip.
-io::Status WriteMergedTrace(const RunData& run, const std::string& path);
+Status WriteMergedTrace(const RunData& run, const std::string& path);
 
 }  // namespace millrace::tools

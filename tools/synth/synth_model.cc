@@ -91,29 +91,29 @@ class Pilot {
 
 }  // namespace
 
-io::Status SynthOptions::Validate() const {
+Status SynthOptions::Validate() const {
   if (fields == 0 || fields > kMaxFields) {
-    return io::Invalid("--fields=" + std::to_string(fields) + ": expected 1 to " +
-                       std::to_string(kMaxFields));
+    return Invalid("--fields=" + std::to_string(fields) + ": expected 1 to " +
+                   std::to_string(kMaxFields));
   }
   if (num_features < fields || num_features > kMaxFeatures) {
-    return io::Invalid("--num_features=" + std::to_string(num_features) +
-                       ": expected at least one for each of the " + std::to_string(fields) +
-                       " fields and at most 2^62");
+    return Invalid("--num_features=" + std::to_string(num_features) +
+                   ": expected at least one for each of the " + std::to_string(fields) +
+                   " fields and at most 2^62");
   }
-  if (!(zipf >= 0 && zipf <= 5)) return io::Invalid("--zipf=" + Text(zipf) + ": expected 0 to 5");
+  if (!(zipf >= 0 && zipf <= 5)) return Invalid("--zipf=" + Text(zipf) + ": expected 0 to 5");
   if (!(positives >= 0.001 && positives <= 0.999)) {
-    return io::Invalid("--positives=" + Text(positives) + ": expected 0.001 to 0.999");
+    return Invalid("--positives=" + Text(positives) + ": expected 0.001 to 0.999");
   }
   if (!(bayes_logloss >= 0.01 && bayes_logloss <= 0.7)) {
-    return io::Invalid("--bayes_logloss=" + Text(bayes_logloss) + ": expected 0.01 to 0.7");
+    return Invalid("--bayes_logloss=" + Text(bayes_logloss) + ": expected 0.01 to 0.7");
   }
   return {};
 }
 
 SynthModel::SynthModel(const SynthOptions& options)
     : seed_(options.seed),
-      weight_seed_(io::DeriveSeed(options.seed, kWeights)),
+      weight_seed_(DeriveSeed(options.seed, kWeights)),
       cardinalities_(FieldCardinalities(options.num_features, options.fields)) {
   uint64_t begin = 0;
   for (uint64_t f = 0; f < options.fields; ++f) {
@@ -125,7 +125,7 @@ SynthModel::SynthModel(const SynthOptions& options)
 
 SynthModel::Field SynthModel::MakeField(uint64_t index, uint64_t begin, double zipf) const {
   const std::vector<ZipfBucket> buckets = ZipfBuckets(cardinalities_[index], zipf);
-  const Scatter scatter(cardinalities_[index], io::DeriveSeed(seed_, kScatters, index));
+  const Scatter scatter(cardinalities_[index], DeriveSeed(seed_, kScatters, index));
   std::vector<double> shares;
   std::vector<Outcome> outcomes;
   for (const ZipfBucket& bucket : buckets) {
@@ -141,12 +141,12 @@ SynthModel::Field SynthModel::MakeField(uint64_t index, uint64_t begin, double z
 }
 
 double SynthModel::Gauss(uint64_t key) const {
-  return GaussFromBits(io::Mix64(io::Mix64(key + weight_seed_)));
+  return GaussFromBits(Mix64(Mix64(key + weight_seed_)));
 }
 
 // Two passes, because which fields fall into their tail is a coin toss that no processor predicts:
 // the first notes them without a branch, the second does the dear work on those alone.
-double SynthModel::DrawKeys(io::Random& random, SynthRow& row) const {
+double SynthModel::DrawKeys(Random& random, SynthRow& row) const {
   double sum = 0;
   size_t tails = 0;
   for (size_t f = 0; f < fields_.size(); ++f) {
@@ -161,8 +161,7 @@ double SynthModel::DrawKeys(io::Random& random, SynthRow& row) const {
   return sum;
 }
 
-double SynthModel::DrawTail(io::Random& random, const Tail& tail,
-                            std::vector<uint64_t>& keys) const {
+double SynthModel::DrawTail(Random& random, const Tail& tail, std::vector<uint64_t>& keys) const {
   const Field& field = fields_[tail.field];
   const uint64_t rank = tail.outcome->first + random.Below(tail.outcome->width);
   const uint64_t key = field.begin + field.scatter(rank);
@@ -171,7 +170,7 @@ double SynthModel::DrawTail(io::Random& random, const Tail& tail,
 }
 
 void SynthModel::Draw(Part part, uint64_t index, SynthRow& row) const {
-  io::Random random(io::DeriveSeed(seed_, static_cast<uint64_t>(part), index));
+  Random random(DeriveSeed(seed_, static_cast<uint64_t>(part), index));
   row.keys.resize(fields_.size());
   row.tails.resize(fields_.size());
   row.margin = bias_ + scale_ * DrawKeys(random, row);

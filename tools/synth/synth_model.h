@@ -34,7 +34,7 @@ struct SynthOptions {
   double positives = 0.25;
   double bayes_logloss = 0.444;
 
-  io::Status Validate() const;
+  Status Validate() const;
 };
 
 enum class Part : uint64_t { kTrain = 1, kTest = 2, kPilot = 3 };
@@ -86,8 +86,8 @@ class SynthModel {
   Field MakeField(uint64_t index, uint64_t begin, double zipf) const;
   double Gauss(uint64_t key) const;
   // Draws the keys and returns the sum of their weights before scale and bias.
-  double DrawKeys(io::Random& random, SynthRow& row) const;
-  double DrawTail(io::Random& random, const Tail& tail, std::vector<uint64_t>& keys) const;
+  double DrawKeys(Random& random, SynthRow& row) const;
+  double DrawTail(Random& random, const Tail& tail, std::vector<uint64_t>& keys) const;
   void Calibrate(const SynthOptions& options);
 
   uint64_t seed_;

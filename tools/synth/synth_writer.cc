@@ -45,7 +45,7 @@ class ShardWriter {
     if (files.values) values_.assign(model.cardinalities().size(), 1.0f);
   }
 
-  io::Status WriteRows(uint64_t first, uint64_t end) {
+  Status WriteRows(uint64_t first, uint64_t end) {
     frames_.clear();
     for (uint64_t i = first; i < end; ++i) {
       model_.Draw(shard_.part, i, row_);
@@ -57,7 +57,7 @@ class ShardWriter {
     return writer_.AppendFramed(frames_);
   }
 
-  io::Status Close() {
+  Status Close() {
     shard_.bytes = writer_.bytes();
     return writer_.Close();
   }
@@ -83,15 +83,15 @@ class Job {
     for (size_t i = next_++; i < shards_.size() && !stopped_; i = next_++) Note(Write(shards_[i]));
   }
 
-  const io::Status& failure() const { return failure_; }  // once all threads are done
+  const Status& failure() const { return failure_; }  // once all threads are done
 
  private:
-  io::Status Write(Shard& shard) {
+  Status Write(Shard& shard) {
     ASSIGN_OR_RETURN(auto record_writer, io::RecordWriter::Create(shard.path, files_.writer));
     ShardWriter writer(model_, files_, std::move(record_writer), shard);
     for (uint64_t row = shard.first_row; row < shard.end_row; row += kRowsPerStep) {
       if (stopped_) return {};
-      if (Interrupted()) return io::Cancelled("interrupted; unfinished files were removed");
+      if (Interrupted()) return Cancelled("interrupted; unfinished files were removed");
       const uint64_t end = std::min(row + kRowsPerStep, shard.end_row);
       RETURN_IF_ERROR(writer.WriteRows(row, end));
       progress_.Add(end - row);
@@ -99,7 +99,7 @@ class Job {
     return writer.Close();
   }
 
-  void Note(const io::Status& status) {
+  void Note(const Status& status) {
     if (status.ok()) return;
     const std::scoped_lock lock(mutex_);
     if (failure_.ok()) failure_ = status;
@@ -113,7 +113,7 @@ class Job {
   std::atomic<size_t> next_{0};
   std::atomic<bool> stopped_{false};
   std::mutex mutex_;  // guards failure_
-  io::Status failure_;
+  Status failure_;
 };
 
 void RunThreads(Job& job, size_t count) {
@@ -139,7 +139,7 @@ SynthResult Collected(const std::vector<Shard>& shards) {
 
 }  // namespace
 
-io::Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files) {
+Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files) {
   std::vector<Shard> shards = Shards(files, Part::kTrain, "train", files.rows, files.shards);
   if (files.test_rows > 0) {
     const auto test = Shards(files, Part::kTest, "test", files.test_rows, files.test_shards);

@@ -36,6 +36,6 @@ struct SynthResult {
 // The shards of the training part hold consecutive rows, as do those of the test part. An existing
 // file is replaced when its successor is complete. The first failure or an interrupt stops all
 // threads.
-io::Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files);
+Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files);
 
 }  // namespace millrace::tools

@@ -69,8 +69,8 @@ AliasTable::AliasTable(std::span<const double> shares) : slots_(shares.size()) {
 Scatter::Scatter(uint64_t n, uint64_t seed)
     : n_(n),
       mask_(std::bit_ceil(n) - 1),
-      factor_(io::Mix64(seed) | 1),
-      offset_(io::Mix64(seed + 1)),
+      factor_(Mix64(seed) | 1),
+      offset_(Mix64(seed + 1)),
       shift_((std::bit_width(mask_) + 1) / 2) {
   CHECK(n > 0);
 }

@@ -6,8 +6,8 @@
 
 namespace millrace::trainer {
 
-io::Status BackgroundTest::Begin(std::span<const io::CsrBatch> batches, sparse::WeightStore& store,
-                                 const sparse::Kernels& kernels) {
+Status BackgroundTest::Begin(std::span<const io::CsrBatch> batches, sparse::WeightStore& store,
+                             const sparse::Kernels& kernels) {
   CHECK(!pending());
   TRACE_SCOPE("test", profiler::Cat::kEvaluation);
   weights_.resize(batches.size());
@@ -20,7 +20,7 @@ io::Status BackgroundTest::Begin(std::span<const io::CsrBatch> batches, sparse::
     profiler::NameThread("test");
     TRACE_SCOPE("score_test", profiler::Cat::kEvaluation);
     BinaryMetricsSum sum;
-    io::PodVector<float> margins;
+    PodVector<float> margins;
     for (size_t i = 0; i < batches.size(); ++i) {
       margins.resize(batches[i].rows());
       kernels.margins(batches[i], weights_[i], margins);

@@ -19,8 +19,8 @@ class BackgroundTest {
  public:
   // Pulls the weights of `batches`, which are compacted and stay as they are until the test is
   // taken, and scores them in a thread of its own.
-  io::Status Begin(std::span<const io::CsrBatch> batches, sparse::WeightStore& store,
-                   const sparse::Kernels& kernels);
+  Status Begin(std::span<const io::CsrBatch> batches, sparse::WeightStore& store,
+               const sparse::Kernels& kernels);
   // Begun and not taken.
   bool pending() const { return result_.valid(); }
   // Whether Take would not wait. Only for a pending test.
@@ -28,8 +28,8 @@ class BackgroundTest {
   BinaryMetrics Take() { return result_.get(); }
 
  private:
-  std::vector<io::PodVector<float>> weights_;  // by batch
-  std::future<BinaryMetrics> result_;          // last: waits for its thread
+  std::vector<PodVector<float>> weights_;  // by batch
+  std::future<BinaryMetrics> result_;      // last: waits for its thread
 };
 
 }  // namespace millrace::trainer

@@ -9,8 +9,6 @@ namespace millrace::trainer {
 namespace {
 
 using io::CsrBatch;
-using io::Result;
-using io::Status;
 using profiler::Cat;
 using profiler::TraceScope;
 
@@ -42,8 +40,8 @@ std::span<const uint64_t> KeysOf(const CsrBatch* batch) {
   return batch ? std::span<const uint64_t>(batch->keys) : std::span<const uint64_t>();
 }
 
-void Scale(std::span<float> slopes, double factor) {
-  for (float& slope : slopes) slope *= static_cast<float>(factor);
+void Scale(std::span<float> residuals, double factor) {
+  for (float& residual : residuals) residual *= static_cast<float>(factor);
 }
 
 class StoreLearner final : public BatchLearner {
@@ -65,7 +63,7 @@ class StoreLearner final : public BatchLearner {
   Result<double> Learn(const CsrBatch& batch, const Coming& coming) override {
     if (coming.next) store_.Announce(coming.next->keys, KeysOf(coming.after));
     RETURN_IF_ERROR(Score(batch).status());
-    slopes_.resize(batch.rows());
+    residuals_.resize(batch.rows());
     gradient_.resize(batch.keys.size());
     const double loss = LossAndGradient(batch);
     store_.Describe(
@@ -79,18 +77,19 @@ class StoreLearner final : public BatchLearner {
 
  private:
   double LossAndGradient(const CsrBatch& batch) {
-    TraceScope op("loss_slopes", Cat::kCompute, RowsOf(batch));
-    const double loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
+    TraceScope op("loss_residuals", Cat::kCompute, RowsOf(batch));
+    const double loss =
+        kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
     op.Then("gradient", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
-    kernels_.gradient(batch, slopes_, gradient_);
+    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
+    kernels_.gradient(batch, residuals_, gradient_);
     return loss;
   }
 
   sparse::WeightStore& store_;
   const sparse::Kernels& kernels_;
   sparse::GradientScale scale_;
-  io::PodVector<float> weights_, margins_, slopes_, gradient_;
+  PodVector<float> weights_, margins_, residuals_, gradient_;
 };
 
 class DirectLearner final : public BatchLearner {
@@ -107,14 +106,15 @@ class DirectLearner final : public BatchLearner {
 
   Result<double> Learn(const CsrBatch& batch, const Coming&) override {
     margins_.resize(batch.rows());
-    slopes_.resize(batch.rows());
+    residuals_.resize(batch.rows());
     TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     store_.DirectBegin(batch, margins_);
-    op.Then("loss_slopes", Cat::kCompute, RowsOf(batch));
-    const double loss = kernels_.loss_and_slopes(margins_, batch.labels, batch.weights, slopes_);
-    if (scale_ == sparse::GradientScale::kMean) Scale(slopes_, 1 / TotalWeight(batch));
+    op.Then("loss_residuals", Cat::kCompute, RowsOf(batch));
+    const double loss =
+        kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
+    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
     op.Then("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
-    store_.DirectFinish(batch, slopes_);
+    store_.DirectFinish(batch, residuals_);
     return loss;
   }
 
@@ -124,7 +124,7 @@ class DirectLearner final : public BatchLearner {
   sparse::LocalStore& store_;
   const sparse::Kernels& kernels_;
   sparse::GradientScale scale_;
-  io::PodVector<float> margins_, slopes_;
+  PodVector<float> margins_, residuals_;
 };
 
 }  // namespace

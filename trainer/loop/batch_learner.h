@@ -18,15 +18,15 @@ class BatchLearner {
  public:
   virtual ~BatchLearner() = default;
   // The batch's margins under the present weights. Valid until the next call.
-  virtual io::Result<std::span<const float>> Score(const io::CsrBatch& batch) = 0;
+  virtual Result<std::span<const float>> Score(const io::CsrBatch& batch) = 0;
   // What will be learnt from after a batch, and after that: null where it is not known.
   struct Coming {
     const io::CsrBatch* next = nullptr;
     const io::CsrBatch* after = nullptr;
   };
   // Learns from the batch and returns the sum of its losses before that.
-  virtual io::Result<double> Learn(const io::CsrBatch& batch, const Coming& coming) = 0;
-  io::Result<double> Learn(const io::CsrBatch& batch) { return Learn(batch, {}); }
+  virtual Result<double> Learn(const io::CsrBatch& batch, const Coming& coming) = 0;
+  Result<double> Learn(const io::CsrBatch& batch) { return Learn(batch, {}); }
   // How many of the coming batches it helps to know: 0, 1 or 2.
   virtual int lookahead() const { return 0; }
   // Whether batches must be compacted.

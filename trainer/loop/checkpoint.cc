@@ -13,9 +13,6 @@
 namespace millrace::trainer {
 namespace {
 
-using io::Result;
-using io::Status;
-
 constexpr char kKind[] = "checkpoint";
 constexpr size_t kKeptBefore = 1;
 
@@ -40,10 +37,10 @@ Status CheckSame(const std::string& path, const io::StateFields& ours,
                  const io::StateFields& theirs) {
   for (const auto& [name, value] : ours.all()) {
     const Result<std::string> found = theirs.Text(name);
-    if (!found.ok()) return io::Corrupt(path + ": " + found.status().message());
+    if (!found.ok()) return Corrupt(path + ": " + found.status().message());
     if (*found == value) continue;
-    return io::Invalid(path + ": " + name + ": this run has " + value + ", the checkpoint " +
-                       *found + "; a run goes on only with what it began with");
+    return Invalid(path + ": " + name + ": this run has " + value + ", the checkpoint " + *found +
+                   "; a run goes on only with what it began with");
   }
   return {};
 }
@@ -51,11 +48,11 @@ Status CheckSame(const std::string& path, const io::StateFields& ours,
 Status CheckStore(const std::string& path, const io::StateReader& reader,
                   const sparse::LocalStore& store) {
   const Result<std::string> kind = reader.fields().Text("kind");
-  if (!kind.ok() || *kind != kKind) return io::Corrupt(path + ": expected a checkpoint");
+  if (!kind.ok() || *kind != kKind) return Corrupt(path + ": expected a checkpoint");
   RETURN_IF_ERROR(CheckSame(path, StoreFields(store), reader.fields()));
   if (reader.floats_per_entry() == store.slot_floats()) return {};
-  return io::Corrupt(path + ": expected " + std::to_string(store.slot_floats()) +
-                     " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
+  return Corrupt(path + ": expected " + std::to_string(store.slot_floats()) +
+                 " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
 }
 
 // Reads the entries to the end, with `take` called for each block.
@@ -75,8 +72,8 @@ Status Verify(const std::string& path, io::StateReader& reader, const sparse::Lo
   const uint64_t num_features = store.shape().num_features;
   return ReadEntries(reader, [&](const io::StateBlock& block) -> Status {
     if (num_features == 0 || block.keys.back() < num_features) return {};
-    return io::Corrupt(path + ": expected keys below " + ShapeText(num_features) + ", found " +
-                       std::to_string(block.keys.back()));
+    return Corrupt(path + ": expected keys below " + ShapeText(num_features) + ", found " +
+                   std::to_string(block.keys.back()));
   });
 }
 
@@ -97,7 +94,7 @@ Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
   const Result<uint64_t> steps = reader.fields().Uint("steps");
   Result<TrainingState> state = TrainingStateFrom(reader.fields());
   for (const Status& status : {steps.status(), state.status()}) {
-    if (!status.ok()) return io::Corrupt(path + ": " + status.message());
+    if (!status.ok()) return Corrupt(path + ": " + status.message());
   }
   RETURN_IF_ERROR(LoadEntries(path, store));
   store.set_steps(*steps);
@@ -107,7 +104,7 @@ Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
 Status MakeFolder(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  return error ? io::IoError("cannot create the folder " + folder, error.value()) : Status();
+  return error ? IoError("cannot create the folder " + folder, error.value()) : Status();
 }
 
 }  // namespace
@@ -139,12 +136,12 @@ Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder,
       latest.path = file.path;
       return latest;
     }
-    if (state.status().code() != io::Code::kCorrupt) return state.status();
+    if (state.status().code() != Code::kCorrupt) return state.status();
     latest.warnings.push_back(state.status().message());
   }
   if (files.empty()) return latest;
-  return io::Corrupt(folder + ": all " + std::to_string(files.size()) +
-                     " checkpoints are damaged; the newest: " + latest.warnings.front());
+  return Corrupt(folder + ": all " + std::to_string(files.size()) +
+                 " checkpoints are damaged; the newest: " + latest.warnings.front());
 }
 
 }  // namespace millrace::trainer

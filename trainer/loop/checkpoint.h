@@ -19,8 +19,8 @@ namespace millrace::trainer {
 // Writes FOLDER/checkpoint-<steps>, which appears whole or not at all, and then removes all others
 // but the newest one before it. Makes the folder if need be. After an error the earlier checkpoints
 // are as they were.
-io::Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
-                          const TrainingState& state);
+Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
+                      const TrainingState& state);
 
 struct LatestCheckpoint {
   std::optional<TrainingState> state;  // none: the folder holds no checkpoint, or is not there
@@ -32,7 +32,6 @@ struct LatestCheckpoint {
 // Errors, with the store as it was: one of another num_features, rule, rate or other option of the
 // rule (the message has both values), one that cannot be read, and a folder whose checkpoints are
 // all damaged.
-io::Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder,
-                                                  sparse::LocalStore& store);
+Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

@@ -6,14 +6,11 @@
 
 namespace millrace::trainer {
 
-using io::Result;
-using io::Status;
-
 Status ClusterOptions::Validate() const {
-  if (servers.servers.empty()) return io::Invalid("ps_hosts: expected the servers, found none");
+  if (servers.servers.empty()) return Invalid("ps_hosts: expected the servers, found none");
   if (worker >= num_workers) {
-    return io::Invalid("task_index: expected below the " + std::to_string(num_workers) +
-                       " workers, found " + std::to_string(worker));
+    return Invalid("task_index: expected below the " + std::to_string(num_workers) +
+                   " workers, found " + std::to_string(worker));
   }
   return servers.tls.Validate();
 }

@@ -28,14 +28,14 @@ struct ClusterOptions {
   std::string name;     // of this process, for messages
   bool rejoin = false;  // this worker was part of the job before
 
-  io::Status Validate() const;
+  Status Validate() const;
 };
 
 struct ClusterStart {
   ps::JobConfig job;  // what all workers must agree on
   bool resume = false;
   std::string model_in;  // warm start
-  std::function<io::Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
+  std::function<Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;
 };
@@ -45,9 +45,9 @@ class ClusterHome final : public ModelHome {
 
  public:
   // Joins the job, prepares the model if this is the chief, and waits until all workers are there.
-  static io::Result<std::unique_ptr<ClusterHome>> Join(const ClusterOptions& options,
-                                                       const sparse::Kernels& kernels,
-                                                       const ClusterStart& start);
+  static Result<std::unique_ptr<ClusterHome>> Join(const ClusterOptions& options,
+                                                   const sparse::Kernels& kernels,
+                                                   const ClusterStart& start);
   ClusterHome(Private, uint64_t worker, const ps::JobConfig& job, std::unique_ptr<ps::JobLink> link)
       : worker_(worker), job_(job), link_(std::move(link)) {}
 
@@ -62,20 +62,20 @@ class ClusterHome final : public ModelHome {
   bool chief() const override { return worker_ == 0; }
   std::optional<ps::JobProgress> progress() const override { return store().progress(); }
   void WillLearn(const WorkerPlace& after) override { store().SetState(after.Encode()); }
-  io::Status Settle() override { return store().Flush(); }
+  Status Settle() override { return store().Flush(); }
   bool gave_up() const override { return store().gave_up(); }
   bool stopped() const override { return store().stopped(); }
-  io::Status StopJob() override { return store().Stop(); }
-  io::Result<bool> Accompany(const WorkerPlace& place) override;
-  io::Status Checkpoint(const TrainingState& state) override;
-  io::Status FinishTraining() override;
-  io::Status Leave() override { return store().Leave(); }
+  Status StopJob() override { return store().Stop(); }
+  Result<bool> Accompany(const WorkerPlace& place) override;
+  Status Checkpoint(const TrainingState& state) override;
+  Status FinishTraining() override;
+  Status Leave() override { return store().Leave(); }
   ModelSource Source(uint64_t examples) override;
   std::optional<JobReport> Report() override;
 
  private:
-  io::Status Prepare(const ClusterStart& start);
-  io::Status RestoreLatest();
+  Status Prepare(const ClusterStart& start);
+  Status RestoreLatest();
   ps::RemoteStore& store() { return link_->store(); }
   const ps::RemoteStore& store() const { return link_->store(); }
 

@@ -13,8 +13,6 @@ namespace millrace::trainer {
 namespace {
 
 using io::CsrBatch;
-using io::Result;
-using io::Status;
 
 class Hogwild {
  public:
@@ -24,7 +22,7 @@ class Hogwild {
 
   void Work() {
     CsrBatch batch;
-    io::PodVector<float> margins;
+    PodVector<float> margins;
     sparse::SgdParams params{};
     while (Take(batch, params)) {
       TRACE_SCOPE("step", profiler::Cat::kStep,
@@ -32,7 +30,8 @@ class Hogwild {
                    .nnz = static_cast<int64_t>(batch.cols.size())});
       margins.resize(batch.rows());
       sparse::HogwildMargins(batch, store_.hogwild_slots(), margins);
-      const double loss = kernels_.loss_and_slopes(margins, batch.labels, batch.weights, margins);
+      const double loss =
+          kernels_.loss_and_residuals(margins, batch.labels, batch.weights, margins);
       const double weight = batch.weights.empty()
                                 ? static_cast<double>(batch.rows())
                                 : std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);

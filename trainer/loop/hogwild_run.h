@@ -21,7 +21,7 @@ struct HogwildStretch {
 // Learns from at least `examples` examples (whole batches), or until the data ends, with `threads`
 // threads. When it returns, all that was taken from the queue has been learnt. The store must have
 // hogwild_slots().
-io::Result<HogwildStretch> RunHogwild(sparse::LocalStore& store, const sparse::Kernels& kernels,
-                                      io::InputQueue& queue, size_t threads, uint64_t examples);
+Result<HogwildStretch> RunHogwild(sparse::LocalStore& store, const sparse::Kernels& kernels,
+                                  io::InputQueue& queue, size_t threads, uint64_t examples);
 
 }  // namespace millrace::trainer

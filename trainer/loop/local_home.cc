@@ -12,7 +12,7 @@ LocalHome::LocalHome(std::unique_ptr<sparse::LocalStore> store, const sparse::Ke
       learner_(MakeLocalLearner(*store_, kernels, may_be_direct)),
       checkpoints_(std::move(checkpoints)) {}
 
-io::Status LocalHome::Checkpoint(const TrainingState& state) {
+Status LocalHome::Checkpoint(const TrainingState& state) {
   return SaveCheckpoint(checkpoints_, *store_, state);
 }
 

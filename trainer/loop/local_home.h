@@ -17,7 +17,7 @@ class LocalHome final : public ModelHome {
             bool may_be_direct, std::string checkpoints);
 
   BatchLearner& learner() override { return *learner_; }
-  io::Status Checkpoint(const TrainingState& state) override;
+  Status Checkpoint(const TrainingState& state) override;
   ModelSource Source(uint64_t examples) override { return SourceOf(*store_, examples); }
 
   sparse::LocalStore& store() { return *store_; }

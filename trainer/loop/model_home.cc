@@ -16,11 +16,11 @@ std::string WorkerPlace::Encode() const {
   return {reinterpret_cast<const char*>(&place), sizeof place};
 }
 
-io::Result<WorkerPlace> WorkerPlace::Decode(const std::string& bytes) {
+Result<WorkerPlace> WorkerPlace::Decode(const std::string& bytes) {
   PlaceBytes place;
   if (bytes.size() != sizeof place) {
-    return io::Corrupt("a worker's place: expected " + std::to_string(sizeof place) +
-                       " bytes, found " + std::to_string(bytes.size()));
+    return Corrupt("a worker's place: expected " + std::to_string(sizeof place) + " bytes, found " +
+                   std::to_string(bytes.size()));
   }
   std::memcpy(&place, bytes.data(), sizeof place);
   return WorkerPlace{.examples = place.examples,

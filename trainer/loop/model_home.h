@@ -25,7 +25,7 @@ struct WorkerPlace {
   uint64_t input_fingerprint = 0;
 
   std::string Encode() const;
-  static io::Result<WorkerPlace> Decode(const std::string& bytes);
+  static Result<WorkerPlace> Decode(const std::string& bytes);
 };
 
 // What a job's servers and workers did, for the end of a run.
@@ -50,21 +50,21 @@ class ModelHome {
   // Where this worker will be after the next step.
   virtual void WillLearn(const WorkerPlace& /*after*/) {}
   // Waits for what is under way, so that progress and weights are those after the last step.
-  virtual io::Status Settle() { return {}; }
+  virtual Status Settle() { return {}; }
   // This process has given up on a step because others stand still: it can only stop, or leave.
   virtual bool gave_up() const { return false; }
   // The chief has ended the job.
   virtual bool stopped() const { return false; }
-  virtual io::Status StopJob() { return {}; }
+  virtual Status StopJob() { return {}; }
   // Settled. All that is needed to go on from here.
-  virtual io::Status Checkpoint(const TrainingState& state) = 0;
+  virtual Status Checkpoint(const TrainingState& state) = 0;
   // When this process has learnt its part, which ends at `place`: the chief waits for a step of the
   // others, or for some time. False when they learn no more.
-  virtual io::Result<bool> Accompany(const WorkerPlace& /*place*/) { return false; }
+  virtual Result<bool> Accompany(const WorkerPlace& /*place*/) { return false; }
   // This process learns no more; the chief waits for the others.
-  virtual io::Status FinishTraining() { return {}; }
+  virtual Status FinishTraining() { return {}; }
   // The last call.
-  virtual io::Status Leave() { return {}; }
+  virtual Status Leave() { return {}; }
 
   // The home outlives the source.
   virtual ModelSource Source(uint64_t examples) = 0;

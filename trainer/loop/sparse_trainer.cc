@@ -19,8 +19,6 @@ namespace millrace::trainer {
 namespace {
 
 using io::CsrBatch;
-using io::Result;
-using io::Status;
 
 constexpr double kProgressSeconds = 0.1;
 // With servers a test is a few large pulls, and not thousands of small ones.
@@ -35,7 +33,7 @@ Status DivergedError(const TrainingState& state, double loss, double rate) {
       "try a lower rate, such as --learning_rate=%g (it was %g)",
       static_cast<unsigned long long>(state.steps), static_cast<unsigned long long>(state.examples),
       loss, rate / 10, rate);
-  return io::Status(io::Code::kInvalid, text);
+  return Status(Code::kInvalid, text);
 }
 
 // The multiple of `every` that comes next.
@@ -68,7 +66,7 @@ Status SparseTrainer::Prepare() {
   options_.train.should_stop = options_.test.should_stop = observer_.should_stop;
   ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
   if (place_.input_fingerprint != 0 && queue_->fingerprint() != place_.input_fingerprint) {
-    return io::Invalid(
+    return Invalid(
         "resume: the training files are not those of the checkpoint (their number, order, sizes or "
         "content differ)");
   }
@@ -150,7 +148,7 @@ Status SparseTrainer::Restore(sparse::LocalStore& store) {
   }
   state_ = *restored.state;
   if (state_.options_digest != OptionsDigest(options_)) {
-    return io::Invalid("resume: the order of the data would not be that of the checkpoint");
+    return Invalid("resume: the order of the data would not be that of the checkpoint");
   }
   resumed_step_ = state_.steps;
   return {};
@@ -183,14 +181,14 @@ Result<TrainSummary> SparseTrainer::Run() {
   while (!home_->stopped() && !early) {
     const Result<bool> more = NextStep();
     state_.seconds = earlier_seconds + observer_.now_s() - start_s_;
-    if (more.status().code() == io::Code::kCancelled && Stopping()) {
+    if (more.status().code() == Code::kCancelled && Stopping()) {
       RETURN_IF_ERROR(Stop());
       break;
     }
     RETURN_IF_ERROR(more.status());
     if (!*more) break;
     const Status tested = MayBeDue() ? TestAndCheckpoint(early) : Status();
-    const bool cancelled = tested.code() == io::Code::kCancelled && Stopping();
+    const bool cancelled = tested.code() == Code::kCancelled && Stopping();
     if (!cancelled) RETURN_IF_ERROR(tested);
     if (Stopping()) {
       RETURN_IF_ERROR(Stop());
@@ -207,7 +205,7 @@ Result<TrainSummary> SparseTrainer::Run() {
   summary_.seconds = observer_.now_s() - start_s_;
   summary_.mean_loss = state_.total_weight > 0 ? state_.total_loss / state_.total_weight : 0;
   summary_.input = queue_->stats();
-  summary_.loss = queue_->loss();
+  summary_.corruption = queue_->corruption();
   summary_.job = home_->Report();
   return summary_;
 }
@@ -216,23 +214,24 @@ Result<TrainSummary> SparseTrainer::Run() {
 Status SparseTrainer::End(bool early) {
   if (early) RETURN_IF_ERROR(home_->StopJob());
   const Status finished = home_->FinishTraining();
-  if (finished.code() == io::Code::kCancelled && Stopping()) return Stop();
+  if (finished.code() == Code::kCancelled && Stopping()) return Stop();
   RETURN_IF_ERROR(finished);
   SyncWithJob();
   if (state_.examples == 0 && home_->chief()) return NoExamples();
   const Status tested = TestIfDue(/*at_end=*/true).status();
-  if (tested.code() == io::Code::kCancelled && Stopping()) return Stop();
+  if (tested.code() == Code::kCancelled && Stopping()) return Stop();
   if (!tested.ok()) return Salvage(tested);
   if (early) summary_.end = TrainSummary::End::kEarlyStop;
   return {};
 }
 
 Status SparseTrainer::NoExamples() const {
-  const io::Loss loss = queue_->loss();
+  const io::CorruptionStats corruption = queue_->corruption();
   const std::vector<std::string>& files = options_.train.files;
-  return io::Invalid("the training data has no examples: " + files.front() +
-                     (files.size() > 1 ? " and the other files" : "") +
-                     (loss.events == 0 ? "" : "; all were skipped, the first: " + loss.first));
+  return Invalid(
+      "the training data has no examples: " + files.front() +
+      (files.size() > 1 ? " and the other files" : "") +
+      (corruption.events == 0 ? "" : "; all were skipped, the first: " + corruption.first));
 }
 
 bool SparseTrainer::Stopping() const {
@@ -407,7 +406,7 @@ Status SparseTrainer::WaitForChief() {
   bool learnt = false;
   while (!Finished() && !learnt && !home_->gave_up() && observer_.now_s() < until_s) {
     const Result<bool> more = Advance();
-    if (more.status().code() == io::Code::kCancelled && !home_->gave_up()) {  // no input comes
+    if (more.status().code() == Code::kCancelled && !home_->gave_up()) {  // no input comes
       RETURN_IF_ERROR(home_->Settle());
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
@@ -415,7 +414,7 @@ Status SparseTrainer::WaitForChief() {
     RETURN_IF_ERROR(more.status());
     learnt = !*more;
   }
-  if (!Finished() && !learnt) return io::Cancelled("interrupted: this worker leaves its job");
+  if (!Finished() && !learnt) return Cancelled("interrupted: this worker leaves its job");
   if (!home_->stopped()) return {};  // it came to its end all the same
   summary_.end = TrainSummary::End::kStopped;
   return home_->FinishTraining();
@@ -423,7 +422,7 @@ Status SparseTrainer::WaitForChief() {
 
 // A test ended the run, which is no fault of what was learnt: it is kept, if there is a place.
 Status SparseTrainer::Salvage(const Status& error) {
-  if (error.code() == io::Code::kCancelled || options_.cluster) return error;
+  if (error.code() == Code::kCancelled || options_.cluster) return error;
   if (options_.checkpoints.empty() || !Checkpoint().ok()) return error;
   return Status(error.code(), error.message() + " (the checkpoint of step " +
                                   std::to_string(state_.steps) +

@@ -27,10 +27,10 @@ namespace millrace::trainer {
 
 // What a run tells while it goes on. All are optional.
 struct TrainObserver {
-  std::function<io::Status(const MetricsRow& row)> on_test = nullptr;
-  std::function<io::Status()> before_checkpoint = nullptr;
+  std::function<Status(const MetricsRow& row)> on_test = nullptr;
+  std::function<Status()> before_checkpoint = nullptr;
   // The chief of a job: before any other worker goes on, with the step that the job resumes from.
-  std::function<io::Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
+  std::function<Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
   std::function<void(const std::string& message)> on_note = nullptr;
   // About ten times a second at most.
   std::function<void(uint64_t examples, double mean_loss)> on_progress = nullptr;
@@ -49,7 +49,7 @@ struct TrainSummary {
   std::optional<MetricsRow> last_test = {};
   std::optional<JobReport> job = {};  // the chief's, and every worker's own share of it
   io::InputStats input = {};
-  io::Loss loss = {};  // records that were skipped
+  io::CorruptionStats corruption = {};  // records that were skipped
 };
 
 class SparseTrainer {
@@ -60,48 +60,48 @@ class SparseTrainer {
       : options_(std::move(options)), observer_(std::move(observer)) {}
   // Makes the model, or takes it from the newest checkpoint (resume) or a model file (warm start),
   // and opens the data.
-  static io::Result<std::unique_ptr<SparseTrainer>> Create(TrainOptions options,
-                                                           TrainObserver observer);
+  static Result<std::unique_ptr<SparseTrainer>> Create(TrainOptions options,
+                                                       TrainObserver observer);
 
   // Of the checkpoint that the run goes on from, if any.
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
-  io::Result<TrainSummary> Run();
+  Result<TrainSummary> Run();
 
   // Whether this process tests and saves the model.
   bool chief() const { return home_->chief(); }
-  io::Status SaveModel(const std::string& path, ModelFormat format);
+  Status SaveModel(const std::string& path, ModelFormat format);
   // The last call: lets a job's servers go. Not needed for a run in one process.
-  io::Status Leave() { return home_->Leave(); }
+  Status Leave() { return home_->Leave(); }
   const sparse::Kernels& kernels() const { return *kernels_; }
   bool direct() const { return !home_->learner().wants_compact_batches(); }
   // To be added to this process's steady clock to get that of the job.
   int64_t clock_offset_ns() const { return clock_offset_ns_; }
 
  private:
-  io::Status Prepare();
-  io::Status MakeLocalHome();
-  io::Status JoinCluster();
-  io::Status Restore(sparse::LocalStore& store);
-  io::Result<bool> Advance();
-  io::Result<bool> AdvanceHogwild();
-  io::Status Learn(const io::CsrBatch& batch);
-  io::Status CountLoss(double loss, double weight, uint64_t examples);
+  Status Prepare();
+  Status MakeLocalHome();
+  Status JoinCluster();
+  Status Restore(sparse::LocalStore& store);
+  Result<bool> Advance();
+  Result<bool> AdvanceHogwild();
+  Status Learn(const io::CsrBatch& batch);
+  Status CountLoss(double loss, double weight, uint64_t examples);
   void SyncWithJob();
   bool MayBeDue() const;
-  io::Status TestAndCheckpoint(bool& early);
-  io::Result<bool> TestIfDue(bool at_end);
-  io::Result<bool> BeginTest();
-  io::Status TakeTest();
-  io::Result<bool> Tested(const BinaryMetrics& metrics, MetricsRow row);
-  io::Status Checkpoint();
-  io::Status Stop();
-  io::Status WaitForChief();
-  io::Status End(bool early);
+  Status TestAndCheckpoint(bool& early);
+  Result<bool> TestIfDue(bool at_end);
+  Result<bool> BeginTest();
+  Status TakeTest();
+  Result<bool> Tested(const BinaryMetrics& metrics, MetricsRow row);
+  Status Checkpoint();
+  Status Stop();
+  Status WaitForChief();
+  Status End(bool early);
   bool Stopping() const;
-  io::Status Salvage(const io::Status& error);
-  io::Status NoExamples() const;
+  Status Salvage(const Status& error);
+  Status NoExamples() const;
   bool Finished() const;
-  io::Result<bool> NextStep();
+  Result<bool> NextStep();
   void ShowProgress();
 
   TrainOptions options_;

@@ -6,8 +6,6 @@ namespace millrace::trainer {
 namespace {
 
 using io::CsrBatch;
-using io::Result;
-using io::Status;
 
 uint64_t BytesOf(const CsrBatch& batch) {
   const size_t words = batch.row_begin.size() + batch.cols.size() + batch.values.size() +
@@ -80,8 +78,8 @@ Result<std::span<const CsrBatch>> TestSet::Batches() {
 
 Status TestSet::CheckNotEmpty(const BinaryMetrics& metrics) const {
   if (metrics.examples + metrics.nan_margins > 0) return {};
-  return io::Invalid("the test data has no examples: " + input_.files.front() +
-                     (input_.files.size() > 1 ? " and the other files" : ""));
+  return Invalid("the test data has no examples: " + input_.files.front() +
+                 (input_.files.size() > 1 ? " and the other files" : ""));
 }
 
 }  // namespace millrace::trainer

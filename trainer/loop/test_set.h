@@ -25,24 +25,24 @@ class TestSet {
   // Begins to read the files in a thread of its own, so that the first test finds them read.
   void Preload();
   // The model's metrics on the whole set. An error if there is no example.
-  io::Result<BinaryMetrics> Test(BatchLearner& learner);
+  Result<BinaryMetrics> Test(BatchLearner& learner);
   // The whole set, read if need be; empty if it does not fit into memory.
-  io::Result<std::span<const io::CsrBatch>> Batches();
+  Result<std::span<const io::CsrBatch>> Batches();
   // An error if a test with these results had no example.
-  io::Status CheckNotEmpty(const BinaryMetrics& metrics) const;
+  Status CheckNotEmpty(const BinaryMetrics& metrics) const;
 
  private:
   // Reads the files and calls visit(batch) for each batch, without visits_all only as long as they
   // fit into the cache; keeps them if all do.
   template <typename Visit>
-  io::Status Read(bool visits_all, Visit visit);
+  Status Read(bool visits_all, Visit visit);
 
   io::InputOptions input_;
   uint64_t cache_bytes_;
   std::vector<io::CsrBatch> kept_;
   uint64_t kept_bytes_ = 0;
-  bool complete_ = false;            // kept_ is the whole set
-  std::future<io::Status> loading_;  // last: waits for its thread
+  bool complete_ = false;        // kept_ is the whole set
+  std::future<Status> loading_;  // last: waits for its thread
 };
 
 }  // namespace millrace::trainer

@@ -4,8 +4,6 @@
 
 namespace millrace::trainer {
 
-using io::Status;
-
 Status TrainOptions::Validate() const {
   RETURN_IF_ERROR(train.Validate());
   if (!test.files.empty()) RETURN_IF_ERROR(test.Validate());
@@ -13,30 +11,30 @@ Status TrainOptions::Validate() const {
   RETURN_IF_ERROR(sparse::KernelsByName(kernel).status());
   const bool plain_sgd = update.rule == sparse::Rule::kSgd && update.l2 == 0;
   if (hogwild > 1 && (!plain_sgd || io::NeedsWideKeys(shape.num_features) || kernel != "auto")) {
-    return io::Invalid(
+    return Invalid(
         "hogwild: expected --optimizer=sgd without --l2, --num_features up to 2^32 and "
         "--kernel=auto");
   }
   if (hogwild > 256)
-    return io::Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
+    return Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
   if (test.files.empty() && eval_every > 0) {
-    return io::Invalid("eval_every needs test data: expected --test=FILES, found none");
+    return Invalid("eval_every needs test data: expected --test=FILES, found none");
   }
   if (test.files.empty() && early_stop.enabled()) {
-    return io::Invalid("early_stop needs test data: expected --test=FILES, found none");
+    return Invalid("early_stop needs test data: expected --test=FILES, found none");
   }
   if (early_stop.enabled() && eval_every == 0) {
-    return io::Invalid(
+    return Invalid(
         "early_stop counts tests: expected --eval_every=N, the training examples between two, "
         "found none");
   }
   if (checkpoint_every > 0 && checkpoints.empty()) {
-    return io::Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
+    return Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
   }
-  if (resume && checkpoints.empty()) return io::Invalid("resume: expected --run_dir, found none");
+  if (resume && checkpoints.empty()) return Invalid("resume: expected --run_dir, found none");
   if (cluster) {
     RETURN_IF_ERROR(cluster->Validate());
-    if (hogwild > 1) return io::Invalid("hogwild: expected one process, found a worker of a job");
+    if (hogwild > 1) return Invalid("hogwild: expected one process, found a worker of a job");
   }
   return {};
 }

@@ -34,7 +34,7 @@ struct TrainOptions {
   bool resume = false;
   uint64_t test_cache_bytes = 64 << 20;
 
-  io::Status Validate() const;
+  Status Validate() const;
 };
 
 // What decides which rows come next, and what they mean: a resumed run must agree in it.

@@ -3,9 +3,6 @@
 namespace millrace::trainer {
 namespace {
 
-using io::Result;
-using io::Status;
-
 // The one list of names; `visit(name, member)` writes or reads.
 template <typename State, typename Visit>
 void ForEachMember(State& s, Visit visit) {

@@ -30,6 +30,6 @@ struct TrainingState {
 };
 
 void AddTrainingState(const TrainingState& state, io::StateFields& fields);
-io::Result<TrainingState> TrainingStateFrom(const io::StateFields& fields);
+Result<TrainingState> TrainingStateFrom(const io::StateFields& fields);
 
 }  // namespace millrace::trainer

@@ -13,11 +13,11 @@ constexpr size_t kPrefetchAhead = 32;
 
 }  // namespace
 
-io::Result<Model> Model::Create(const ModelInfo& info) {
+Result<Model> Model::Create(const ModelInfo& info) {
   try {
     return Model(info);
   } catch (const std::bad_alloc&) {
-    return io::Invalid(ShapeText(info.num_features) + ": not enough memory for the model");
+    return Invalid(ShapeText(info.num_features) + ": not enough memory for the model");
   }
 }
 
@@ -32,20 +32,20 @@ float Model::Weight(uint64_t key) const {
   return key < indexed_.size() ? indexed_[key].w : 0.0f;
 }
 
-io::Status Model::CheckKeys(std::span<const uint64_t> keys) const {
+Status Model::CheckKeys(std::span<const uint64_t> keys) const {
   if (is_open() || keys.empty() || keys.back() < info_.num_features) return {};
-  return io::Invalid("key: expected below " + ShapeText(info_.num_features) + ", found " +
-                     std::to_string(keys.back()));
+  return Invalid("key: expected below " + ShapeText(info_.num_features) + ", found " +
+                 std::to_string(keys.back()));
 }
 
-io::Status Model::Margins(const io::CsrBatch& batch, io::PodVector<float>& scratch,
-                          std::span<float> margins) const {
+Status Model::Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
+                      std::span<float> margins) const {
   TRACE_SCOPE(
       "margins", profiler::Cat::kCompute,
       {.rows = static_cast<int64_t>(batch.rows()), .nnz = static_cast<int64_t>(batch.cols.size())});
   CHECK(margins.size() == batch.rows());
   if (!batch.compacted) {
-    if (is_open()) return io::Invalid("a model of any 64-bit key needs compacted batches");
+    if (is_open()) return Invalid("a model of any 64-bit key needs compacted batches");
     sparse::DirectMargins(batch, indexed_.data(), margins);
     return {};
   }

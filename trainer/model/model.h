@@ -9,7 +9,7 @@
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
 #include "io/batch/csr_batch.h"
-#include "sparse/open_table.h"
+#include "sparse/hashed_key_table.h"
 #include "sparse/update_rules.h"
 #include "trainer/model/model_info.h"
 
@@ -19,7 +19,7 @@ namespace millrace::trainer {
 class Model {
  public:
   // Without weights yet; an error where memory does not suffice.
-  static io::Result<Model> Create(const ModelInfo& info);
+  static Result<Model> Create(const ModelInfo& info);
   // `key` is below num_features. Once a key.
   void Set(uint64_t key, float weight);
 
@@ -29,8 +29,8 @@ class Model {
 
   // Replaces `margins` (batch.rows() numbers) by X w. The batch was read with this num_features; an
   // open model needs a compacted one. `scratch` is room for the batch's weights.
-  io::Status Margins(const io::CsrBatch& batch, io::PodVector<float>& scratch,
-                     std::span<float> margins) const;
+  Status Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
+                 std::span<float> margins) const;
 
   // Calls visit(key, weight) for each weight that is not zero, in the order of keys.
   using Visit = std::function<void(uint64_t key, float weight)>;
@@ -40,11 +40,11 @@ class Model {
   explicit Model(const ModelInfo& info) : info_(info), indexed_(info.num_features) {}
 
   bool is_open() const { return info_.num_features == 0; }
-  io::Status CheckKeys(std::span<const uint64_t> keys) const;
+  Status CheckKeys(std::span<const uint64_t> keys) const;
 
   ModelInfo info_;
-  io::HugeArray<sparse::SgdSlot> indexed_;  // by key; empty for an open model
-  sparse::OpenTable<sparse::SgdSlot> open_;
+  HugeArray<sparse::SgdSlot> indexed_;  // by key; empty for an open model
+  sparse::HashedKeyTable<sparse::SgdSlot> open_;
 };
 
 }  // namespace millrace::trainer

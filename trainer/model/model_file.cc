@@ -14,9 +14,6 @@
 namespace millrace::trainer {
 namespace {
 
-using io::Result;
-using io::Status;
-
 // Calls visit(key, weight) for the weights that are not zero, up to the first that is not finite.
 template <typename Visit>
 Status ForEachWeight(const ModelSource& source, Visit visit) {
@@ -24,9 +21,8 @@ Status ForEachWeight(const ModelSource& source, Visit visit) {
   RETURN_IF_ERROR(source.for_each([&](uint64_t key, float w) {
     if (!status.ok()) return;
     if (std::isfinite(w)) return visit(key, w);
-    status =
-        io::Invalid("weight of key " + std::to_string(key) + ": expected a finite number, found " +
-                    io::NumberText(w) + ": the model is not saved");
+    status = Invalid("weight of key " + std::to_string(key) + ": expected a finite number, found " +
+                     io::NumberText(w) + ": the model is not saved");
   }));
   return status;
 }
@@ -105,8 +101,7 @@ Result<ModelFormat> ModelFormatFromName(std::string_view name) {
   if (name == "binary") return ModelFormat::kBinary;
   if (name == "text") return ModelFormat::kText;
   if (name == "npy") return ModelFormat::kNpy;
-  return io::Invalid("model format: expected binary, text or npy, found '" + std::string(name) +
-                     "'");
+  return Invalid("model format: expected binary, text or npy, found '" + std::string(name) + "'");
 }
 
 ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples) {
@@ -144,7 +139,7 @@ Result<Model> LoadModel(const std::string& path) {
   TRACE_SCOPE("load_model", profiler::Cat::kCheckpoint);
   ASSIGN_OR_RETURN(const auto reader, ModelReader::Open(path));
   Result<Model> model = Model::Create(reader->info());
-  if (!model.ok()) return io::Invalid(path + ": " + model.status().message());
+  if (!model.ok()) return Invalid(path + ": " + model.status().message());
   io::StateBlock block;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, reader->Next(block));

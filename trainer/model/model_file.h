@@ -22,27 +22,27 @@ enum class ModelFormat {
   kNpy,     // for numpy; an export that is not read back
 };
 // Accepts "binary", "text", "npy".
-io::Result<ModelFormat> ModelFormatFromName(std::string_view name);
+Result<ModelFormat> ModelFormatFromName(std::string_view name);
 
 // The file appears whole or not at all; an earlier one of that name stays until then. A weight that
 // is not finite is an error. `examples` is how many the model has learnt from.
-io::Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format);
-io::Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
-                     uint64_t examples = 0);
+Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format);
+Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
+                 uint64_t examples = 0);
 
 // A binary or text model, or a checkpoint's weights.
-io::Result<Model> LoadModel(const std::string& path);
+Result<Model> LoadModel(const std::string& path);
 
 // The weights of a file that LoadModel takes, as the start of training a model of `num_features`
 // with that rule; `take` gets them piece by piece, keys ascending. A model of another size or a
 // damaged one is an error, and nothing is taken.
 using TakeWeights =
-    std::function<io::Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
-io::Status ReadModelFor(const std::string& path, uint64_t num_features,
-                        const sparse::UpdateOptions& options, const TakeWeights& take);
+    std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
+Status ReadModelFor(const std::string& path, uint64_t num_features,
+                    const sparse::UpdateOptions& options, const TakeWeights& take);
 
 // Sets the weights of a store that has learnt nothing yet to those of a file that LoadModel takes.
 // A model of another num_features or a damaged one is an error, and the store is as it was.
-io::Status WarmStart(const std::string& path, sparse::LocalStore& store);
+Status WarmStart(const std::string& path, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

@@ -13,7 +13,7 @@ void AddModelInfo(const ModelInfo& info, io::StateFields& fields) {
   fields.AddUint("examples", info.examples);
 }
 
-io::Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields) {
+Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields) {
   ModelInfo info;
   ASSIGN_OR_RETURN(info.num_features, fields.Uint("num_features"));
   ASSIGN_OR_RETURN(info.rule, fields.Text("rule"));

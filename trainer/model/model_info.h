@@ -22,6 +22,6 @@ std::string ShapeText(uint64_t num_features);
 
 // All but `weights`, which only the end of a file tells.
 void AddModelInfo(const ModelInfo& info, io::StateFields& fields);
-io::Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields);
+Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields);
 
 }  // namespace millrace::trainer

@@ -12,10 +12,6 @@
 namespace millrace::trainer {
 namespace {
 
-using io::Corrupt;
-using io::Result;
-using io::Status;
-
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
 
 // Other state files have other fields.
@@ -25,13 +21,13 @@ Status CheckKind(const std::string& path, const io::StateFields& fields) {
   const std::string expected = path + ": expected a model of millrace-lr, found ";
   if (kind->starts_with("net")) {
     const Result<std::string> net = fields.Text("net");
-    return io::Invalid(expected + "the net " + (net.ok() ? *net : "") +
-                       ": millrace-convnet takes it with --model_in, and tests it with --test");
+    return Invalid(expected + "the net " + (net.ok() ? *net : "") +
+                   ": millrace-convnet takes it with --model_in, and tests it with --test");
   }
   if (*kind == "shard") {
-    return io::Invalid(expected +
-                       "the checkpoint of one server, which has a part of the weights: the model "
-                       "of the whole job is in its run folder, model/model.bin");
+    return Invalid(expected +
+                   "the checkpoint of one server, which has a part of the weights: the model "
+                   "of the whole job is in its run folder, model/model.bin");
   }
   return {};
 }
@@ -70,7 +66,7 @@ Result<FirstBytes> Peek(const std::string& path) {
 
 Result<std::unique_ptr<ModelReader>> ModelReader::Open(const std::string& file_or_run) {
   if (file_or_run == "-") {
-    return io::Invalid("a model is read from a file, not from standard input");
+    return Invalid("a model is read from a file, not from standard input");
   }
   ASSIGN_OR_RETURN(const std::string path, ModelFileOf(file_or_run));
   ASSIGN_OR_RETURN(const FirstBytes bytes, Peek(path));
@@ -78,7 +74,7 @@ Result<std::unique_ptr<ModelReader>> ModelReader::Open(const std::string& file_o
   if (first.starts_with(io::kStateMagic)) return BinaryModelReader::Open(path);
   if (first.starts_with('#')) return OpenTextModel(path);
   if (first.starts_with(kNpyMagic)) {
-    return io::Invalid(path + ": .npy is an export only: expected a binary or text model");
+    return Invalid(path + ": .npy is an export only: expected a binary or text model");
   }
   return Corrupt(path + ": offset 0: expected a model, that is " + io::kStateMagic + " or '" +
                  std::string(kTextModelMark) + "', found neither");

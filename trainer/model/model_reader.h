@@ -14,17 +14,17 @@ namespace millrace::trainer {
 class ModelReader {
  public:
   // The content tells the format. A run folder stands for its model.
-  static io::Result<std::unique_ptr<ModelReader>> Open(const std::string& file_or_run);
+  static Result<std::unique_ptr<ModelReader>> Open(const std::string& file_or_run);
   virtual ~ModelReader() = default;
 
   const ModelInfo& info() const { return info_; }
   // True and some weights (the first float of each entry), false when the end was reached and is
   // right, or an error. Keys ascend and are below num_features; weights are finite.
-  io::Result<bool> Next(io::StateBlock& block);
+  Result<bool> Next(io::StateBlock& block);
 
  protected:
   ModelReader(std::string path, ModelInfo info) : path_(std::move(path)), info_(std::move(info)) {}
-  virtual io::Result<bool> ReadBlock(io::StateBlock& block) = 0;
+  virtual Result<bool> ReadBlock(io::StateBlock& block) = 0;
 
   std::string path_;
   ModelInfo info_;

@@ -15,7 +15,7 @@ struct ModelSource {
   // Calls visit(key, weight) for each weight that is not zero, in the order of keys. May be called
   // again.
   using Visit = std::function<void(uint64_t key, float weight)>;
-  std::function<io::Status(const Visit& visit)> for_each;
+  std::function<Status(const Visit& visit)> for_each;
 };
 
 // `store` outlives the source. `examples` is how many the model has learnt from.

@@ -8,10 +8,6 @@
 namespace millrace::trainer {
 namespace {
 
-using io::Corrupt;
-using io::Result;
-using io::Status;
-
 constexpr std::string_view kComment = "# ";
 constexpr std::string_view kEnd = "# weights ";
 constexpr size_t kBlockEntries = 16384;

@@ -23,7 +23,7 @@ namespace millrace::trainer {
 
 constexpr std::string_view kTextModelMark = "# millrace model 1";
 
-io::Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path);
+Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path);
 
 // Head, an entry for each weight, end: that makes a file. Errors wait in `out`.
 void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out);

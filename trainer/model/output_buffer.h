@@ -21,7 +21,7 @@ class OutputBuffer {
   }
 
   // The file appears under its name now.
-  io::Status Finish() {
+  Status Finish() {
     Flush();
     if (!error_.ok()) return error_;
     return file_.Commit();
@@ -37,7 +37,7 @@ class OutputBuffer {
 
   io::OutputFile file_;
   std::string buffer_;
-  io::Status error_;
+  Status error_;
 };
 
 }  // namespace millrace::trainer

@@ -6,17 +6,16 @@
 namespace millrace::trainer {
 namespace {
 
-using io::Status;
 using sparse::Rule;
 
 Status CheckFit(const std::string& path, const ModelInfo& info, uint64_t num_features,
                 const sparse::UpdateOptions& options) {
   if (info.num_features != num_features) {
-    return io::Invalid(path + ": expected a model of " + ShapeText(num_features) +
-                       ", found one of " + ShapeText(info.num_features));
+    return Invalid(path + ": expected a model of " + ShapeText(num_features) + ", found one of " +
+                   ShapeText(info.num_features));
   }
   if (options.rule == Rule::kFtrl && options.ftrl_beta == 0 && options.l2 == 0) {
-    return io::Invalid("a warm start with ftrl: expected ftrl_beta or l2 above 0, found both 0");
+    return Invalid("a warm start with ftrl: expected ftrl_beta or l2 above 0, found both 0");
   }
   return {};
 }
@@ -41,7 +40,7 @@ Status ReadModelFor(const std::string& path, uint64_t num_features,
   // Once for the checks alone: nothing of a damaged file may be taken.
   RETURN_IF_ERROR(ReadAll(*first_pass, [](const io::StateBlock&) { return Status(); }));
   ASSIGN_OR_RETURN(const auto second_pass, ModelReader::Open(path));
-  io::PodVector<float> weights;
+  PodVector<float> weights;
   return ReadAll(*second_pass, [&](const io::StateBlock& block) -> Status {
     weights.resize(block.size());
     for (size_t i = 0; i < block.size(); ++i) weights[i] = block.state(i)[0];

@@ -17,9 +17,9 @@ void TakeBack(int fd, size_t written) {
 
 }  // namespace
 
-io::Result<AppendFile> AppendFile::Open(const std::string& path) {
+Result<AppendFile> AppendFile::Open(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return io::IoError("cannot open " + path, errno);
+  if (fd < 0) return IoError("cannot open " + path, errno);
   return AppendFile(path, fd);
 }
 
@@ -27,19 +27,19 @@ AppendFile::~AppendFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-io::Status AppendFile::Append(std::string_view row) {
+Status AppendFile::Append(std::string_view row) {
   ssize_t count = 0;
   do {
     count = write(fd_, row.data(), row.size());
   } while (count < 0 && errno == EINTR);
-  if (count < 0) return io::IoError("cannot write " + path_, errno);
+  if (count < 0) return IoError("cannot write " + path_, errno);
   if (static_cast<size_t>(count) == row.size()) return {};
   TakeBack(fd_, static_cast<size_t>(count));
-  return io::IoError("cannot write " + path_, ENOSPC);
+  return IoError("cannot write " + path_, ENOSPC);
 }
 
-io::Status AppendFile::Sync() {
-  if (fdatasync(fd_) != 0) return io::IoError("cannot sync " + path_, errno);
+Status AppendFile::Sync() {
+  if (fdatasync(fd_) != 0) return IoError("cannot sync " + path_, errno);
   return {};
 }
 

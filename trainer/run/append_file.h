@@ -13,7 +13,7 @@ namespace millrace::trainer {
 class AppendFile {
  public:
   // Creates the file if it is not there.
-  static io::Result<AppendFile> Open(const std::string& path);
+  static Result<AppendFile> Open(const std::string& path);
   AppendFile(AppendFile&& other) noexcept
       : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
   AppendFile& operator=(AppendFile&& other) noexcept {
@@ -25,9 +25,9 @@ class AppendFile {
 
   // One write, all or nothing: it is in the file when this returns, and stays there if the process
   // is killed.
-  io::Status Append(std::string_view row);
+  Status Append(std::string_view row);
   // From now on the rows survive a loss of power as well.
-  io::Status Sync();
+  Status Sync();
 
   const std::string& path() const { return path_; }
 

@@ -47,13 +47,13 @@ double ValueOf(const BinaryMetrics& metrics, std::string_view name) {
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-io::Status Wrong(std::string_view text, const std::string& reason) {
-  return io::Invalid("--early_stop=" + std::string(text) + ": " + reason);
+Status Wrong(std::string_view text, const std::string& reason) {
+  return Invalid("--early_stop=" + std::string(text) + ": " + reason);
 }
 
 }  // namespace
 
-io::Result<EarlyStopRule> ParseEarlyStop(std::string_view text) {
+Result<EarlyStopRule> ParseEarlyStop(std::string_view text) {
   if (text.empty()) return EarlyStopRule{};
   const size_t colon = text.find(':');
   const std::string metric(text.substr(0, colon));

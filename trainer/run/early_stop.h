@@ -21,7 +21,7 @@ struct EarlyStopRule {
 };
 
 // "auc:3"; "" is a rule that never stops. Errors speak of the flag --early_stop.
-io::Result<EarlyStopRule> ParseEarlyStop(std::string_view text);
+Result<EarlyStopRule> ParseEarlyStop(std::string_view text);
 
 // What a checkpoint keeps.
 struct EarlyStopState {

@@ -89,7 +89,7 @@ std::string FreeName(const EventFileOptions& options) {
 
 }  // namespace
 
-io::Result<EventFile> EventFile::Create(const EventFileOptions& options) {
+Result<EventFile> EventFile::Create(const EventFileOptions& options) {
   ASSIGN_OR_RETURN(AppendFile file, AppendFile::Open(FreeName(options)));
   std::string records;
   io::AppendFrame(VersionEvent(options.wall_time_s), records);
@@ -101,13 +101,13 @@ io::Result<EventFile> EventFile::Create(const EventFileOptions& options) {
   return EventFile(std::move(file));
 }
 
-io::Status EventFile::Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars) {
+Status EventFile::Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars) {
   std::string record;
   io::AppendFrame(SummaryEvent(wall_time_s, step, scalars), record);
   return file_.Append(record);
 }
 
-io::Status EventFile::AddGraph(double wall_time_s, std::string_view graph_def) {
+Status EventFile::AddGraph(double wall_time_s, std::string_view graph_def) {
   std::string event = EventHead(wall_time_s, 0);
   AppendBytes(4, graph_def, event);
   std::string record;

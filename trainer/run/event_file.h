@@ -39,11 +39,11 @@ struct EventFileOptions {
 class EventFile {
  public:
   // Makes events.out.tfevents.<seconds>.<host>, or with .1, .2 ... behind it when that is taken.
-  static io::Result<EventFile> Create(const EventFileOptions& options);
+  static Result<EventFile> Create(const EventFileOptions& options);
 
-  io::Status Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars);
-  io::Status AddGraph(double wall_time_s, std::string_view graph_def);
-  io::Status Sync() { return file_.Sync(); }
+  Status Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars);
+  Status AddGraph(double wall_time_s, std::string_view graph_def);
+  Status Sync() { return file_.Sync(); }
 
   const std::string& path() const { return file_.path(); }
 

@@ -32,15 +32,15 @@ std::optional<uint64_t> StepOf(std::string_view line, std::string_view row_start
   return step;
 }
 
-io::Status BadLine(const std::string& path, size_t number, std::string_view line,
-                   std::string_view expected) {
-  return io::Corrupt(path + ", line " + std::to_string(number) + ": expected " +
-                     std::string(expected) + ", found \"" + std::string(line.substr(0, 80)) + "\"");
+Status BadLine(const std::string& path, size_t number, std::string_view line,
+               std::string_view expected) {
+  return Corrupt(path + ", line " + std::to_string(number) + ": expected " + std::string(expected) +
+                 ", found \"" + std::string(line.substr(0, 80)) + "\"");
 }
 
 // What stays of a file's text: the header and the rows up to `last_step`. A last line without its
 // end was torn by a crash and goes.
-io::Result<std::string> KeptText(const RowFile& file, std::string_view text, uint64_t last_step) {
+Result<std::string> KeptText(const RowFile& file, std::string_view text, uint64_t last_step) {
   std::string kept = file.header;
   size_t number = 1;
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; ++number) {
@@ -58,13 +58,13 @@ io::Result<std::string> KeptText(const RowFile& file, std::string_view text, uin
   return kept;
 }
 
-io::Status Replace(const std::string& path, std::string_view text) {
+Status Replace(const std::string& path, std::string_view text) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
 }
 
-io::Result<AppendFile> OpenRows(const RowFile& file, std::optional<uint64_t> resume_step) {
+Result<AppendFile> OpenRows(const RowFile& file, std::optional<uint64_t> resume_step) {
   const std::string text = resume_step ? ReadText(file.path) : "";
   ASSIGN_OR_RETURN(const std::string kept, KeptText(file, text, resume_step.value_or(0)));
   if (!resume_step || kept != text) RETURN_IF_ERROR(Replace(file.path, kept));
@@ -73,7 +73,7 @@ io::Result<AppendFile> OpenRows(const RowFile& file, std::optional<uint64_t> res
 
 }  // namespace
 
-io::Result<MetricsLog> MetricsLog::Open(const MetricsLogOptions& options) {
+Result<MetricsLog> MetricsLog::Open(const MetricsLogOptions& options) {
   const RowFile csv = {options.run_dir + "/metrics.csv", CsvHeader(options.columns), ""};
   const RowFile jsonl = {options.run_dir + "/metrics.jsonl", "", "{\"step\":"};
   ASSIGN_OR_RETURN(AppendFile csv_rows, OpenRows(csv, options.resume_step));
@@ -85,13 +85,13 @@ io::Result<MetricsLog> MetricsLog::Open(const MetricsLogOptions& options) {
   return MetricsLog(std::move(csv_rows), std::move(jsonl_rows), std::move(events));
 }
 
-io::Status MetricsLog::Append(const NamedRow& row, double wall_time_s) {
+Status MetricsLog::Append(const NamedRow& row, double wall_time_s) {
   RETURN_IF_ERROR(csv_.Append(CsvLine(row)));
   RETURN_IF_ERROR(jsonl_.Append(JsonLine(row)));
   return events_.Add(wall_time_s, row.step, EventScalars(row));
 }
 
-io::Status MetricsLog::Sync() {
+Status MetricsLog::Sync() {
   RETURN_IF_ERROR(csv_.Sync());
   RETURN_IF_ERROR(jsonl_.Sync());
   return events_.Sync();

@@ -30,18 +30,18 @@ struct MetricsLogOptions {
 // checkpoint, ends with the rows of one that was never killed. Not thread-safe.
 class MetricsLog {
  public:
-  static io::Result<MetricsLog> Open(const MetricsLogOptions& options);
+  static Result<MetricsLog> Open(const MetricsLogOptions& options);
 
-  io::Status Append(const NamedRow& row, double wall_time_s);
-  io::Status Append(const MetricsRow& row, double wall_time_s) {
+  Status Append(const NamedRow& row, double wall_time_s);
+  Status Append(const MetricsRow& row, double wall_time_s) {
     return Append(Named(row), wall_time_s);
   }
   // The computation graph, for the event file: a GraphDef message.
-  io::Status AddGraph(std::string_view graph_def, double wall_time_s) {
+  Status AddGraph(std::string_view graph_def, double wall_time_s) {
     return events_.AddGraph(wall_time_s, graph_def);
   }
   // To be called before a checkpoint, so that a loss of power cannot lose rows that it counts on.
-  io::Status Sync();
+  Status Sync();
 
  private:
   MetricsLog(AppendFile csv, AppendFile jsonl, EventFile events)

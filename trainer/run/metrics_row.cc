@@ -39,7 +39,7 @@ std::string CsvText(const Cell& cell) {
   return {text, std::to_chars(text, end, cell.value).ptr};
 }
 
-void WriteCell(const Cell& cell, io::JsonWriter& json) {
+void WriteCell(const Cell& cell, JsonWriter& json) {
   json.Key(cell.name);
   if (!std::isfinite(cell.value)) return json.Null();
   if (cell.is_count) return json.Uint(static_cast<uint64_t>(cell.value));
@@ -125,7 +125,7 @@ std::string CsvLine(const NamedRow& row) {
 
 std::string JsonLine(const NamedRow& row) {
   std::string line;
-  io::JsonWriter json(line);
+  JsonWriter json(line);
   json.BeginObject();
   for (const Cell& cell : Cells(row)) WriteCell(cell, json);
   json.EndObject();

@@ -30,28 +30,28 @@ constexpr const char* kCheckpointFiles[] = {"checkpoint-*"};
 constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy"};
 constexpr const char* kHalfWrittenModels[] = {"model.*.tmp-*"};  // of a run that was killed
 
-io::Status MakeFolder(const std::string& path) {
+Status MakeFolder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  if (error) return io::IoError("cannot make the folder " + path, error.value());
-  if (!fs::is_directory(path, error)) return io::IoError("cannot use " + path, ENOTDIR);
+  if (error) return IoError("cannot make the folder " + path, error.value());
+  if (!fs::is_directory(path, error)) return IoError("cannot use " + path, ENOTDIR);
   return {};
 }
 
 // By writing: permissions alone do not know of full or read-only disks.
-io::Status CheckWritable(const std::string& folder) {
+Status CheckWritable(const std::string& folder) {
   ASSIGN_OR_RETURN(io::OutputFile probe, io::OutputFile::Create(folder + "/writable"));
   return probe.Write("?");
 }
 
-io::Result<int> Lock(const std::string& path) {
+Result<int> Lock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return io::IoError("cannot open the folder " + path, errno);
+  if (fd < 0) return IoError("cannot open the folder " + path, errno);
   // Some network file systems know no locks; there the user has to take care.
   if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return fd;
   close(fd);
-  return io::Invalid(path + " is in use by a run that is still going: wait for its end, stop it, " +
-                     "or choose another --run_dir");
+  return Invalid(path + " is in use by a run that is still going: wait for its end, stop it, " +
+                 "or choose another --run_dir");
 }
 
 std::string EarlierStatus(const std::string& path) {
@@ -61,18 +61,18 @@ std::string EarlierStatus(const std::string& path) {
   return status.empty() ? "unknown" : status;
 }
 
-io::Result<std::vector<fs::path>> Entries(const std::string& folder) {
+Result<std::vector<fs::path>> Entries(const std::string& folder) {
   std::error_code error;
   std::vector<fs::path> entries;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     entries.push_back(it->path());
   }
-  if (error) return io::IoError("cannot list " + folder, error.value());
+  if (error) return IoError("cannot list " + folder, error.value());
   return entries;
 }
 
 // Those files of a folder that have one of the names; what else is there is not ours.
-io::Status RemoveFiles(const std::string& folder, std::span<const char* const> names) {
+Status RemoveFiles(const std::string& folder, std::span<const char* const> names) {
   ASSIGN_OR_RETURN(const auto entries, Entries(folder));
   for (const fs::path& entry : entries) {
     const std::string name = entry.filename().string();
@@ -82,14 +82,14 @@ io::Status RemoveFiles(const std::string& folder, std::span<const char* const> n
     std::error_code error;
     if (!ours || fs::is_directory(entry, error)) continue;
     if (!fs::remove(entry, error) && error) {
-      return io::IoError("cannot remove " + entry.string(), error.value());
+      return IoError("cannot remove " + entry.string(), error.value());
     }
   }
   return {};
 }
 
 // Of a job, each server has a folder of its own.
-io::Status RemoveCheckpoints(const std::string& folder) {
+Status RemoveCheckpoints(const std::string& folder) {
   RETURN_IF_ERROR(RemoveFiles(folder, kCheckpointFiles));
   ASSIGN_OR_RETURN(const auto entries, Entries(folder));
   for (const fs::path& entry : entries) {
@@ -104,10 +104,10 @@ io::Status RemoveCheckpoints(const std::string& folder) {
 
 }  // namespace
 
-io::Result<RunFolder> RunFolder::Open(const RunFolderOptions& options) {
-  if (options.path.empty()) return io::Invalid("--run_dir is empty: name a folder for the results");
+Result<RunFolder> RunFolder::Open(const RunFolderOptions& options) {
+  if (options.path.empty()) return Invalid("--run_dir is empty: name a folder for the results");
   if (options.resume && options.overwrite) {
-    return io::Invalid(
+    return Invalid(
         "--resume goes on with the run in --run_dir, --overwrite erases it: "
         "give one of them");
   }
@@ -143,14 +143,14 @@ RunFolder::~RunFolder() {
   if (lock_ >= 0) close(lock_);
 }
 
-io::Status RunFolder::Refusal() const {
+Status RunFolder::Refusal() const {
   if (earlier_status_.empty()) return {};
   const std::string kind = earlier_status_ == "running" ? "killed" : earlier_status_;
-  return io::Invalid(path_ + " holds an earlier run (" + kind + "): choose another --run_dir, " +
-                     "or go on with that run by --resume, or erase it by --overwrite");
+  return Invalid(path_ + " holds an earlier run (" + kind + "): choose another --run_dir, " +
+                 "or go on with that run by --resume, or erase it by --overwrite");
 }
 
-io::Status RunFolder::Begin(const RunInfo& info) {
+Status RunFolder::Begin(const RunInfo& info) {
   if (overwrite_ && !earlier_status_.empty()) RETURN_IF_ERROR(EraseEarlierRun());
   RETURN_IF_ERROR(RemoveFiles(model(), kHalfWrittenModels));
   info_ = info;
@@ -158,15 +158,15 @@ io::Status RunFolder::Begin(const RunInfo& info) {
 }
 
 // run.json goes last, by being replaced: a run that is half erased is still known as one.
-io::Status RunFolder::EraseEarlierRun() const {
+Status RunFolder::EraseEarlierRun() const {
   RETURN_IF_ERROR(RemoveFiles(path_, kRunFiles));
   RETURN_IF_ERROR(RemoveCheckpoints(checkpoints()));
   return RemoveFiles(model(), kModelFiles);
 }
 
-io::Status RunFolder::Finish(const RunEnd& end) { return WriteRunJson(RunJson(info_, end)); }
+Status RunFolder::Finish(const RunEnd& end) { return WriteRunJson(RunJson(info_, end)); }
 
-io::Status RunFolder::WriteRunJson(const std::string& text) const {
+Status RunFolder::WriteRunJson(const std::string& text) const {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path_ + "/run.json"));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
@@ -177,15 +177,15 @@ std::string ReadRunJson(const std::string& run_dir) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-io::Result<std::string> ModelFileOf(const std::string& path) {
+Result<std::string> ModelFileOf(const std::string& path) {
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return path;
   for (const char* name : {"/model/model.bin", "/model/model.txt", "/model.bin", "/model.txt"}) {
     if (fs::is_regular_file(path + name, ignored)) return path + name;
   }
   const bool is_run = fs::exists(path + "/run.json", ignored);
-  return io::NotFound(path + ": expected a model, found a folder without model/model.bin" +
-                      (is_run ? ": this run has not finished, or wrote its model elsewhere" : ""));
+  return NotFound(path + ": expected a model, found a folder without model/model.bin" +
+                  (is_run ? ": this run has not finished, or wrote its model elsewhere" : ""));
 }
 
 }  // namespace millrace::trainer

@@ -29,15 +29,15 @@ class RunFolder {
   // run is refused unless options say otherwise; nothing of that run is touched before Begin.
   // A folder without a run may be "resumed" as well: a job that was killed before it got anywhere
   // is simply started again.
-  static io::Result<RunFolder> Open(const RunFolderOptions& options);
+  static Result<RunFolder> Open(const RunFolderOptions& options);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
   ~RunFolder();
 
   // To be called when nothing can go wrong any more but the work itself. Erases the earlier run if
   // it is to be overwritten (files that are not a run's stay), and writes run.json.
-  io::Status Begin(const RunInfo& info);
-  io::Status Finish(const RunEnd& end);
+  Status Begin(const RunInfo& info);
+  Status Finish(const RunEnd& end);
 
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
@@ -51,9 +51,9 @@ class RunFolder {
   RunFolder(std::string path, bool overwrite, int lock)
       : path_(std::move(path)), overwrite_(overwrite), lock_(lock) {}
 
-  io::Status Refusal() const;
-  io::Status EraseEarlierRun() const;
-  io::Status WriteRunJson(const std::string& text) const;
+  Status Refusal() const;
+  Status EraseEarlierRun() const;
+  Status WriteRunJson(const std::string& text) const;
 
   std::string path_;
   bool overwrite_ = false;
@@ -67,6 +67,6 @@ std::string ReadRunJson(const std::string& run_dir);
 
 // The file for a --model or --model_in that may be a run folder, or the folder model/ in it: the
 // model there. An error if such a folder has none.
-io::Result<std::string> ModelFileOf(const std::string& path);
+Result<std::string> ModelFileOf(const std::string& path);
 
 }  // namespace millrace::trainer

@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::string_view kStart = "{\"status\":\"";
 
-void WriteString(std::string_view name, std::string_view value, io::JsonWriter& json) {
+void WriteString(std::string_view name, std::string_view value, JsonWriter& json) {
   json.Key(name);
   json.String(value);
 }
 
-void WriteUint(std::string_view name, uint64_t value, io::JsonWriter& json) {
+void WriteUint(std::string_view name, uint64_t value, JsonWriter& json) {
   json.Key(name);
   json.Uint(value);
 }
@@ -31,7 +31,7 @@ std::string TimeText(double seconds) {
   return {text, strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-void WriteHost(const HostInfo& host, io::JsonWriter& json) {
+void WriteHost(const HostInfo& host, JsonWriter& json) {
   json.Key("host");
   json.BeginObject();
   WriteString("name", host.name, json);
@@ -41,14 +41,14 @@ void WriteHost(const HostInfo& host, io::JsonWriter& json) {
   json.EndObject();
 }
 
-void WriteFlags(const RunInfo& info, io::JsonWriter& json) {
+void WriteFlags(const RunInfo& info, JsonWriter& json) {
   json.Key("flags");
   json.BeginObject();
   for (const auto& [name, value] : info.flags) WriteString(name, value, json);
   json.EndObject();
 }
 
-void WriteInfo(const RunInfo& info, io::JsonWriter& json) {
+void WriteInfo(const RunInfo& info, JsonWriter& json) {
   WriteString("program", info.program, json);
   WriteString("version", info.version, json);
   WriteString("start_time", TimeText(info.start_time_s), json);
@@ -60,7 +60,7 @@ void WriteInfo(const RunInfo& info, io::JsonWriter& json) {
   WriteFlags(info, json);
 }
 
-void WriteMetrics(const std::vector<NamedValue>& metrics, io::JsonWriter& json) {
+void WriteMetrics(const std::vector<NamedValue>& metrics, JsonWriter& json) {
   json.Key("metrics");
   json.BeginObject();
   for (const NamedValue& metric : metrics) {
@@ -70,7 +70,7 @@ void WriteMetrics(const std::vector<NamedValue>& metrics, io::JsonWriter& json) 
   json.EndObject();
 }
 
-void WriteEnd(const RunEnd& end, double start_time_s, io::JsonWriter& json) {
+void WriteEnd(const RunEnd& end, double start_time_s, JsonWriter& json) {
   if (!end.message.empty()) WriteString("message", end.message, json);
   WriteString("end_time", TimeText(end.end_time_s), json);
   json.Key("seconds");
@@ -82,7 +82,7 @@ void WriteEnd(const RunEnd& end, double start_time_s, io::JsonWriter& json) {
 // Between the quotes of a JSON string.
 std::string Escaped(const std::string& text) {
   std::string json;
-  io::JsonWriter(json).String(text);
+  JsonWriter(json).String(text);
   return json.substr(1, json.size() - 2);
 }
 
@@ -117,7 +117,7 @@ std::string_view RunStatusName(RunStatus status) {
 
 std::string RunJson(const RunInfo& info, const std::optional<RunEnd>& end) {
   std::string text;
-  io::JsonWriter json(text);
+  JsonWriter json(text);
   json.BeginObject();
   WriteString("status", RunStatusName(end ? end->status : RunStatus::kRunning), json);
   WriteInfo(info, json);

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string>
 
-#include "io/example/utf8.h"
+#include "io/base/utf8.h"
 #include "tests/io/example/feature_view_oracle.h"
 #include "tests/io/example/random_message.h"
 

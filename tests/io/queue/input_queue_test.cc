@@ -37,8 +37,8 @@ TEST_F(InputQueueTest, SkippingDeliversAllOtherRowsAndCountsTheLoss) {
   auto queue = InputQueue::Open(options_);
   const auto rows = Flat(Drain(**queue));
   EXPECT_EQ(std::set<uint64_t>(rows.begin(), rows.end()).size(), 299u);
-  EXPECT_EQ((*queue)->loss().events, 1u);
-  EXPECT_NE((*queue)->loss().first.find(options_.files[1]), std::string::npos);
+  EXPECT_EQ((*queue)->corruption().events, 1u);
+  EXPECT_NE((*queue)->corruption().first.find(options_.files[1]), std::string::npos);
 }
 
 TEST_F(InputQueueTest, BadExampleFollowsTheSameRule) {
@@ -57,7 +57,7 @@ TEST_F(InputQueueTest, BadExampleFollowsTheSameRule) {
   options_.on_corrupt = OnCorrupt::kSkip;
   auto skipping = InputQueue::Open(options_);
   EXPECT_EQ(Flat(Drain(**skipping)).size(), 100u);
-  EXPECT_EQ((*skipping)->loss().events, 1u);
+  EXPECT_EQ((*skipping)->corruption().events, 1u);
 }
 
 TEST_F(InputQueueTest, IndexBeyondNumFeaturesIsAnError) {
@@ -143,7 +143,7 @@ TEST_F(InputQueueTest, CacheKeepsBadExamplesBad) {
   options_.epochs = 3;
   auto skipping = InputQueue::Open(options_);
   const auto with_cache = Drain(**skipping);
-  EXPECT_EQ((*skipping)->loss().events, 3u);
+  EXPECT_EQ((*skipping)->corruption().events, 3u);
   options_.cache_bytes = 0;
   EXPECT_EQ(Run(options_), with_cache);
 }

@@ -14,7 +14,7 @@ using test::TemporaryFolder;
 using test::WriteFile;
 
 // Cut at every byte: what is whole is delivered; the cut record is an error that names its offset,
-// or one loss.
+// or one corruption.
 TEST(RecordReader, TruncatedAnywhereIsDataLossAtTheCutRecord) {
   const TemporaryFolder folder;
   const auto records = SomeRecords();
@@ -41,8 +41,8 @@ TEST(RecordReader, TruncatedAnywhereIsDataLossAtTheCutRecord) {
     const Outcome skipped = ReadAll(folder / "cut", Skipping(33));
     EXPECT_TRUE(skipped.status.ok());
     EXPECT_EQ(skipped.records, expected);
-    EXPECT_EQ(skipped.loss.events, at_boundary ? 0u : 1u);
-    EXPECT_EQ(skipped.loss.bytes, size - offsets[whole]);
+    EXPECT_EQ(skipped.corruption.events, at_boundary ? 0u : 1u);
+    EXPECT_EQ(skipped.corruption.bytes, size - offsets[whole]);
   }
 }
 
@@ -69,8 +69,8 @@ TEST(RecordReader, AnyFlippedBitIsFoundAndSkippingLosesOnlyItsRecord) {
     const Outcome skipped = ReadAll(folder / "bad", Skipping(100));
     EXPECT_TRUE(skipped.status.ok());
     EXPECT_EQ(skipped.records, rest);
-    EXPECT_EQ(skipped.loss.events, 1u);
-    EXPECT_EQ(skipped.loss.bytes, offsets[hit + 1] - offsets[hit]);
+    EXPECT_EQ(skipped.corruption.events, 1u);
+    EXPECT_EQ(skipped.corruption.bytes, offsets[hit + 1] - offsets[hit]);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(RecordReader, AnyMissingByteLosesOnlyItsRecord) {
     if (skipped.records != records) {
       EXPECT_EQ(skipped.records, rest);
     }
-    EXPECT_EQ(skipped.loss.events, skipped.records == records ? 0u : 1u);
+    EXPECT_EQ(skipped.corruption.events, skipped.records == records ? 0u : 1u);
   }
 }
 
@@ -110,7 +110,7 @@ TEST(RecordReader, TwoDamagedNeighboursAreTwoLosses) {
   options.on_loss = [&](const std::string& message) { messages.push_back(message); };
   const Outcome outcome = ReadAll(folder / "bad", options);
   EXPECT_EQ(outcome.records, (std::vector<std::string>{"aaaa", "dddd"}));
-  EXPECT_EQ(outcome.loss.events, 2u);
+  EXPECT_EQ(outcome.corruption.events, 2u);
   ASSERT_EQ(messages.size(), 2u);
   EXPECT_NE(messages[1].find("offset " + std::to_string(offsets[2])), std::string::npos);
 }
@@ -167,7 +167,7 @@ TEST(BlockReader, SkippingGarbageReadsInBlocks) {
     BlockReader reader("file", std::move(source), options);
     Block block;
     while (*reader.Next(block)) continue;
-    EXPECT_EQ(reader.loss().events, 1u);
+    EXPECT_EQ(reader.corruption().events, 1u);
     EXPECT_LT(reads, 250);
   }
 }
@@ -180,7 +180,7 @@ TEST(RecordReader, GarbageBetweenRecordsIsPassedOver) {
   WriteFile(folder / "bad", Frames({"one"}) + garbage + Frames({"two", "three"}));
   const Outcome outcome = ReadAll(folder / "bad", Skipping(128));
   EXPECT_EQ(outcome.records, (std::vector<std::string>{"one", "two", "three"}));
-  EXPECT_EQ(outcome.loss.bytes, garbage.size());
+  EXPECT_EQ(outcome.corruption.bytes, garbage.size());
 }
 
 // A header with a valid CRC that claims terabytes must cost neither memory nor time.
@@ -277,7 +277,7 @@ Outcome NaiveSkip(const std::string& bytes) {
     if (!only_data_is_lost) {
       for (next = at + 1; next < bytes.size() && !IsWholeFrame(bytes, next);) ++next;
     }
-    outcome.loss.Add(next - at, "");
+    outcome.corruption.Add(next - at, "");
     at = next;
   }
   return outcome;
@@ -326,10 +326,10 @@ TEST(BlockReader, SkippingFindsWhatTheNaiveSearchFinds) {
       const Outcome found = ReadAll(folder / "bad", Skipping(block_bytes));
       ASSERT_TRUE(found.status.ok()) << found.status.message();
       ASSERT_EQ(found.records, expected.records);
-      EXPECT_EQ(found.loss.bytes, expected.loss.bytes);
-      EXPECT_EQ(found.loss.events, expected.loss.events);
+      EXPECT_EQ(found.corruption.bytes, expected.corruption.bytes);
+      EXPECT_EQ(found.corruption.events, expected.corruption.events);
     }
-    losses += expected.loss.events;
+    losses += expected.corruption.events;
   }
   EXPECT_GT(losses, 1000u);
 }
@@ -350,7 +350,7 @@ TEST(BlockReader, HeadersThatLieAboutLengthsCostLinearTime) {
     size_t records = 0;
     while (*reader.Next(block)) records += block.records.size();
     EXPECT_EQ(records, bytes.size() / unit.size() * (between.size() / 16));
-    EXPECT_EQ(reader.loss().bytes,
+    EXPECT_EQ(reader.corruption().bytes,
               bytes.size() - records * 16 - (between.size() > 16 ? records / 2 : 0));
     EXPECT_LT(reads, 100);
   }

@@ -14,7 +14,7 @@ namespace millrace::io {
 struct Outcome {
   std::vector<std::string> records;
   Status status;
-  Loss loss;
+  CorruptionStats corruption;
 };
 
 inline Outcome ReadAll(const std::string& path, BlockOptions options = {}) {
@@ -28,7 +28,7 @@ inline Outcome ReadAll(const std::string& path, BlockOptions options = {}) {
     if (!more.ok() || !*more) break;
     outcome.records.emplace_back(record.bytes);
   }
-  if (reader.ok()) outcome.loss = reader->loss();
+  if (reader.ok()) outcome.corruption = reader->corruption();
   return outcome;
 }
 

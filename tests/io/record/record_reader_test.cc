@@ -128,7 +128,7 @@ TEST(RecordReader, DamagedCompressionKeepsWhatCameBefore) {
       EXPECT_NE(failed.status.message().find(CompressionName(compression)), std::string::npos);
       const Outcome skipped = ReadAll(folder / "cut", Skipping(4096));
       EXPECT_TRUE(skipped.status.ok());
-      EXPECT_EQ(skipped.loss.events, 1u);
+      EXPECT_EQ(skipped.corruption.events, 1u);
       EXPECT_EQ(skipped.records, failed.records);
       EXPECT_TRUE(std::equal(failed.records.begin(), failed.records.end(), records.begin()));
     }

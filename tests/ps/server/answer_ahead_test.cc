@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kFeatures = 300;
 
-SharedKeys RandomList(io::Random& random) {
+SharedKeys RandomList(Random& random) {
   auto list = std::make_shared<KeyList>();
   list->signature = random.Next();
   for (uint64_t key = 0; key < kFeatures; ++key) {
@@ -22,7 +22,7 @@ SharedKeys RandomList(io::Random& random) {
   return list;
 }
 
-std::vector<float> RandomGradient(io::Random& random, size_t size) {
+std::vector<float> RandomGradient(Random& random, size_t size) {
   std::vector<float> gradient(size);
   for (float& g : gradient) g = static_cast<float>(random.Uniform() - 0.5);
   return gradient;
@@ -43,7 +43,7 @@ bool SameBits(std::span<const float> a, std::span<const float> b) {
 
 // Many steps, each answered before its push: all weights are those that a pull after it gives.
 void ExpectTheAnswersOfPulls(sparse::LocalStore& store) {
-  io::Random random(7);
+  Random random(7);
   AnswerAhead ahead;
   SharedKeys push = RandomList(random);
   for (uint64_t step = 1; step <= 20; ++step) {
@@ -75,7 +75,7 @@ TEST(AnswerAhead, IsThePullAfterThePushBitForBit) {
 }
 
 TEST(AnswerAhead, IsForNothingButWhatItWasPreparedFor) {
-  io::Random random(3);
+  Random random(3);
   auto store = MakeStore(kFeatures, sparse::Rule::kSgd);
   const SharedKeys push = RandomList(random), pull = RandomList(random), other = RandomList(random);
   const std::vector<float> gradient(kFeatures, 1.0f);

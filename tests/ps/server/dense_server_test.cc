@@ -152,10 +152,10 @@ TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
     });
   };
   ASSERT_TRUE(init(0, values).ok());
-  const io::Status unknown = init(1, packed);
+  const Status unknown = init(1, packed);
   EXPECT_NE(unknown.message().find("dense block 1 is packed, and not known"), std::string::npos)
       << unknown.message();
-  const io::Status large = init(0, packed);
+  const Status large = init(0, packed);
   EXPECT_NE(large.message().find("zstd: "), std::string::npos) << large.message();
 }
 

@@ -14,7 +14,7 @@ namespace {
 using Keys = std::vector<uint64_t>;
 using Places = std::vector<std::pair<uint32_t, uint32_t>>;
 
-Keys RandomKeys(io::Random& random, size_t most, uint64_t below) {
+Keys RandomKeys(Random& random, size_t most, uint64_t below) {
   Keys keys(random.Below(most + 1));
   for (uint64_t& key : keys) key = random.Below(below);
   std::sort(keys.begin(), keys.end());
@@ -43,7 +43,7 @@ Places Found(KeyOverlap& overlap, const Keys& left, const Keys& right) {
 }
 
 TEST(KeyOverlap, IsWhatANaiveSearchFinds) {
-  io::Random random(1);
+  Random random(1);
   KeyOverlap overlap;  // one for all: its memory is used again
   for (int i = 0; i < 500; ++i) {
     SCOPED_TRACE(i);

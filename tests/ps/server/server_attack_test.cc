@@ -69,7 +69,7 @@ TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
 TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
-  io::Random random(1);
+  Random random(1);
   for (int i = 0; i < 50; ++i) {
     std::string noise(1 + random.Below(3000), '\0');
     for (char& c : noise) c = static_cast<char>(random.Next());
@@ -139,14 +139,14 @@ TEST_F(ServerTest, StrangersAreRefused) {
   remote.config = Config(1);
   remote.client.join.token = "guess";
   const auto store = RemoteStore::Connect(**transport, *clock_, remote);
-  EXPECT_EQ(store.status().code(), io::Code::kInvalid);
+  EXPECT_EQ(store.status().code(), Code::kInvalid);
   EXPECT_NE(store.status().message().find("the token is not this job's"), std::string::npos);
   auto channel = (*transport)->Connect(0);
   ASSERT_TRUE(channel.ok());
   StatsReply stats;
   EXPECT_EQ((*channel)->Stats(stats).message(), "expected join first");
   // And the connection is closed behind it.
-  EXPECT_EQ((*channel)->Stats(stats).code(), io::Code::kIo);
+  EXPECT_EQ((*channel)->Stats(stats).code(), Code::kIo);
   EXPECT_EQ(server_->summary().refused, 2u);
 }
 
@@ -165,7 +165,7 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   request.pull_keys = keys;
   ExchangeReply reply;
   ASSERT_TRUE(twin->SendExchange(request).ok());
-  const io::Status status = twin->ReceiveExchange(reply);
+  const Status status = twin->ReceiveExchange(reply);
   EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
 }
 
@@ -195,7 +195,7 @@ TEST_F(ServerTest, AnAnnouncedListThatCannotBeCostsTheConnectionAndChangesNothin
     ASSERT_TRUE(twin->ReceiveExchange(reply).ok());
     EXPECT_EQ(reply.outcome, Outcome::kDone);
     StatsReply stats;
-    EXPECT_EQ(twin->Stats(stats).code(), io::Code::kIo);
+    EXPECT_EQ(twin->Stats(stats).code(), Code::kIo);
     EXPECT_EQ(server_->summary().refused, i + 1);
   }
   RemoteOptions remote;
@@ -248,7 +248,7 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
     remote.client.first_join_ns = int64_t{3600} * 1000000000;
     const auto refused = RemoteStore::Connect(**transport, *clock_, remote);
     ASSERT_FALSE(refused.ok());
-    EXPECT_EQ(refused.status().code(), io::Code::kInvalid) << refused.status().message();
+    EXPECT_EQ(refused.status().code(), Code::kInvalid) << refused.status().message();
     EXPECT_NE(refused.status().message().find("certificate"), std::string::npos)
         << refused.status().message();
   }

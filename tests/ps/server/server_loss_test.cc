@@ -28,9 +28,9 @@ TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
   const auto begin = steady_clock::now();
   const std::vector<uint64_t> keys = {1};
   std::vector<float> weights(1);
-  const io::Status status = store->Pull(keys, weights);
+  const Status status = store->Pull(keys, weights);
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
-  EXPECT_EQ(status.code(), io::Code::kIo);
+  EXPECT_EQ(status.code(), Code::kIo);
   EXPECT_NE(status.message().find("server 0 at 127.0.0.1:"), std::string::npos);
   EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();
 }
@@ -45,7 +45,7 @@ TEST_F(ServerTest, AServerThatWasStartedAgainHasLostTheJob) {
   StartServer(1);
   const std::vector<uint64_t> keys = {1};
   std::vector<float> weights(1);
-  const io::Status status = store->Pull(keys, weights);
+  const Status status = store->Pull(keys, weights);
   EXPECT_NE(status.message().find("--resume"), std::string::npos) << status.message();
 }
 
@@ -63,9 +63,9 @@ TEST_F(ServerTest, AWorkerThatIsGoneEndsTheOthersWithItsName) {
   transports_.pop_back();
   const std::vector<uint64_t> keys = {1};
   first->Describe({.rows = 1, .weight = 1});
-  io::Status status = first->Push(keys, std::vector<float>{1});
+  Status status = first->Push(keys, std::vector<float>{1});
   if (status.ok()) status = first->Flush();
-  EXPECT_EQ(status.code(), io::Code::kFailed);
+  EXPECT_EQ(status.code(), Code::kFailed);
   EXPECT_NE(status.message().find("worker 1"), std::string::npos) << status.message();
 }
 
@@ -106,9 +106,9 @@ TEST_F(ServerTest, AStepThatWaitsForAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
   chief->Describe({.rows = 1, .weight = 1});
   ASSERT_TRUE(chief->Push(keys, gradient).ok());  // the other one stands still
   asked = true;
-  EXPECT_EQ(chief->Flush().code(), io::Code::kCancelled);
+  EXPECT_EQ(chief->Flush().code(), Code::kCancelled);
   ASSERT_TRUE(chief->Stop().ok());
-  const io::Status saved = chief->Checkpoint(1, "state");
+  const Status saved = chief->Checkpoint(1, "state");
   EXPECT_TRUE(saved.ok()) << saved.message();
   EXPECT_EQ(chief->progress().step, 1u);
   ASSERT_TRUE(chief->Pull(keys, weights).ok());
@@ -166,10 +166,10 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
   chief->Describe({.rows = 1, .weight = 1});
   ASSERT_TRUE(chief->Push({}, {}).ok());
   asked = true;
-  EXPECT_EQ(chief->Flush().code(), io::Code::kCancelled);
+  EXPECT_EQ(chief->Flush().code(), Code::kCancelled);
   ASSERT_TRUE(chief->Stop().ok());
-  const io::Status saved = chief->Checkpoint(1, "state");
-  EXPECT_EQ(saved.code(), io::Code::kFailed);
+  const Status saved = chief->Checkpoint(1, "state");
+  EXPECT_EQ(saved.code(), Code::kFailed);
   EXPECT_NE(saved.message().find("is at step 1 and server 1"), std::string::npos)
       << saved.message();
   EXPECT_NE(saved.message().find("half made"), std::string::npos) << saved.message();
@@ -181,8 +181,8 @@ TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
   options_.shard.checkpoints = folder / "file/shard-0";
   StartServer(1);
   auto store = StartedWorker(Config(1));
-  const io::Status saved = store->Checkpoint(1, "state");
-  EXPECT_EQ(saved.code(), io::Code::kFailed);
+  const Status saved = store->Checkpoint(1, "state");
+  EXPECT_EQ(saved.code(), Code::kFailed);
   EXPECT_NE(saved.message().find(options_.shard.checkpoints), std::string::npos) << saved.message();
   ExpectServes(*store);
 }
@@ -207,13 +207,13 @@ TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
       const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
       ASSERT_TRUE(store.Init(params).ok());
       for (uint64_t id = 1; w == 0 && id <= 10; ++id) {
-        const io::Status saved = jobs[w]->Checkpoint(id, "state");
+        const Status saved = jobs[w]->Checkpoint(id, "state");
         EXPECT_TRUE(saved.ok()) << saved.message();
       }
       while (w == 1 && !done) {
         store.Describe({.rows = 1, .weight = 1}, "");
         ASSERT_TRUE(store.Push(0, gradient).ok());
-        const io::Status pulled = store.Pull(0);
+        const Status pulled = store.Pull(0);
         ASSERT_TRUE(pulled.ok()) << pulled.message();
       }
       done = true;

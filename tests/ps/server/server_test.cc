@@ -136,7 +136,7 @@ TEST_F(ServerTest, PredictedBytesAreTheMeasuredOnes) {
     JobConfig config = Config(1);
     config.zstd = config.bf16 = packed;
     auto store = StartedWorker(config);
-    io::Random random(1);
+    Random random(1);
     std::vector<uint64_t> keys(500), next(500), after(500);
     std::vector<float> weights(500), gradient(500, 0.5f);
     for (int step = 0; step < 100; ++step) {
@@ -173,7 +173,7 @@ class KeySteps {
   std::vector<uint64_t> now, next, after;
 
  private:
-  io::Random random_{5};
+  Random random_{5};
 };
 
 // Announced two steps ahead, one, or not at all; with a test and a checkpoint in between.

@@ -41,7 +41,7 @@ TEST(Shard, APushIsAppliedOnceAndAGapIsRefused) {
   auto shard = Started(Config(Mode::kAsync, 1));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
   EXPECT_EQ(Weight(*shard, 5), -1);
-  const io::Status gap = shard->Take(0, MakePush(3, 0, {5}, 1), 0);
+  const Status gap = shard->Take(0, MakePush(3, 0, {5}, 1), 0);
   EXPECT_EQ(gap.message(), "worker 0 (host): expected push 2, found 3");
   EXPECT_EQ(Weight(*shard, 5), -1);
 }
@@ -354,7 +354,7 @@ TEST(Shard, NobodyWaitsForAGradientThatWasPendingBeforeTheRestart) {
     ASSERT_TRUE(shard->Take(worker, MakePush(1, 0, {}, 0), 0).ok());
   EXPECT_EQ(shard->progress().step, 1u);
   ASSERT_FALSE(shard->DenseReady(2, 0, 1));
-  const io::Status saved = shard->Save(1, "");
+  const Status saved = shard->Save(1, "");
   ASSERT_TRUE(saved.ok()) << saved.message();
   Shard restored(options);
   for (size_t w = 0; w < 3; ++w) {

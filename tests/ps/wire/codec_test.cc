@@ -18,7 +18,7 @@
 namespace millrace::ps {
 namespace {
 
-std::vector<uint64_t> RandomKeys(io::Random& random, size_t count, uint64_t below) {
+std::vector<uint64_t> RandomKeys(Random& random, size_t count, uint64_t below) {
   std::set<uint64_t> keys;
   while (keys.size() < count) keys.insert(below == 0 ? random.Next() : random.Below(below));
   return {keys.begin(), keys.end()};
@@ -26,13 +26,13 @@ std::vector<uint64_t> RandomKeys(io::Random& random, size_t count, uint64_t belo
 
 TEST(KeyCodec, ListsComeBackAsTheyWere) {
   KeyDecoder decoder;
-  io::Random random(1);
+  Random random(1);
   for (const uint64_t below : {uint64_t{300}, uint64_t{33762578}, uint64_t{1} << 40, uint64_t{0}}) {
     for (const size_t count : {0, 1, 2, 100, 255, 256}) {
       const std::vector<uint64_t> keys = RandomKeys(random, count, below);
       std::string bytes;
       EncodeKeys(keys, bytes);
-      io::PodVector<uint64_t> decoded;
+      PodVector<uint64_t> decoded;
       ASSERT_TRUE(decoder.Decode(bytes, below, decoded).ok());
       EXPECT_TRUE(std::equal(keys.begin(), keys.end(), decoded.begin(), decoded.end()));
     }
@@ -40,18 +40,18 @@ TEST(KeyCodec, ListsComeBackAsTheyWere) {
 }
 
 // Steps of all lengths on the wire, and those next to where another byte begins.
-uint64_t RandomStep(io::Random& random, int max_bytes) {
+uint64_t RandomStep(Random& random, int max_bytes) {
   const auto bytes = static_cast<int>(1 + random.Below(static_cast<uint64_t>(max_bytes)));
   const uint64_t limit = uint64_t{1} << (7 * bytes);
   return random.Below(4) == 0 ? limit - 1 : 1 + random.Below(limit - 1);
 }
 
 TEST(KeyKernels, AllWriteTheSameBytesAsThePlainOne) {
-  const PutKeysFunction plain = PutKeysFor(io::CpuLevel::kPlain);
-  const PutKeysFunction fast = PutKeysFor(io::DetectCpuLevel());
+  const PutKeysFunction plain = PutKeysFor(CpuLevel::kPlain);
+  const PutKeysFunction fast = PutKeysFor(DetectCpuLevel());
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
-    io::Random random(seed);
+    Random random(seed);
     // Mostly short steps, so that the rounds without a long one are seen as well.
     const int max_bytes = seed % 4 == 0 ? 6 : 1 + static_cast<int>(seed % 4);
     const uint64_t last = random.Below(1000);
@@ -68,11 +68,11 @@ TEST(KeyKernels, AllWriteTheSameBytesAsThePlainOne) {
 }
 
 TEST(KeyKernels, AllSumStepsAsThePlainOneDoesAndSeeStandstills) {
-  const SumStepsFunction plain = SumStepsFor(io::CpuLevel::kPlain);
-  const SumStepsFunction fast = SumStepsFor(io::DetectCpuLevel());
+  const SumStepsFunction plain = SumStepsFor(CpuLevel::kPlain);
+  const SumStepsFunction fast = SumStepsFor(DetectCpuLevel());
   for (uint64_t seed = 0; seed < 400; ++seed) {
     SCOPED_TRACE(seed);
-    io::Random random(seed);
+    Random random(seed);
     std::vector<uint32_t> steps(random.Below(70));
     for (uint32_t& step : steps) step = static_cast<uint32_t>(RandomStep(random, 4));
     if (seed % 3 == 0 && !steps.empty()) steps[random.Below(steps.size())] = 0;
@@ -87,11 +87,11 @@ TEST(KeyKernels, AllSumStepsAsThePlainOneDoesAndSeeStandstills) {
 
 TEST(KeyCodec, CutListsAndStrayBytesAreCorrupt) {
   KeyDecoder decoder;
-  io::Random random(2);
+  Random random(2);
   const std::vector<uint64_t> keys = RandomKeys(random, 200, 33762578);
   std::string bytes;
   EncodeKeys(keys, bytes);
-  io::PodVector<uint64_t> decoded;
+  PodVector<uint64_t> decoded;
   for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(decoder.Decode(bytes.substr(0, size), 0, decoded).ok()) << size;
   }
@@ -100,12 +100,12 @@ TEST(KeyCodec, CutListsAndStrayBytesAreCorrupt) {
 
 TEST(KeyCodec, KeysOutOfOrderOrOutOfRangeAreCorrupt) {
   KeyDecoder decoder;
-  io::PodVector<uint64_t> decoded;
+  PodVector<uint64_t> decoded;
   EXPECT_FALSE(decoder.Decode({"\x02\x05\x00", 3}, 0, decoded).ok());           // 5, 5
   const std::string huge = "\x02\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";  // 5, 5 + 2^64 - 1
   EXPECT_FALSE(decoder.Decode(huge, 0, decoded).ok());
   EXPECT_TRUE(decoder.Decode("\x02\x05\x01", 7, decoded).ok());
-  const io::Status outside = decoder.Decode("\x02\x05\x01", 6, decoded);
+  const Status outside = decoder.Decode("\x02\x05\x01", 6, decoded);
   EXPECT_EQ(outside.message(), "key list: expected keys below 6, found 6");
   // A count far above what the bytes can hold is refused before anything is allocated for it.
   EXPECT_FALSE(decoder.Decode("\xff\xff\xff\xff\x0f\x01", 0, decoded).ok());
@@ -124,7 +124,7 @@ TEST(KeyCodec, SignaturesTellListsApart) {
 
 TEST(FloatCodec, PlainAndPackedNumbersComeBackBitForBit) {
   FloatCodec codec;
-  io::Random random(3);
+  Random random(3);
   for (const size_t count : {0, 1, 7, 1000}) {
     std::vector<float> numbers(count);
     for (float& x : numbers) x = static_cast<float>(random.Uniform() - 0.5);
@@ -141,7 +141,7 @@ TEST(FloatCodec, PlainAndPackedNumbersComeBackBitForBit) {
 
 TEST(FloatCodec, HalvesAreTheNearestOnes) {
   FloatCodec codec;
-  io::Random random(4);
+  Random random(4);
   for (int i = 0; i < 10000; ++i) {
     const auto number = static_cast<float>((random.Uniform() - 0.5) * std::exp2(random.Below(40)));
     std::string bytes;
@@ -224,7 +224,7 @@ TEST(Sharding, StridesDoNotFavourAShard) {
 }
 
 TEST(KeySplit, PartsCoverTheBatch) {
-  io::Random random(5);
+  Random random(5);
   for (const size_t shards : {1, 2, 5}) {
     const Sharding sharding(100000, shards);
     const std::vector<uint64_t> keys = RandomKeys(random, 500, 100000);
@@ -236,9 +236,9 @@ TEST(KeySplit, PartsCoverTheBatch) {
     size_t total = 0;
     for (size_t s = 0; s < shards; ++s) {
       KeyDecoder decoder;
-      io::PodVector<uint64_t> locals;
+      PodVector<uint64_t> locals;
       ASSERT_TRUE(decoder.Decode(split.part(s).encoded, sharding.local_features(), locals).ok());
-      io::PodVector<float> part;
+      PodVector<float> part;
       split.Take(s, numbers, part);
       ASSERT_EQ(part.size(), locals.size());
       for (size_t i = 0; i < locals.size(); ++i) {

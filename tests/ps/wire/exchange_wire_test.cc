@@ -32,14 +32,14 @@ using apache::thrift::transport::TTransport;
 
 constexpr int kLimit = 64 << 20;
 
-std::string RandomBytes(io::Random& random, size_t most) {
+std::string RandomBytes(Random& random, size_t most) {
   std::string bytes(random.Below(most + 1), '\0');
   for (char& byte : bytes) byte = static_cast<char>(random.Next());
   return bytes;
 }
 
 rpc::ExchangeRequest RandomRequest(uint64_t seed, size_t most_bytes) {
-  io::Random random(seed);
+  Random random(seed);
   rpc::ExchangeRequest request;
   request.worker = static_cast<int32_t>(random.Below(100));
   request.generation = static_cast<int64_t>(random.Next());
@@ -64,7 +64,7 @@ rpc::ExchangeRequest RandomRequest(uint64_t seed, size_t most_bytes) {
 }
 
 rpc::ExchangeReply RandomReply(uint64_t seed, size_t most_bytes) {
-  io::Random random(seed);
+  Random random(seed);
   rpc::ExchangeReply reply;
   reply.outcome = static_cast<int32_t>(random.Below(3));
   reply.weights = RandomBytes(random, most_bytes);
@@ -152,7 +152,7 @@ class DripTransport final : public apache::thrift::transport::TVirtualTransport<
  private:
   const std::string bytes_;
   size_t at_ = 0;
-  io::Random random_;
+  Random random_;
   size_t most_;
 };
 

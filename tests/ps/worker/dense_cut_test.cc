@@ -41,7 +41,7 @@ TEST(DenseCut, ShardsOfASmallNetAreEvenWithFewerCutsThanShards) {
 TEST(DenseCut, PiecesCoverEveryParameterOnceAndInOrder) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
-    io::Random random(seed);
+    Random random(seed);
     std::vector<size_t> sizes(random.Below(12));
     for (size_t& size : sizes) size = random.Below(3) == 0 ? random.Below(5) : random.Below(5000);
     const size_t shards = 1 + random.Below(6), max_piece = 1 + random.Below(2000);

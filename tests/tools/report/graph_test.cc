@@ -12,7 +12,7 @@ namespace {
 class GraphTest : public testing::Test {
  protected:
   Graph Make() {
-    const io::Result<RunData> run = LoadRun(folder_.path());
+    const Result<RunData> run = LoadRun(folder_.path());
     EXPECT_TRUE(run.ok()) << run.status().message();
     return MakeGraph(*run, MakeOpTable(*run));
   }
@@ -29,13 +29,13 @@ TEST_F(GraphTest, SparseStepIsInTheOrderOfTheDatasWay) {
   trace.Span(1, "step", "step", 0, 100, "\"rows\":100");
   trace.Span(1, "update", "compute", 60, 30, "\"nnz\":3900");
   trace.Span(1, "margins", "compute", 10, 40, "\"rows\":100,\"nnz\":3900");
-  trace.Span(1, "loss_slopes", "compute", 50, 5, "\"rows\":100");
+  trace.Span(1, "loss_residuals", "compute", 50, 5, "\"rows\":100");
   trace.Span(1, "input_wait", "input", 1, 2);
   trace.Span(2, "decode", "input", 0, 20, "\"rows\":100");
   trace.Span(2, "read_block", "disk", 30, 10, "\"bytes\":1000");
   trace.Write(folder_, "worker-0");
   const Graph graph = Make();
-  EXPECT_EQ(Names(graph), "read_block decode input_wait margins loss_slopes update ");
+  EXPECT_EQ(Names(graph), "read_block decode input_wait margins loss_residuals update ");
   EXPECT_EQ(graph.nodes[3].title, "X·w");
   EXPECT_EQ(graph.nodes[3].detail, "100 rows, 3,900 nnz");
   EXPECT_NEAR(graph.nodes[3].share_of_step, 0.4, 1e-9);
@@ -84,7 +84,7 @@ TEST_F(GraphTest, NetHasItsLayersWithShapesAndBothWays) {
   EXPECT_NEAR(graph.nodes[1].backward_s, 13e-6, 1e-12);
   EXPECT_EQ(graph.nodes[1].op, "conv1 forward");
   EXPECT_EQ(graph.nodes[2].op, "");
-  const io::Result<RunData> run = LoadRun(folder_.path());
+  const Result<RunData> run = LoadRun(folder_.path());
   ASSERT_TRUE(run.ok());
   EXPECT_EQ(NumParameters(*run), 156u);
 }

@@ -74,7 +74,7 @@ TEST(JsonCursorTest, DepthIsBounded) {
 class RunDataTest : public testing::Test {
  protected:
   RunData Load() {
-    io::Result<RunData> run = LoadRun(folder_.path());
+    Result<RunData> run = LoadRun(folder_.path());
     EXPECT_TRUE(run.ok()) << run.status().message();
     return run.ok() ? std::move(*run) : RunData();
   }
@@ -137,7 +137,7 @@ TEST_F(RunDataTest, MergedTraceHasAllEventsAndIsNotReadAsAProcess) {
   EXPECT_EQ(Load().processes.size(), 2u);
   NameTable names;
   ProcessData merged;
-  const io::Status status = ReadTraceFile(folder_ / "trace-all.json.gz", names, merged);
+  const Status status = ReadTraceFile(folder_ / "trace-all.json.gz", names, merged);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(merged.threads.size(), 2u);
   EXPECT_EQ(merged.flows.size(), 2u);
@@ -147,7 +147,7 @@ TEST_F(RunDataTest, MergedTraceHasAllEventsAndIsNotReadAsAProcess) {
 
 TEST_F(RunDataTest, DamagedTraceIsReportedWithItsOffset) {
   test::WriteFile(folder_ / "trace-worker-0.json", "{\"traceEvents\":[{\"ph\":\"X\",\"ts\":x}]}");
-  const io::Result<RunData> run = LoadRun(folder_.path());
+  const Result<RunData> run = LoadRun(folder_.path());
   EXPECT_FALSE(run.ok());
   EXPECT_NE(run.status().message().find("trace-worker-0.json: offset 31: expected a number"),
             std::string::npos)

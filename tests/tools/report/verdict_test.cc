@@ -47,7 +47,7 @@ SyntheticTrace Worker(const StepTimes& t, int steps) {
 class VerdictTest : public testing::Test {
  protected:
   Verdict Judge() {
-    const io::Result<RunData> run = LoadRun(folder_.path());
+    const Result<RunData> run = LoadRun(folder_.path());
     EXPECT_TRUE(run.ok()) << run.status().message();
     return JudgeRun(*run);
   }

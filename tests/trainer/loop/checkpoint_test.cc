@@ -30,7 +30,7 @@ using sparse::UpdateOptions;
 // Steps [begin, end) of a run that depends on the step's number alone.
 void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {
   for (int step = begin; step < end; ++step) {
-    io::Random random(static_cast<uint64_t>(step));
+    Random random(static_cast<uint64_t>(step));
     std::vector<uint64_t> keys;
     std::vector<float> gradient;
     for (uint64_t key = random.Below(9); key < max_key; key += 1 + random.Below(50)) {
@@ -206,8 +206,8 @@ TEST(Checkpoint, AFolderOfDamagedOnesIsAnError) {
   test::WriteFile(folder / "checkpoint-000000000001", "MILL");
   test::WriteFile(folder / "checkpoint-000000000002", "MILLRACE");
   const auto store = EmptyStore(100);
-  const io::Status status = LoadLatestCheckpoint(folder.path(), *store).status();
-  EXPECT_EQ(status.code(), io::Code::kCorrupt);
+  const Status status = LoadLatestCheckpoint(folder.path(), *store).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
   EXPECT_EQ(status.message(), folder.path() + ": all 2 checkpoints are damaged; the newest: " +
                                   (folder / "checkpoint-000000000002") +
                                   ": offset 8: expected 12 more bytes, found the end of the file");
@@ -220,8 +220,8 @@ TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
   ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(3)).ok());
   const auto message = [&](uint64_t num_features, UpdateOptions options) {
     const auto other = EmptyStore(num_features, options);
-    const io::Status status = LoadLatestCheckpoint(folder.path(), *other).status();
-    EXPECT_EQ(status.code(), io::Code::kInvalid);
+    const Status status = LoadLatestCheckpoint(folder.path(), *other).status();
+    EXPECT_EQ(status.code(), Code::kInvalid);
     EXPECT_EQ(Bits(*other), std::vector<uint64_t>{0});
     return status.message();
   };
@@ -250,10 +250,10 @@ TEST(Checkpoint, ADiskThatFillsUpLeavesTheEarlierOnes) {
   const auto old_handler = signal(SIGXFSZ, SIG_IGN);
   const rlimit small = {.rlim_cur = 100 << 10, .rlim_max = old_limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  const io::Status status = SaveCheckpoint(folder.path(), *store, StateAt(20));
+  const Status status = SaveCheckpoint(folder.path(), *store, StateAt(20));
   setrlimit(RLIMIT_FSIZE, &old_limit);
   signal(SIGXFSZ, old_handler);
-  EXPECT_EQ(status.code(), io::Code::kIo);
+  EXPECT_EQ(status.code(), Code::kIo);
   EXPECT_NE(status.message().find("cannot write " + (folder / "checkpoint-000000000020")),
             std::string::npos)
       << status.message();
@@ -264,7 +264,7 @@ TEST(Checkpoint, ADiskThatFillsUpLeavesTheEarlierOnes) {
 TEST(Checkpoint, AnUnwritableFolderIsAClearError) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "file", "");
-  const io::Status status = SaveCheckpoint(folder / "file/below", *EmptyStore(10), {});
+  const Status status = SaveCheckpoint(folder / "file/below", *EmptyStore(10), {});
   EXPECT_NE(status.message().find("cannot create the folder " + (folder / "file/below")),
             std::string::npos);
 }

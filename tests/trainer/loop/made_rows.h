@@ -19,7 +19,7 @@ inline constexpr uint64_t kFeatures = 2000;
 inline void WriteRows(const std::string& path, uint64_t seed, int rows) {
   auto writer = io::RecordWriter::Create(path);
   ASSERT_TRUE(writer.ok());
-  io::Random random(seed);
+  Random random(seed);
   std::string record;
   for (int r = 0; r < rows; ++r) {
     std::vector<uint64_t> keys;
@@ -27,7 +27,7 @@ inline void WriteRows(const std::string& path, uint64_t seed, int rows) {
     for (int i = 0; i < 6; ++i) {
       const uint64_t key = random.Below(random.Below(kFeatures) + 1);
       keys.push_back(key);
-      margin += static_cast<double>(io::Mix64(key + 99) % 1000) / 250 - 2;
+      margin += static_cast<double>(Mix64(key + 99) % 1000) / 250 - 2;
     }
     const bool label = random.Uniform() < 1 / (1 + std::exp(-margin));
     io::EncodeSparseExample({}, label, keys, {}, record);

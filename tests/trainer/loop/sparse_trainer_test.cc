@@ -34,7 +34,7 @@ class SparseTrainerTest : public testing::Test {
     observer.now_s = [this] { return clock_ += 1e-4; };
     observer.on_test = [this](const MetricsRow& row) {
       rows_.push_back(row);
-      return io::Status();
+      return Status();
     };
     return observer;
   }
@@ -52,7 +52,7 @@ class SparseTrainerTest : public testing::Test {
     return test::ReadFile(folder_ / "model");
   }
 
-  io::Status Failure(const TrainOptions& options) {
+  Status Failure(const TrainOptions& options) {
     auto trainer = SparseTrainer::Create(options, Observer());
     return trainer.ok() ? (*trainer)->Run().status() : trainer.status();
   }
@@ -295,7 +295,7 @@ TEST_F(SparseTrainerTest, DivergenceIsAnErrorThatNamesTheStepAndARate) {
   }
   ASSERT_TRUE(writer->Close().ok());
   options_.train.files = {folder_ / "huge"};
-  const io::Status status = Failure(options_);
+  const Status status = Failure(options_);
   EXPECT_NE(status.message().find("loss of step "), std::string::npos) << status.message();
   EXPECT_NE(status.message().find("--learning_rate=100000"), std::string::npos) << status.message();
 }

@@ -27,7 +27,7 @@ using sparse::UpdateOptions;
 // A store that has learnt something of keys below 1000.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {
   auto store = EmptyStore(num_features, options);
-  io::Random random(5);
+  Random random(5);
   for (int step = 0; step < 20; ++step) {
     std::vector<uint64_t> keys;
     std::vector<float> gradient;
@@ -162,7 +162,7 @@ TEST(ModelFile, MarginsAreThoseOfTheNaiveLoop) {
     ASSERT_TRUE(SaveModel(*store, folder / "model", ModelFormat::kBinary).ok());
     const auto model = LoadModel(folder / "model");
     ASSERT_TRUE(model.ok());
-    io::PodVector<float> scratch;
+    PodVector<float> scratch;
     for (uint64_t seed = 0; seed < 40; ++seed) {
       SCOPED_TRACE(seed);
       sparse::Problem problem = sparse::RandomProblem(seed);
@@ -200,7 +200,7 @@ TEST(ModelFile, AKeyBeyondTheModelIsAnErrorOfMargins) {
   batch.labels = {1};
   batch.keys = {10};
   batch.compacted = true;
-  io::PodVector<float> scratch;
+  PodVector<float> scratch;
   float margin = 0;
   EXPECT_EQ(model->Margins(batch, scratch, {&margin, 1}).message(),
             "key: expected below num_features = 10, found 10");
@@ -214,7 +214,7 @@ TEST(ModelFile, ACutTextModelIsCorrupt) {
     SCOPED_TRACE(size);
     test::WriteFile(folder / "cut", whole.substr(0, size));
     const auto model = LoadModel(folder / "cut");
-    ASSERT_EQ(model.status().code(), io::Code::kCorrupt);
+    ASSERT_EQ(model.status().code(), Code::kCorrupt);
     ASSERT_NE(model.status().message().find(folder / "cut"), std::string::npos);
   }
 }
@@ -248,9 +248,9 @@ TEST(ModelFile, DamagedTextSaysWhereAndWhat) {
 
 TEST(ModelFile, OtherFilesAreNoModels) {
   const test::TemporaryFolder folder;
-  EXPECT_EQ(LoadModel(folder / "absent").status().code(), io::Code::kNotFound);
+  EXPECT_EQ(LoadModel(folder / "absent").status().code(), Code::kNotFound);
   test::WriteFile(folder / "other", "something else");
-  EXPECT_EQ(LoadModel(folder / "other").status().code(), io::Code::kCorrupt);
+  EXPECT_EQ(LoadModel(folder / "other").status().code(), Code::kCorrupt);
   ASSERT_TRUE(SaveModel(*TrainedStore(1000), folder / "npy", ModelFormat::kNpy).ok());
   EXPECT_EQ(LoadModel(folder / "npy").status().message(),
             (folder / "npy") + ": .npy is an export only: expected a binary or text model");
@@ -272,7 +272,7 @@ TEST(ModelFile, AWeightThatIsNotFiniteIsNotSaved) {
 
 TEST(ModelFile, AFullDiskIsAnErrorThatNamesTheFile) {
   for (const ModelFormat format : {ModelFormat::kBinary, ModelFormat::kText, ModelFormat::kNpy}) {
-    const io::Status status = SaveModel(*TrainedStore(1000), "/dev/full", format);
+    const Status status = SaveModel(*TrainedStore(1000), "/dev/full", format);
     EXPECT_NE(status.message().find("/dev/full: No space left"), std::string::npos);
   }
 }
@@ -285,7 +285,7 @@ TEST(WarmStart, WeightsAreThoseOfTheModel) {
       ASSERT_TRUE(SaveModel(*from, folder / "model", format).ok());
       for (const Rule rule : kRules) {
         const auto store = EmptyStore(num_features, {.rule = rule});
-        const io::Status status = WarmStart(folder / "model", *store);
+        const Status status = WarmStart(folder / "model", *store);
         ASSERT_TRUE(status.ok()) << status.message();
         const std::vector<float> expected = WeightsOf(*from), found = WeightsOf(*store);
         ASSERT_EQ(found.size(), expected.size());
@@ -336,7 +336,7 @@ TEST(WarmStart, ADamagedModelChangesNothing) {
   const std::string whole = test::ReadFile(folder / "model");
   test::WriteFile(folder / "model", whole.substr(0, whole.size() - 5));
   const auto store = EmptyStore(1000);
-  EXPECT_EQ(WarmStart(folder / "model", *store).code(), io::Code::kCorrupt);
+  EXPECT_EQ(WarmStart(folder / "model", *store).code(), Code::kCorrupt);
   EXPECT_EQ(WeightsOf(*store), std::vector<float>(1000));
 }
 
@@ -344,7 +344,7 @@ TEST(WarmStart, FtrlWithoutAnyDenominatorIsRefused) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(SaveModel(*TrainedStore(1000), folder / "model", ModelFormat::kBinary).ok());
   const auto store = EmptyStore(1000, {.rule = Rule::kFtrl, .ftrl_beta = 0});
-  EXPECT_EQ(WarmStart(folder / "model", *store).code(), io::Code::kInvalid);
+  EXPECT_EQ(WarmStart(folder / "model", *store).code(), Code::kInvalid);
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ double NaiveAuc(const std::vector<Scored>& examples) {
 
 // `steps`: how many different margins there are; few make many ties.
 std::vector<Scored> RandomExamples(uint64_t seed, size_t count, uint64_t steps, bool weighted) {
-  io::Random random(seed);
+  Random random(seed);
   std::vector<Scored> examples(count);
   for (Scored& e : examples) {
     e.margin = (static_cast<float>(random.Below(steps)) / static_cast<float>(steps) - 0.5f) * 12;

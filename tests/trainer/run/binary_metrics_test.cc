@@ -147,7 +147,7 @@ Naive NaiveSums(const Floats& margins, const Floats& labels, const Floats& weigh
 TEST(BinaryMetrics, EqualTheFormulasOnRandomSets) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(seed);
-    io::Random random(seed);
+    Random random(seed);
     Floats margins, labels, weights;
     for (size_t i = 0; i < 20 + seed * 10; ++i) {
       margins.push_back(static_cast<float>(random.Uniform() * 16 - 8));
@@ -164,7 +164,7 @@ TEST(BinaryMetrics, EqualTheFormulasOnRandomSets) {
 }
 
 TEST(BinaryMetrics, DoNotDependOnTheBatches) {
-  io::Random random(5);
+  Random random(5);
   Floats margins, labels;
   for (int i = 0; i < 1000; ++i) {
     margins.push_back(static_cast<float>(random.Uniform() * 8 - 4));

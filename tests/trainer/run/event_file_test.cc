@@ -104,7 +104,7 @@ TEST(EventFile, NeverTouchesAnEarlierFile) {
 
 TEST(EventFile, AFolderThatIsNotThereIsAnError) {
   const auto file = EventFile::Create({.folder = "/nowhere", .host = "mill", .wall_time_s = 5});
-  EXPECT_EQ(file.status().code(), io::Code::kIo);
+  EXPECT_EQ(file.status().code(), Code::kIo);
   EXPECT_NE(file.status().message().find("/nowhere/events.out"), std::string::npos);
 }
 

@@ -125,7 +125,7 @@ void RunAndKill(const TemporaryFolder& folder, std::optional<uint64_t> resume_st
 }
 
 // A step whose row is in all files: the last Append may have been cut off between them.
-uint64_t SomeStepBeforeTheLast(const TemporaryFolder& folder, io::Random& random) {
+uint64_t SomeStepBeforeTheLast(const TemporaryFolder& folder, Random& random) {
   const std::string csv = ReadFile(folder / "metrics.csv");
   const auto rows = std::max<int64_t>(std::count(csv.begin(), csv.end(), '\n') - 1, 1);
   return random.Below(static_cast<uint64_t>(rows));
@@ -133,7 +133,7 @@ uint64_t SomeStepBeforeTheLast(const TemporaryFolder& folder, io::Random& random
 
 TEST(MetricsLog, ARunThatIsKilledAndResumedHasTheRowsOfAnUndisturbedOne) {
   const TemporaryFolder folder;
-  io::Random random(3);
+  Random random(3);
   RunAndKill(folder, std::nullopt, 20'000);
   for (int kills = 0; kills < 15; ++kills) {
     const auto after_us = static_cast<useconds_t>(1 + random.Below(20'000));
@@ -182,7 +182,7 @@ TEST(MetricsLog, ForeignRowsAreAnErrorAndStay) {
 
 TEST(MetricsLog, AFolderThatIsNotThereIsAnError) {
   const auto log = MetricsLog::Open({.run_dir = "/nowhere", .host = "mill"});
-  EXPECT_EQ(log.status().code(), io::Code::kIo);
+  EXPECT_EQ(log.status().code(), Code::kIo);
   EXPECT_NE(log.status().message().find("/nowhere/metrics.csv"), std::string::npos);
 }
 

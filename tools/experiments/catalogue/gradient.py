@@ -35,7 +35,7 @@ def run(context):
     context.run(job)
     after = read_model(context.folder / "one-step" / "model" / "model.txt")
     moved = [(before - now) / RATE for before, now in zip(start, after)]
-    differences = [slope(rows, start, key) for key in range(FEATURES)]
+    differences = [residual(rows, start, key) for key in range(FEATURES)]
     compare(context.found, moved, differences, mean_loss(rows, start), mean_loss(rows, after))
 
 
@@ -77,7 +77,7 @@ def mean_loss(rows, weights):
     return total / len(rows)
 
 
-def slope(rows, weights, key):
+def residual(rows, weights, key):
     moved = lambda by: [w + (by if i == key else 0) for i, w in enumerate(weights)]
     return (mean_loss(rows, moved(STEP)) - mean_loss(rows, moved(-STEP))) / (2 * STEP)
 

@@ -24,7 +24,7 @@ def run(context):
     small = sum(ms for name, ms in old_figures.LR_OPS_MS if name in ("mul", "sub", "sigmoid"))
     rows = [
         op_row("X·w", "margins", tables, old["X·W"]),
-        op_row("sigmoid, error", "loss_slopes", tables, small),
+        op_row("sigmoid, error", "loss_residuals", tables, small),
         op_row("Xᵀ·e", "gradient", tables, old["Xᵀ·e"]),
         ["reduce_sum", "nothing dense to reduce", "0", "0", "0", "0", units.number(old["reduce_sum"] * 1e3), "–"],
         op_row("weights of the keys", "pull", tables, None),
@@ -47,7 +47,7 @@ def run(context):
         " .03, sigmoid .009, sub .013 and mul .009 ms. Each run folder has millrace-report's own table in report.txt."
     )
     found.table("Per-op table", columns, rows, note)
-    total = sum(tables[10][name].p50_us for name in ("margins", "loss_slopes", "gradient", "pull", "push"))
+    total = sum(tables[10][name].p50_us for name in ("margins", "loss_residuals", "gradient", "pull", "push"))
     old_total = sum(ms for _, ms in old_figures.LR_OPS_MS)
     found.numbers["ops"] = {
         str(batch): {name: vars(op) for name, op in table.items()} for batch, table in tables.items()

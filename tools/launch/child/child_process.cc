@@ -12,9 +12,9 @@ namespace millrace::tools {
 namespace {
 
 // Our end does not block, and neither end is inherited by accident.
-io::Status MakePipe(UniqueFd& ours, UniqueFd& theirs, bool we_read) {
+Status MakePipe(UniqueFd& ours, UniqueFd& theirs, bool we_read) {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return io::IoError("cannot make a pipe", errno);
+  if (::pipe2(fds, O_CLOEXEC) != 0) return IoError("cannot make a pipe", errno);
   ours = UniqueFd(fds[we_read ? 0 : 1]);
   theirs = UniqueFd(fds[we_read ? 1 : 0]);
   ::fcntl(ours.get(), F_SETFL, O_NONBLOCK);
@@ -56,7 +56,7 @@ class SpawnSettings {
 
 }  // namespace
 
-io::Result<ChildProcess> ChildProcess::Start(const Words& command) {
+Result<ChildProcess> ChildProcess::Start(const Words& command) {
   ChildProcess child;
   UniqueFd in, out, err;
   RETURN_IF_ERROR(MakePipe(child.control_, in, false));
@@ -71,7 +71,7 @@ io::Result<ChildProcess> ChildProcess::Start(const Words& command) {
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   const int error = settings.Spawn(child.pid_, argv.data());
-  if (error != 0) return io::IoError("cannot start " + command[0], error);
+  if (error != 0) return IoError("cannot start " + command[0], error);
   return child;
 }
 

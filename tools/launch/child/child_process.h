@@ -19,7 +19,7 @@ class ChildProcess {
  public:
   // `command` begins with the path of a program. The child is in a process group of its own, so
   // that Ctrl-C at the terminal reaches the launcher alone.
-  static io::Result<ChildProcess> Start(const Words& command);
+  static Result<ChildProcess> Start(const Words& command);
 
   pid_t pid() const { return pid_; }
   int control() const { return control_.get(); }  // -1 when closed

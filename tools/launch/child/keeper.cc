@@ -38,9 +38,9 @@ struct Pipe {
   UniqueFd read, write;
 };
 
-io::Result<Pipe> MakePipe() {
+Result<Pipe> MakePipe() {
   int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return io::IoError("cannot make a pipe", errno);
+  if (::pipe2(fds, O_CLOEXEC) != 0) return IoError("cannot make a pipe", errno);
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
@@ -68,8 +68,8 @@ class Keeper {
     ::signal(SIGPIPE, SIG_IGN);
     TakeSignals();
     KeeperTask task;
-    const io::Status status = ReadTask(task);
-    if (status.code() == io::Code::kCancelled) return kInterrupted;
+    const Status status = ReadTask(task);
+    if (status.code() == Code::kCancelled) return kInterrupted;
     if (!status.ok()) return Complain("millrace-launch: " + status.message(), 1);
     return Keep(task);
   }
@@ -83,14 +83,14 @@ class Keeper {
     signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   }
 
-  io::Status ReadTask(KeeperTask& task) {
+  Status ReadTask(KeeperTask& task) {
     while (true) {
       ASSIGN_OR_RETURN(const auto message, messages_.Next());
       if (message) {
         ASSIGN_OR_RETURN(const bool complete, AddToTask(*message, task));
         if (complete) return {};
       } else if (!ReadControl()) {
-        return io::Cancelled("the launcher is gone");
+        return Cancelled("the launcher is gone");
       }
     }
   }
@@ -105,23 +105,23 @@ class Keeper {
 
   int Keep(KeeperTask& task) {
     if (::chdir(task.directory.c_str()) != 0) {
-      return Complain(io::IoError(task.directory + ": cannot work in this folder", errno).message(),
+      return Complain(IoError(task.directory + ": cannot work in this folder", errno).message(),
                       126);
     }
-    const io::Result<std::string> program = FindProgram(task.command[0], SearchPath());
+    const Result<std::string> program = FindProgram(task.command[0], SearchPath());
     if (!program.ok()) {
-      const bool is_there = program.status().code() != io::Code::kNotFound;
+      const bool is_there = program.status().code() != Code::kNotFound;
       return Complain(program.status().message(), is_there ? 126 : 127);
     }
     std::optional<TokenFile> token_file;
     if (!task.token.empty()) {
-      io::Result<TokenFile> made = TokenFile::Create(task.token);
+      Result<TokenFile> made = TokenFile::Create(task.token);
       if (!made.ok()) return Complain(made.status().message(), 126);
       token_file.emplace(std::move(*made));
       task.command.push_back("--token_file=" + token_file->path());
     }
     task.command[0] = *program;
-    const io::Status started = StartProcess(task.command);
+    const Status started = StartProcess(task.command);
     if (!started.ok()) {
       KillDescendants();
       return Complain(started.message(), start_error_);
@@ -131,7 +131,7 @@ class Keeper {
     return status;
   }
 
-  io::Status StartProcess(Words& command) {
+  Status StartProcess(Words& command) {
     ASSIGN_OR_RETURN(Pipe gate, MakePipe());
     ASSIGN_OR_RETURN(Pipe failure, MakePipe());
     std::vector<char*> argv;
@@ -139,7 +139,7 @@ class Keeper {
     argv.push_back(nullptr);
     const pid_t keeper = ::getpid();
     process_ = ::fork();
-    if (process_ < 0) return io::IoError("cannot start " + command[0], errno);
+    if (process_ < 0) return IoError("cannot start " + command[0], errno);
     if (process_ == 0) {
       gate.write.Close();
       BecomeProcess(argv, keeper, gate.read.get());
@@ -152,11 +152,11 @@ class Keeper {
     const std::string line = std::string(kPidLine) + std::to_string(process_) + "\n";
     if (::write(STDERR_FILENO, line.data(), line.size()) < 0 ||
         ::write(gate.write.get(), "", 1) < 0)
-      return io::IoError("cannot start " + command[0], errno);
+      return IoError("cannot start " + command[0], errno);
     int error = 0;
     if (::read(failure.read.get(), &error, sizeof error) <= 0) return {};
     start_error_ = StatusForErrno(error);
-    return io::IoError("cannot start " + command[0], error);
+    return IoError("cannot start " + command[0], error);
   }
 
   int WaitForEnd() {

@@ -28,17 +28,17 @@ std::string EncodeSignal(int signal_number) {
   return Encode(KeeperMessageType::kSignal, std::string(1, static_cast<char>(signal_number)));
 }
 
-io::Result<std::optional<KeeperMessage>> KeeperMessageReader::Next() {
+Result<std::optional<KeeperMessage>> KeeperMessageReader::Next() {
   if (bytes_.size() < kHeadBytes) return std::optional<KeeperMessage>();
   if (std::string_view("DATGS").find(bytes_[0]) == std::string_view::npos) {
-    return io::Corrupt("message of type " + std::to_string(static_cast<uint8_t>(bytes_[0])) +
-                       ": expected D, A, T, G or S");
+    return Corrupt("message of type " + std::to_string(static_cast<uint8_t>(bytes_[0])) +
+                   ": expected D, A, T, G or S");
   }
   size_t size = 0;
   for (size_t i = 0; i < 4; ++i) size |= size_t{static_cast<uint8_t>(bytes_[1 + i])} << (8 * i);
   if (size > kMaxPayload) {
-    return io::Corrupt("message of " + std::to_string(size) + " bytes: expected at most " +
-                       std::to_string(kMaxPayload));
+    return Corrupt("message of " + std::to_string(size) + " bytes: expected at most " +
+                   std::to_string(kMaxPayload));
   }
   if (bytes_.size() < kHeadBytes + size) return std::optional<KeeperMessage>();
   KeeperMessage message = {static_cast<KeeperMessageType>(bytes_[0]),
@@ -47,7 +47,7 @@ io::Result<std::optional<KeeperMessage>> KeeperMessageReader::Next() {
   return std::optional(std::move(message));
 }
 
-io::Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task) {
+Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task) {
   switch (message.type) {
     case KeeperMessageType::kDirectory:
       task.directory = message.payload;
@@ -59,12 +59,12 @@ io::Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task) {
       task.token = message.payload;
       return false;
     case KeeperMessageType::kGo:
-      if (task.command.empty()) return io::Corrupt("a task without a command");
+      if (task.command.empty()) return Corrupt("a task without a command");
       return true;
     case KeeperMessageType::kSignal:
-      return io::Cancelled("told to stop before it began");
+      return Cancelled("told to stop before it began");
   }
-  return io::Corrupt("message of no known type");
+  return Corrupt("message of no known type");
 }
 
 }  // namespace millrace::tools

@@ -46,13 +46,13 @@ class KeeperMessageReader {
  public:
   void Feed(std::string_view bytes) { bytes_ += bytes; }
   // The next message; nothing when more bytes are needed.
-  io::Result<std::optional<KeeperMessage>> Next();
+  Result<std::optional<KeeperMessage>> Next();
 
  private:
   std::string bytes_;
 };
 
 // Takes a message of a task. True when that was the last one.
-io::Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task);
+Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task);
 
 }  // namespace millrace::tools

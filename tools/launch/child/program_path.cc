@@ -18,9 +18,9 @@ int ExecutionError(const std::string& path) {
   return ::access(path.c_str(), X_OK) == 0 ? 0 : errno;
 }
 
-io::Status Failure(const std::string& message, int error) {
-  const io::Status status = io::IoError(message, error);
-  return error == ENOENT ? io::NotFound(status.message()) : status;
+Status Failure(const std::string& message, int error) {
+  const Status status = IoError(message, error);
+  return error == ENOENT ? NotFound(status.message()) : status;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::string OwnPath() {
   return std::filesystem::read_symlink("/proc/self/exe", error).string();
 }
 
-io::Result<std::string> FindProgram(const std::string& name, std::string_view search_path) {
+Result<std::string> FindProgram(const std::string& name, std::string_view search_path) {
   if (name.find('/') != std::string::npos) {
     const int error = ExecutionError(name);
     if (error == 0) return name;

@@ -14,6 +14,6 @@ std::string OwnPath();
 // The file that `name` stands for: itself if it has a slash, else beside this program, else in
 // `search_path` (folders with colons between). Code::kNotFound if there is none; other
 // errors if there is one that cannot be executed.
-io::Result<std::string> FindProgram(const std::string& name, std::string_view search_path);
+Result<std::string> FindProgram(const std::string& name, std::string_view search_path);
 
 }  // namespace millrace::tools

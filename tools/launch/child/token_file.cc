@@ -12,22 +12,22 @@
 namespace millrace::tools {
 namespace {
 
-io::Status WriteSecret(const std::string& path, const std::string& text) {
+Status WriteSecret(const std::string& path, const std::string& text) {
   const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return io::IoError(path + ": cannot create", errno);
+  if (fd < 0) return IoError(path + ": cannot create", errno);
   const ssize_t written = ::write(fd, text.data(), text.size());
   const int error = written < 0 ? errno : ENOSPC;
   ::close(fd);
   if (written == static_cast<ssize_t>(text.size())) return {};
-  return io::IoError(path + ": cannot write", error);
+  return IoError(path + ": cannot write", error);
 }
 
 }  // namespace
 
-io::Result<std::string> RandomToken() {
+Result<std::string> RandomToken() {
   unsigned char bytes[32];
   if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-    return io::IoError("no random bytes for the job's token", errno);
+    return IoError("no random bytes for the job's token", errno);
   std::string token;
   for (const unsigned char byte : bytes) {
     token += "0123456789abcdef"[byte >> 4];
@@ -36,12 +36,12 @@ io::Result<std::string> RandomToken() {
   return token;
 }
 
-io::Result<TokenFile> TokenFile::Create(const std::string& token) {
+Result<TokenFile> TokenFile::Create(const std::string& token) {
   std::error_code error;
   std::string folder = (std::filesystem::temp_directory_path(error) / "millrace-XXXXXX").string();
   if (error) folder = "/tmp/millrace-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr)
-    return io::IoError(folder + ": cannot make a folder for the job's token", errno);
+    return IoError(folder + ": cannot make a folder for the job's token", errno);
   TokenFile file(folder);
   RETURN_IF_ERROR(WriteSecret(file.path(), token + "\n"));
   return file;

@@ -8,12 +8,12 @@
 namespace millrace::tools {
 
 // 32 random bytes from the kernel as 64 hexadecimal digits.
-io::Result<std::string> RandomToken();
+Result<std::string> RandomToken();
 
 // A file of mode 600 in a folder of its own, of mode 700; both go with the object.
 class TokenFile {
  public:
-  static io::Result<TokenFile> Create(const std::string& token);
+  static Result<TokenFile> Create(const std::string& token);
   TokenFile(TokenFile&& other) noexcept;
   TokenFile& operator=(TokenFile&&) = delete;
   ~TokenFile();

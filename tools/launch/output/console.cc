@@ -19,15 +19,15 @@ constexpr char kNoColor[] = "\033[0m";
 
 }  // namespace
 
-io::Result<Console> Console::Create(const ConsoleOptions& options,
-                                    const std::vector<std::string>& names) {
+Result<Console> Console::Create(const ConsoleOptions& options,
+                                const std::vector<std::string>& names) {
   Console console(options);
   size_t width = options.name_width;
   for (const std::string& name : names) width = std::max(width, name.size());
   if (!options.log_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.log_dir, error);
-    if (error) return io::IoError(options.log_dir + ": cannot make the folder", error.value());
+    if (error) return IoError(options.log_dir + ": cannot make the folder", error.value());
   }
   for (const std::string& name : names) {
     Channel channel;
@@ -36,7 +36,7 @@ io::Result<Console> Console::Create(const ConsoleOptions& options,
     if (!options.log_dir.empty()) RETURN_IF_ERROR(console.OpenLog(name, channel));
     console.channels_.push_back(std::move(channel));
   }
-  return io::Result<Console>(std::move(console));
+  return Result<Console>(std::move(console));
 }
 
 Console::Console(const ConsoleOptions& options)
@@ -44,13 +44,13 @@ Console::Console(const ConsoleOptions& options)
       out_(options.out, "standard output"),
       err_(options.err, "standard error") {}
 
-io::Status Console::OpenLog(const std::string& name, Channel& channel) {
+Status Console::OpenLog(const std::string& name, Channel& channel) {
   std::string file_name = name;
   std::replace(file_name.begin(), file_name.end(), ' ', '-');
   const std::string path = options_.log_dir + "/" + file_name + ".log";
   channel.log_fd =
       UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
-  if (!channel.log_fd) return io::IoError(path + ": cannot create", errno);
+  if (!channel.log_fd) return IoError(path + ": cannot create", errno);
   channel.log.emplace(channel.log_fd.get(), path);
   return {};
 }

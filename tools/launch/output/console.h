@@ -30,8 +30,8 @@ class Console {
  public:
   // One channel for each name, in this order; their prefixes have the same width. Makes log_dir and
   // NAME.log in it ("worker 1": worker-1.log).
-  static io::Result<Console> Create(const ConsoleOptions& options,
-                                    const std::vector<std::string>& names);
+  static Result<Console> Create(const ConsoleOptions& options,
+                                const std::vector<std::string>& names);
 
   // A line of a process, to the stream that it was written to.
   void ProcessLine(size_t channel, Stream stream, std::string_view line);
@@ -69,7 +69,7 @@ class Console {
   };
 
   explicit Console(const ConsoleOptions& options);
-  io::Status OpenLog(const std::string& name, Channel& channel);
+  Status OpenLog(const std::string& name, Channel& channel);
   void Show(size_t channel, Stream stream, std::string_view line);
   void PassOnComplaint(Outlet& from);
 

@@ -40,7 +40,7 @@ void Outlet::Fail(int error, size_t bytes) {
   // Of these three there may be room again.
   is_closed_ = error != ENOSPC && error != EDQUOT && error != EFBIG;
   if (lost_bytes_ == 0) {
-    complaint_ = io::IoError(name_ + ": cannot write", error).message() +
+    complaint_ = IoError(name_ + ": cannot write", error).message() +
                  "; the job goes on, what is written there is lost";
   }
   if (is_closed_) bytes = backlog();

@@ -54,7 +54,7 @@ std::optional<std::string> FlagIn(const Words& command, std::string_view name) {
   return value;
 }
 
-io::Result<Words> SplitWords(std::string_view text) {
+Result<Words> SplitWords(std::string_view text) {
   Words words;
   bool in_word = false;
   char quote = 0;
@@ -76,7 +76,7 @@ io::Result<Words> SplitWords(std::string_view text) {
       words.back() += c;
     }
   }
-  if (quote != 0) return io::Invalid("'" + std::string(text) + "': a quote is not closed");
+  if (quote != 0) return Invalid("'" + std::string(text) + "': a quote is not closed");
   return words;
 }
 

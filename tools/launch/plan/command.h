@@ -18,7 +18,7 @@ using Words = std::vector<std::string>;
 std::optional<std::string> FlagIn(const Words& command, std::string_view name);
 
 // Splits at spaces; '...' and "..." keep spaces, a backslash keeps the next character.
-io::Result<Words> SplitWords(std::string_view text);
+Result<Words> SplitWords(std::string_view text);
 
 // What every process of a job is told. All but the token, which never stands on a command line.
 struct JobFlags {

@@ -6,23 +6,23 @@ std::string NameOf(ProcessId id) {
   return (id.role == Role::kServer ? "ps " : "worker ") + std::to_string(id.index);
 }
 
-io::Result<JobShape> ShapeOfDeployMode(std::string_view name) {
+Result<JobShape> ShapeOfDeployMode(std::string_view name) {
   if (name == "single") return JobShape{.num_ps = 0, .num_workers = 1};
   if (name == "cluster") return JobShape{.num_ps = 1, .num_workers = 2};
   if (name == "cluster2") return JobShape{.num_ps = 1, .num_workers = 3};
-  return io::Invalid("--deploy_mode=" + std::string(name) +
-                     ": expected single, cluster or cluster2, or --num_ps and --num_workers");
+  return Invalid("--deploy_mode=" + std::string(name) +
+                 ": expected single, cluster or cluster2, or --num_ps and --num_workers");
 }
 
-io::Status CheckShape(const JobShape& shape) {
-  if (shape.num_workers == 0) return io::Invalid("--num_workers=0: expected at least 1");
+Status CheckShape(const JobShape& shape) {
+  if (shape.num_workers == 0) return Invalid("--num_workers=0: expected at least 1");
   if (shape.num_ps == 0 && shape.num_workers > 1) {
-    return io::Invalid("--num_ps=0 with --num_workers=" + std::to_string(shape.num_workers) +
-                       ": workers share a model through servers; expected --num_ps of at least 1");
+    return Invalid("--num_ps=0 with --num_workers=" + std::to_string(shape.num_workers) +
+                   ": workers share a model through servers; expected --num_ps of at least 1");
   }
   if (shape.num_ps > kMaxProcesses || shape.num_workers > kMaxProcesses - shape.num_ps) {
-    return io::Invalid("--num_ps and --num_workers: expected at most " +
-                       std::to_string(kMaxProcesses) + " processes in all");
+    return Invalid("--num_ps and --num_workers: expected at most " + std::to_string(kMaxProcesses) +
+                   " processes in all");
   }
   return {};
 }

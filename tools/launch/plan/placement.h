@@ -33,9 +33,9 @@ struct JobShape {
 constexpr size_t kMaxProcesses = 4096;  // of one job
 
 // single, cluster or cluster2
-io::Result<JobShape> ShapeOfDeployMode(std::string_view name);
+Result<JobShape> ShapeOfDeployMode(std::string_view name);
 // Workers without servers share nothing, so only one of them may be alone.
-io::Status CheckShape(const JobShape& shape);
+Status CheckShape(const JobShape& shape);
 
 struct PlacedProcess {
   ProcessId id;

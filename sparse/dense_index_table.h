@@ -10,11 +10,11 @@
 namespace millrace::sparse {
 
 template <typename Slot>
-class IndexedTable {
+class DenseIndexTable {
  public:
   // A large table's pages are fetched by a thread of its own: zeroing some hundred megabytes would
   // otherwise be done by the first steps of training, page by page.
-  explicit IndexedTable(uint64_t num_features) : slots_(num_features) {
+  explicit DenseIndexTable(uint64_t num_features) : slots_(num_features) {
     if (num_features * sizeof(Slot) < kPopulateFrom) return;
     populating_ = std::jthread([this](const std::stop_token& stop) {
       for (uint64_t at = 0; at < slots_.size() && !stop.stop_requested(); at += kPopulateSlots) {
@@ -22,8 +22,8 @@ class IndexedTable {
       }
     });
   }
-  IndexedTable(const IndexedTable&) = delete;
-  IndexedTable& operator=(const IndexedTable&) = delete;
+  DenseIndexTable(const DenseIndexTable&) = delete;
+  DenseIndexTable& operator=(const DenseIndexTable&) = delete;
 
   void Prefetch(uint64_t key) const { __builtin_prefetch(&slots_[key], 1); }
   // The state of a feature that may never have been seen; all zero then.
@@ -44,7 +44,7 @@ class IndexedTable {
   static constexpr uint64_t kPopulateFrom = 64 << 20;                   // bytes
   static constexpr uint64_t kPopulateSlots = (8 << 20) / sizeof(Slot);  // at a time
 
-  io::HugeArray<Slot> slots_;
+  HugeArray<Slot> slots_;
   std::jthread populating_;  // last: stops before the slots go
 };
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-namespace millrace::io {
+namespace millrace {
 
 class RawBuffer {
  public:
@@ -46,4 +46,4 @@ class RawBuffer {
   size_t capacity_ = 0;
 };
 
-}  // namespace millrace::io
+}  // namespace millrace

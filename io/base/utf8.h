@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace millrace::io {
+namespace millrace {
 
 // The length of the valid UTF-8 sequence that `text` begins with, 1 to 4; 0 when there is none.
 inline size_t Utf8Length(std::string_view text) {
@@ -37,4 +37,4 @@ inline bool IsUtf8(std::string_view text) {
   return true;
 }
 
-}  // namespace millrace::io
+}  // namespace millrace

@@ -13,9 +13,9 @@ namespace millrace::sparse {
 // Open addressing with linear probing; keys and slots lie side by side, so that a hit costs one
 // cache line.
 template <typename Slot>
-class OpenTable {
+class HashedKeyTable {
  public:
-  OpenTable() : entries_(kMinCapacity) {}
+  HashedKeyTable() : entries_(kMinCapacity) {}
 
   void Prefetch(uint64_t key) const { __builtin_prefetch(&entries_[Home(key)], 1); }
 
@@ -62,7 +62,7 @@ class OpenTable {
     uint32_t used;
   };
 
-  size_t Home(uint64_t key) const { return io::Mix64(key) & (entries_.size() - 1); }
+  size_t Home(uint64_t key) const { return Mix64(key) & (entries_.size() - 1); }
   // Where the key is, or the free place where it belongs.
   size_t Find(uint64_t key) const {
     size_t at = Home(key);
@@ -70,14 +70,14 @@ class OpenTable {
     return at;
   }
   void Grow() {
-    io::HugeArray<Entry> old(2 * entries_.size());
+    HugeArray<Entry> old(2 * entries_.size());
     std::swap(old, entries_);
     for (const Entry& entry : old.span()) {
       if (entry.used) entries_[Find(entry.key)] = entry;
     }
   }
 
-  io::HugeArray<Entry> entries_;
+  HugeArray<Entry> entries_;
   size_t size_ = 0;
 };
 

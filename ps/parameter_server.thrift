@@ -1,19 +1,19 @@
 // The contract between workers and one server shard of a Millrace job.
 //
-// Keys, weights, gradients and worker states travel as `binary`; docs/formats.md has their bytes. A call that would have to
-// wait for other workers answers within about a second with `waiting` and is asked again, so that every call has a
+// Keys, weights, gradients and worker states travel as `binary`; docs/formats.md has their bytes. A call that is blocked on
+// other workers replies within about a second, names them in `blocked_on`, and is made again, so that every call has a
 // deadline. Keeps to what both the Apache and the Facebook compilers accept.
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 4
+const i32 kProtocolVersion = 5
 
-// The request cannot be: wrong token, another job, a sequence out of order, keys outside the shard.
+// The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard.
 exception Refused {
   1: string message
 }
-// The job as a whole has failed, or a server could not do its work (write a checkpoint, say); the message says who failed
-// and how.
+// The job as a whole has failed, or a server could not do its work (write a checkpoint, for example); the message says
+// which process failed and how.
 exception JobFailed {
   1: string message
 }
@@ -25,25 +25,25 @@ struct JoinRequest {
   4: string name        // "host, pid 123", for messages
   5: string config      // lines "name value": must be the same for all workers
   6: bool rejoin        // this worker was part of the job before
-  7: i64 attempt        // of this process, ascending: a connection that is heard late takes nobody's place
-  8: i64 process        // drawn by it
+  7: i64 attempt        // ascending within a process: an older connection never replaces a newer one
+  8: i64 process        // random, drawn by the process
 }
 struct JoinReply {
-  1: i64 generation     // of this worker's connection; in every later call
+  1: i64 generation     // of this worker's connection; part of every later call
   2: i64 clock_ns       // the server's steady clock
-  3: list<i64> checkpoints  // steps of the whole ones that this shard has, newest first
-  4: i64 instance       // of the server process: another one has lost what was not saved
-  5: string waiting     // not empty: for whom; the worker has not joined and asks again
+  3: list<i64> checkpoints  // steps of the complete checkpoints that this shard has, newest first
+  4: i64 instance       // of the server process: another instance has lost what was not saved
+  5: string blocked_on  // not empty: the worker has not joined and calls again
 }
 
 struct StartRequest {
   1: i32 worker
   2: i64 generation
-  3: bool open          // the chief's word that the model is as it should be
+  3: bool open          // from the chief: the model is ready
 }
 struct StartReply {
-  1: string waiting     // empty: training may begin; else for whom it waits
-  2: i64 sequence       // of the worker's last push that this shard has
+  1: string blocked_on  // empty: training may begin
+  2: i64 sequence       // of the worker's last push that this shard has received
   3: binary state       // of the worker, as that push brought it
   4: i64 step
   5: i64 examples
@@ -53,36 +53,34 @@ struct StartReply {
 struct ExchangeRequest {
   1: i32 worker
   2: i64 generation
-  3: i64 sequence       // of the push; a sequence seen before is answered again and not applied again
+  3: i64 sequence       // of the push; a repeated sequence gets the same reply and is not applied again
   4: i64 step           // of the job, whose weights the gradient was computed from
-  5: bool pushes        // false: only pulls, or asks again
+  5: bool pushes        // false: only pulls, or asks for the reply again
   6: i64 push_list      // signature of the pushed keys
   7: binary push_keys   // empty: the list that was pulled under that signature
   8: binary gradient
-  9: i32 rows           // 0: takes part in the step with nothing learnt
+  9: i32 rows           // 0: an empty step
   10: double weight     // summed weights of the rows
   11: double loss       // summed over the rows, before the step
   12: binary state      // of the worker after this push
   13: bool pulls
   14: i64 pull_list
   15: binary pull_keys  // empty: the server should know the list
-  16: bool keep_list    // it will be asked for again and again
-  17: optional i64 next_list     // that the next exchange is likely to pull
-  18: optional binary next_keys  // of that one: the server reads them when it has answered
+  16: bool keep_list    // the worker will pull this list again
 }
 struct ExchangeReply {
-  1: i32 outcome        // 0: done; 1: waiting; 2: a key list is not known, send it
+  1: i32 outcome        // 0: done; 1: blocked; 2: a key list is unknown, send it
   2: binary weights
   3: i64 step
-  4: i64 examples       // learnt by all workers
+  4: i64 examples       // trained on by all workers
   5: double loss        // summed over them
   6: double weight
   7: i64 barrier_ns     // spent waiting for other workers
-  8: i64 server_ns      // spent working, with work of before that the request had to wait for
-  9: i32 last_worker    // who came last into the step, -1: nobody had to be waited for
-  10: string waiting    // for whom
-  11: bool stop         // the chief has ended the training: this and later pushes do not count
-  12: bool alone        // no other worker will push any more
+  8: i64 server_ns      // spent working
+  9: i32 last_worker    // the last one to reach the step; -1: none had to be waited for
+  10: string blocked_on
+  11: bool stopped      // the chief has ended the training: this push and later ones do not count
+  12: bool others_finished  // no other worker will push again
 }
 
 struct DenseRequest {
@@ -95,14 +93,22 @@ struct DenseRequest {
   7: i64 step           // of the block, whose weights the gradient was computed from
 }
 struct DenseReply {
-  1: string waiting
+  1: string blocked_on
   2: binary values
   3: i64 step
 }
 
+struct AllFinishedReply {
+  1: string blocked_on  // workers that may still push; empty: all have finished
+  2: i64 step
+  3: i64 examples
+  4: double loss
+  5: double weight
+}
+
 struct EntriesReply {
-  1: binary entries     // key varint (differences), then the weight, for each weight that is not zero
-  2: i64 following      // where to go on; -1: that was all
+  1: binary entries     // for each weight that is not zero: key varint (differences), then the weight
+  2: i64 next_first     // where to go on; -1: that was all
 }
 
 struct CheckpointReply {
@@ -121,8 +127,8 @@ struct WorkerStats {
   3: string state       // absent, training, lost, finished, left
   4: i64 pushes
   5: i64 examples
-  6: i64 dropped        // pushes that came too late for their step
-  7: double waited_s    // others waited for it
+  6: i64 dropped        // pushes that arrived after their step was complete
+  7: double waited_s    // that other workers waited for this one
 }
 struct StatsReply {
   1: i64 step
@@ -139,26 +145,27 @@ service ParameterServer {
   StartReply start(1: StartRequest request) throws (1: Refused refused, 2: JobFailed failed)
   ExchangeReply exchange(1: ExchangeRequest request) throws (1: Refused refused, 2: JobFailed failed)
 
-  // Chief only: no push counts from now on; the other workers hear of it with their next answer.
+  // Chief only: no push counts from now on; the other workers learn of it with their next reply.
   void stop(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
   // This worker pushes no more.
   void finish(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
-  // Empty when all workers have finished, else for whom it waits.
-  string drained(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
-  // The connection will close and that is no failure.
+  // Replies when all workers have finished, or the job has trained on `until_examples`.
+  AllFinishedReply all_finished(1: i32 worker, 2: i64 generation, 3: i64 until_examples)
+      throws (1: Refused refused, 2: JobFailed failed)
+  // The worker closes its connection next, which is no failure.
   void leave(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
 
-  // The same block and sequence again is not applied again.
+  // A repeated block and sequence is not applied again.
   DenseReply init_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
   DenseReply push_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
   DenseReply pull_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
 
-  // Chief only. The same step again asks whether it is done.
+  // Chief only. A repeated step asks whether the checkpoint is done.
   CheckpointReply checkpoint(1: i32 worker, 2: i64 generation, 3: i64 step, 4: binary chief_state)
       throws (1: Refused refused, 2: JobFailed failed)
   CheckpointReply restore(1: i32 worker, 2: i64 generation, 3: i64 step) throws (1: Refused refused, 2: JobFailed failed)
   binary chief_state(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
-  // The model, piece by piece, in the order of local keys.
+  // The model in pieces, in the order of local keys.
   EntriesReply entries(1: i32 worker, 2: i64 generation, 3: i64 first) throws (1: Refused refused, 2: JobFailed failed)
   // Sets weights before training (a warm start).
   void load(1: i32 worker, 2: i64 generation, 3: binary entries) throws (1: Refused refused, 2: JobFailed failed)

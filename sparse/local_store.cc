@@ -39,32 +39,26 @@ class TableStore final : public LocalStore {
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
     TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
-    return PullAt(steps_, keys, weights);
-  }
-
-  Status PullUntouched(std::span<const uint64_t> keys, std::span<float> weights) const override {
-    return PullAt(steps_ + 1, keys, weights);
-  }
-
-  Status PullTouched(std::span<const uint64_t> keys, std::span<const float> gradient,
-                     std::span<float> weights) const override {
     RETURN_IF_ERROR(CheckKeys(keys));
-    const Params step = ParamsAt(options_, steps_ + 1), later = ParamsAt(options_, steps_ + 2);
+    const Params params = ParamsAt(options_, steps_ + 1);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
-      weights[i] = Form::Weight(later, Stepped(step, gradient[i], table_.Get(keys[i])));
+      weights[i] = Form::Weight(params, table_.Get(keys[i]));
     }
     return {};
   }
 
-  Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) override {
+  Status Push(std::span<const uint64_t> keys, std::span<const float> gradient,
+              const PushInfo& /*info*/) override {
     TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
     const Params params = ParamsAt(options_, ++steps_);
     for (size_t i = 0; i < keys.size(); ++i) {
       if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
       State& state = table_.At(keys[i]);
-      state = Stepped(params, gradient[i], state);
+      Slot slot = Form::Unpack(params, state);
+      Step(params, gradient[i], slot);
+      Put(slot, state);
     }
     return {};
   }
@@ -135,23 +129,6 @@ class TableStore final : public LocalStore {
   static constexpr bool kSgd = std::is_same_v<Params, SgdParams>;
   static constexpr bool kIndexed = requires(Table<State> & table) { table.data(); };
   struct Nothing {};
-
-  Status PullAt(uint64_t steps, std::span<const uint64_t> keys, std::span<float> weights) const {
-    RETURN_IF_ERROR(CheckKeys(keys));
-    const Params params = ParamsAt(options_, steps + 1);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
-      weights[i] = Form::Weight(params, table_.Get(keys[i]));
-    }
-    return {};
-  }
-
-  static State Stepped(const Params& params, float gradient, State state) {
-    Slot slot = Form::Unpack(params, state);
-    Step(params, gradient, slot);
-    Put(slot, state);
-    return state;
-  }
 
   // The last float of a rule with more than one is never negative (a NaN may be): packed_slots.h.
   static void Put(const Slot& slot, State& state) {

@@ -27,12 +27,6 @@ class LocalStore : public WeightStore {
   const ModelShape& shape() const { return shape_; }
   const UpdateOptions& options() const { return options_; }
 
-  // What Pull is going to give after the next Push: for keys that are not in it, and for the keys
-  // of a Push with that gradient. Bit for bit; nothing is changed.
-  virtual Status PullUntouched(std::span<const uint64_t> keys, std::span<float> weights) const = 0;
-  virtual Status PullTouched(std::span<const uint64_t> keys, std::span<const float> gradient,
-                             std::span<float> weights) const = 0;
-
   // Floats of state a feature; the first one is the weight.
   virtual size_t slot_floats() const = 0;
   // Calls visit(key, state) for each feature whose state is not all zero, in the order of keys. The

@@ -8,31 +8,40 @@
 
 namespace millrace::sparse {
 
-// What a push is made of, for stores that put several workers' pushes together.
+// What a push consists of. Stores that combine the pushes of several workers need it.
 struct PushInfo {
+  uint64_t batch = 0;  // the number that the batch was pulled under; 0: it was not
   uint32_t rows = 0;
   double weight = 0;  // summed over the rows
   double loss = 0;    // summed over the rows, before the step
 };
 
 // Keys are sorted and unique in every call. Not thread-safe.
+//
+// A training loop numbers its batches 1, 2, 3, ... For each one it may announce the next one's
+// keys, pulls the batch, and pushes its gradient:
+//
+//   store.Prefetch(n + 1, next_keys);
+//   store.PullBatch(n, keys, weights);
+//   store.Push(keys, gradient, {.batch = n, ...});
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
-  // The weights of `keys`; those never pushed to are 0.
+  // The weights of `keys` as they are now; a key that was never pushed has weight 0.
   virtual Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // One step: applies the update rule to each key with its gradient.
-  virtual Status Push(std::span<const uint64_t> keys, std::span<const float> gradient) = 0;
+  virtual Status Push(std::span<const uint64_t> keys, std::span<const float> gradient,
+                      const PushInfo& info) = 0;
 
-  // The keys of the batch after the one that is pulled next or was pulled last, and those of the
-  // batch after that one, if they are known (empty: not): a store that is far away asks for them in
-  // time. They are known again by their place in memory, so they stay where they are until they are
-  // pulled, and are not in the place of the batch before them.
-  virtual void Announce(std::span<const uint64_t> /*next*/, std::span<const uint64_t> /*after*/) {}
-  // How many batches it helps to announce: 0, 1 (the next one) or 2.
-  virtual int announcements() const { return 0; }
-  // Of the next Push.
-  virtual void Describe(const PushInfo& /*info*/) {}
+  // Batch `batch` will be pulled next, after the present one, with these keys: a remote store
+  // requests their weights in time. Copies what it needs of `keys`.
+  virtual void Prefetch(uint64_t /*batch*/, std::span<const uint64_t> /*keys*/) {}
+  virtual bool wants_prefetch() const { return false; }
+  // The weights of a training batch. If it was prefetched, the keys are the same as then.
+  virtual Status PullBatch(uint64_t /*batch*/, std::span<const uint64_t> keys,
+                           std::span<float> weights) {
+    return Pull(keys, weights);
+  }
 };
 
 }  // namespace millrace::sparse

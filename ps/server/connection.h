@@ -1,41 +1,51 @@
-// The service as one connection sees it.
+// One Thrift connection of a server: authenticates the peer, converts messages, counts bytes, and
+// closes the connection on what it refuses. WorkerHandler does the work.
 #pragma once
 
-#include <functional>
+#include <cstdint>
+#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "gen-cpp/ParameterServer.h"
-#include "ps/server/exchange_job.h"
-#include "ps/server/model_pieces.h"
-#include "ps/server/server_state.h"
-#include "ps/server/strangers.h"
-#include "ps/wire/exchange_wire.h"
+#include "ps/server/pending_connections.h"
+#include "ps/server/shared_shard.h"
+#include "ps/server/worker_handler.h"
 #include "ps/wire/message_protocol.h"
+#include "ps/wire/messages.h"
 
 namespace millrace::ps {
 
-// Thrift calls it from the connection's thread alone. What a caller may not do costs it the
-// connection.
+// What the connections of a server share.
+struct ServerState {
+  SharedShard& shard;
+  const std::string token;
+  const uint64_t instance;  // differs from that of an earlier server in the same place
+  const ConnectionLimits unauthenticated_limits;
+  const bool poll;
+
+  // Guarded by the shard's lock.
+  std::map<std::string, CallCount> calls = {};
+  uint64_t refused = 0;  // connections that were closed for what they sent
+};
+
+// Thrift calls it from the connection's thread only.
 class Connection final : public rpc::ParameterServerIf {
  public:
-  Connection(ServerState& state, Strangers::Visit visit, std::shared_ptr<MessageProtocol> protocol,
-             std::shared_ptr<MessageTransport> output);
+  Connection(ServerState& state, PendingConnections::Entry pending,
+             std::shared_ptr<MessageProtocol> protocol, std::shared_ptr<MessageTransport> output);
   ~Connection() override;
 
+  // The service. ConnectionProcessor serves `exchange` itself, through Exchange.
   void join(rpc::JoinReply& reply, const rpc::JoinRequest& request) override;
   void start(rpc::StartReply& reply, const rpc::StartRequest& request) override;
-  // As Thrift's own code would call it; exchange_processor.h calls the other one.
   void exchange(rpc::ExchangeReply& reply, const rpc::ExchangeRequest& request) override;
   // The reply's weights stay valid until the next call.
-  void Exchange(const ExchangeCall& call, ExchangeReply& reply);
-  // After that answer was sent: what the worker should not have to wait for. Throws Refused where
-  // the connection should end.
-  void LookAhead(const ExchangeRequest& request);
+  void Exchange(const ExchangeRequest& request, ExchangeReply& reply);
   void stop(int32_t worker, int64_t generation) override;
   void finish(int32_t worker, int64_t generation) override;
-  void drained(std::string& waiting, int32_t worker, int64_t generation) override;
+  void all_finished(rpc::AllFinishedReply& reply, int32_t worker, int64_t generation,
+                    int64_t until_examples) override;
   void leave(int32_t worker, int64_t generation) override;
   void init_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
   void push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
@@ -51,32 +61,42 @@ class Connection final : public rpc::ParameterServerIf {
   void stats(rpc::StatsReply& reply, int32_t worker, int64_t generation) override;
 
  private:
-  using Lock = std::unique_lock<std::mutex>;
+  using DenseMethod = Status (WorkerHandler::*)(const DenseRequest&, DenseReply&);
 
-  void CountLastCall(const char* kind);
-  Lock Enter(const char* kind, int32_t worker, int64_t generation);
-  Status DecodeDense(Lock& lock, const rpc::DenseRequest& request);
-  Lock EnterDense(const char* kind, const rpc::DenseRequest& request, rpc::DenseReply& reply);
-  // True when the work is done; false: the same call is to be made again.
-  bool LongWork(Lock& lock, uint64_t id, const std::function<Status(Shard&)>& work);
-  void Answer(Lock& lock, const ExchangeRequest& request, ExchangeReply& reply);
+  void CountCall(const char* kind);
+  // Counts the call and checks that the caller is the worker of this connection.
+  void Enter(const char* kind, int32_t worker, int64_t generation);
+  void Dense(const char* kind, DenseMethod method, const rpc::DenseRequest& request,
+             rpc::DenseReply& reply);
   void ThrowIf(const Status& status);
   [[noreturn]] void Refuse(const std::string& message);
 
   ServerState& state_;
-  Strangers::Visit visit_;
+  PendingConnections::Entry pending_;
   std::shared_ptr<MessageProtocol> protocol_;
   std::shared_ptr<MessageTransport> output_;
   const char* last_kind_ = nullptr;
   MessageTransport::Bytes counted_;
-  bool joined_ = false;
-  size_t worker_ = 0;
-  uint64_t generation_ = 0;
-  std::unique_ptr<ExchangeJob> job_;
-  int64_t in_the_way_ns_ = 0;  // of the next exchange: looking ahead
-  ModelPieces model_;
-  FloatCodec floats_;
-  PodVector<float> dense_;
+  WorkerHandler handler_;
+};
+
+// Thrift's dispatch by name, except for `exchange`, whose message is read and written without the
+// copies of the generated code. Its protocols are MessageProtocols.
+class ConnectionProcessor final : public rpc::ParameterServerProcessor {
+ public:
+  explicit ConnectionProcessor(std::shared_ptr<Connection> connection)
+      : ParameterServerProcessor(connection), connection_(std::move(connection)) {}
+
+ protected:
+  bool dispatchCall(apache::thrift::protocol::TProtocol* in,
+                    apache::thrift::protocol::TProtocol* out, const std::string& name,
+                    int32_t sequence, void* context) override;
+
+ private:
+  void Exchange(MessageProtocol& in, MessageProtocol& out, int32_t sequence);
+
+  std::shared_ptr<Connection> connection_;
+  ExchangeReply reply_;
 };
 
 }  // namespace millrace::ps

@@ -15,7 +15,7 @@ Status DenseTable::Init(size_t block, std::span<const float> weights) {
   }
   if (is_closed_ && !Has(block)) {
     return Invalid("dense block " + std::to_string(block) +
-                   ": not in the checkpoint, where the net was cut otherwise");
+                   ": not in the checkpoint, whose net was cut differently");
   }
   if (block >= blocks_.size()) blocks_.resize(block + 1);
   Block& b = blocks_[block];
@@ -31,7 +31,7 @@ Status DenseTable::Init(size_t block, std::span<const float> weights) {
   b.pending.resize(workers_);
   b.received.resize(workers_);
   b.applied.resize(workers_);
-  b.late_at.assign(workers_, ~uint64_t{0});
+  b.dropped_at.assign(workers_, ~uint64_t{0});
   return {};
 }
 
@@ -62,7 +62,7 @@ Status DenseTable::Push(size_t block, const Gradient& gradient, bool at_once) {
     if (at_once) {
       Apply(b, gradient.mean);
     } else {
-      b.late_at[gradient.worker] = b.steps;
+      b.dropped_at[gradient.worker] = b.steps;
     }
     return {};
   }
@@ -81,7 +81,7 @@ bool DenseTable::ApplyIfComplete(size_t block, const StepQuorum& quorum) {
   for (size_t w = 0; w < b.pending.size(); ++w) {
     rows += b.pending[w].rows;
     count += b.pending[w].rows > 0 ? 1 : 0;
-    late += b.pending[w].rows == 0 && b.late_at[w] == b.steps ? 1 : 0;
+    late += b.pending[w].rows == 0 && b.dropped_at[w] == b.steps ? 1 : 0;
   }
   if (count == 0 || !quorum.IsEnough(count, late)) return false;
   mean_.assign(b.weights.size(), 0.0f);

@@ -23,9 +23,9 @@ class DenseTable {
   DenseTable(const sparse::DenseOptions& options, size_t workers)
       : options_(options), workers_(workers) {}
 
-  // The weights to begin with; of a block that has some already they stay.
+  // Sets the initial weights, unless the block has weights already.
   Status Init(size_t block, std::span<const float> weights);
-  // The blocks are all that there are: those of a checkpoint. Init of another one is an error then.
+  // All blocks of a checkpoint are loaded: Init of another block is an error from now on.
   void Close() { is_closed_ = true; }
   bool Has(size_t block) const { return block < blocks_.size() && blocks_[block].ready; }
 
@@ -36,18 +36,18 @@ class DenseTable {
     uint32_t rows = 0;
     std::span<const float> mean;  // over the rows
   };
-  // Takes a gradient in, if its sequence is new. `at_once`: applies it. Otherwise it waits for
-  // ApplyIfComplete, or is dropped where its step was made without it.
+  // Receives a gradient if its sequence is new. `at_once`: applies it. Otherwise it stays pending
+  // until ApplyIfComplete, or is dropped if its step is complete already.
   Status Push(size_t block, const Gradient& gradient, bool at_once);
-  // The update of a step, by the mean over all rows, workers in their order, once enough gradients
-  // are in. True if it was made.
+  // Applies the mean gradient over all rows, in the order of workers, once enough gradients have
+  // arrived. True if it did.
   bool ApplyIfComplete(size_t block, const StepQuorum& quorum);
   // Tries all blocks: when fewer workers are needed than before.
   void ApplyComplete(const StepQuorum& quorum);
 
-  // Whether every block has made so many steps.
+  // Whether every block is at that step.
   bool AllAt(uint64_t steps) const;
-  // Forgets gradients that wait for their step.
+  // Drops gradients that are pending.
   void DropPending();
 
   // Whether what the worker has pushed up to that sequence is in the weights (or was dropped).
@@ -58,8 +58,8 @@ class DenseTable {
     std::span<const float> weights;
     uint64_t steps = 0;
   };
-  // For a worker that has made so many pushes. One that was lost in the middle of a step begins it
-  // again: of blocks that have made the step by then it sees what they were before.
+  // The weights for a worker that has pushed up to `sequence`. A worker that was lost in the middle
+  // of a step repeats it: from blocks that have completed the step it gets the weights before it.
   View For(size_t block, size_t worker, uint64_t sequence) const;
   std::span<const float> weights(size_t block) const { return blocks_[block].weights; }
   uint64_t steps(size_t block) const { return blocks_[block].steps; }
@@ -82,10 +82,10 @@ class DenseTable {
     PodVector<float> weights, state;
     PodVector<float> before;  // weights before the last update of several workers together
     uint64_t steps = 0;
-    std::vector<Pending> pending;    // by worker
-    std::vector<uint64_t> received;  // sequence of the last gradient, by worker
-    std::vector<uint64_t> applied;   // and of the last one that is in the weights
-    std::vector<uint64_t> late_at;   // the block's steps when one came too late, by worker
+    std::vector<Pending> pending;      // by worker
+    std::vector<uint64_t> received;    // sequence of the last gradient, by worker
+    std::vector<uint64_t> applied;     // and of the last one that is in the weights
+    std::vector<uint64_t> dropped_at;  // the block's steps when one was dropped as late, by worker
   };
 
   void Apply(Block& block, std::span<const float> gradient);

@@ -11,9 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "profiler/clock.h"
 #include "ps/server/connection.h"
-#include "ps/server/exchange_processor.h"
-#include "ps/wire/guarded_socket.h"
 #include "ps/wire/thrift_tls.h"
 
 namespace millrace::ps {
@@ -25,29 +24,29 @@ using apache::thrift::transport::TServerSocket;
 using apache::thrift::transport::TSocket;
 
 constexpr int kContainerLimit = 1 << 16;
-// More than there may be strangers: Thrift accepts nobody beyond it.
+// More than there may be pending connections: Thrift accepts none beyond it.
 constexpr int64_t kConnectionsBeyondWorkers = 512;
 constexpr std::chrono::milliseconds kTick(100);
-// A peer that takes no byte of an answer for so long is gone.
+// A peer that reads no byte of a reply for this long is gone.
 constexpr int kSendMs = 5000;
 
 class ConnectionFactory final : public apache::thrift::TProcessorFactory {
  public:
-  ConnectionFactory(ServerState& state, Strangers& strangers)
-      : state_(state), strangers_(strangers) {}
+  ConnectionFactory(ServerState& state, PendingConnections& pending)
+      : state_(state), pending_(pending) {}
 
   std::shared_ptr<apache::thrift::TProcessor> getProcessor(const TConnectionInfo& info) override {
     auto protocol = std::dynamic_pointer_cast<MessageProtocol>(info.input);
     auto output = std::dynamic_pointer_cast<MessageTransport>(info.output->getTransport());
     auto socket = std::dynamic_pointer_cast<TSocket>(info.transport);
     CHECK(protocol && output && socket);
-    return std::make_shared<ExchangeProcessor>(std::make_shared<Connection>(
-        state_, strangers_.Begin(socket->getSocketFD()), std::move(protocol), std::move(output)));
+    return std::make_shared<ConnectionProcessor>(std::make_shared<Connection>(
+        state_, pending_.Add(socket->getSocketFD()), std::move(protocol), std::move(output)));
   }
 
  private:
   ServerState& state_;
-  Strangers& strangers_;
+  PendingConnections& pending_;
 };
 
 // Tells when the server listens, or that it cannot.
@@ -86,18 +85,21 @@ class Server::Impl {
  public:
   explicit Impl(const ServerOptions& options)
       : options_(options),
-        state_(options.shard, options.token, options.stranger_ms, options.wait_ms),
-        strangers_({.stay = std::chrono::milliseconds(options.stranger_ms)},
-                   options.shard.on_note) {
-    state_.poll = options.poll;
-  }
+        shard_(options.shard, std::chrono::milliseconds(options.call_ms)),
+        state_{.shard = shard_,
+               .token = options.token,
+               .instance = static_cast<uint64_t>(
+                   std::chrono::system_clock::now().time_since_epoch().count()),
+               .unauthenticated_limits = {.idle_ms = options.authenticate_ms,
+                                          .message_ms = options.authenticate_ms,
+                                          .max_string = kUnauthenticatedMaxString,
+                                          .max_message = kUnauthenticatedMaxMessage},
+               .poll = options.poll},
+        pending_({.authenticate_within = std::chrono::milliseconds(options.authenticate_ms)},
+                 options.shard.on_note) {}
 
   ~Impl() {
-    {
-      std::lock_guard lock(state_.mu);
-      state_.stopping = true;
-      state_.changed.notify_all();
-    }
+    shard_.Shutdown();
     if (server_) server_->stop();
     if (serving_.joinable()) serving_.join();
   }
@@ -113,7 +115,7 @@ class Server::Impl {
         socket = std::make_shared<GuardedServerSocket>(options_.host, options_.port);
       }
       socket->setKeepAlive(true);
-      socket->setRecvTimeout(options_.stranger_ms);
+      socket->setRecvTimeout(options_.authenticate_ms);
       socket->setSendTimeout(kSendMs);
       const std::string why = Serve(socket);
       port_ = socket->getPort();
@@ -126,38 +128,41 @@ class Server::Impl {
   }
 
   bool WaitBegun(const std::function<bool()>& should_stop) {
-    std::unique_lock lock(state_.mu);
-    while (!state_.shard.StartWaitsFor().empty() && state_.shard.failed().ok() && !should_stop()) {
-      state_.changed.wait_for(lock, kTick, [&] { return state_.shard.StartWaitsFor().empty(); });
-    }
-    return state_.shard.StartWaitsFor().empty();
+    const ShardLock lock(shard_);
+    const Shard& shard = shard_.shard();
+    const auto begun = [&] { return shard.StartBlockedOn().empty(); };
+    while (!begun() && shard.failed().ok() && !should_stop()) shard_.WaitFor(kTick, begun);
+    return begun();
   }
 
   Status Wait(const std::function<bool()>& should_stop) {
-    std::unique_lock lock(state_.mu);
+    const ShardLock lock(shard_);
+    Shard& shard = shard_.shard();
+    const auto done = [&] { return !shard_.busy() && shard.done(); };
     while (true) {
-      if (!state_.busy) state_.shard.Tick(NowNs());
-      if (!state_.shard.failed().ok()) {
-        state_.changed.notify_all();
-        return state_.shard.failed();
+      if (!shard_.busy()) shard.Tick(NowNs());
+      if (!shard.failed().ok()) {
+        shard_.NotifyAll();
+        return shard.failed();
       }
-      if (!state_.busy && state_.shard.done()) return {};
+      if (done()) return {};
       if (should_stop()) return Cancelled("interrupted");
-      state_.changed.wait_for(lock, kTick, [&] { return !state_.busy && state_.shard.done(); });
+      shard_.WaitFor(kTick, done);
     }
   }
 
   Summary summary() {
-    std::lock_guard lock(state_.mu);
+    const ShardLock lock(shard_);
+    const JobProgress& progress = shard_.shard().progress();
     Summary summary;
-    summary.steps = state_.shard.progress().step;
-    summary.examples = state_.shard.progress().examples;
+    summary.steps = progress.step;
+    summary.examples = progress.examples;
     for (const auto& [kind, count] : state_.calls) {
       summary.messages += count.messages;
       summary.bytes_in += count.bytes_in;
       summary.bytes_out += count.bytes_out;
     }
-    summary.refused = state_.refused + strangers_.closed();
+    summary.refused = state_.refused + pending_.closed();
     return summary;
   }
 
@@ -165,12 +170,12 @@ class Server::Impl {
   int port_ = 0;
 
  private:
-  // Empty, or why it cannot listen.
+  // Returns why the server cannot listen; empty if it does.
   std::string Serve(const std::shared_ptr<TServerSocket>& socket) {
     server_ = std::make_shared<TThreadedServer>(
-        std::make_shared<ConnectionFactory>(state_, strangers_), socket,
+        std::make_shared<ConnectionFactory>(state_, pending_), socket,
         std::make_shared<MessageTransportFactory>(),
-        std::make_shared<MessageProtocolFactory>(kStrangerString, kContainerLimit));
+        std::make_shared<MessageProtocolFactory>(kUnauthenticatedMaxString, kContainerLimit));
     server_->setConcurrentClientLimit(static_cast<int64_t>(2 * options_.shard.num_workers) +
                                       kConnectionsBeyondWorkers);
     auto listening = std::make_shared<Listening>();
@@ -185,8 +190,9 @@ class Server::Impl {
     return listening->Wait();
   }
 
+  SharedShard shard_;
   ServerState state_;
-  Strangers strangers_;
+  PendingConnections pending_;
   std::shared_ptr<apache::thrift::transport::TSSLSocketFactory> tls_;
   std::shared_ptr<TThreadedServer> server_;
   std::jthread serving_;

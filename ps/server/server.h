@@ -1,4 +1,4 @@
-// The server of one shard: Thrift over TCP, a thread for each connection.
+// The server of one shard: Thrift over TCP, one thread per connection.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 #include "io/base/status.h"
 #include "ps/server/shard.h"
-#include "ps/wire/tls_files.h"
+#include "ps/wire/endpoint.h"
 
 namespace millrace::ps {
 
@@ -16,11 +16,11 @@ struct ServerOptions {
   ShardOptions shard;
   std::string host = "127.0.0.1";
   int port = 0;       // 0: a free one
-  std::string token;  // who does not know it is refused; empty: everybody may join
+  std::string token;  // peers without it are refused; empty: any peer may join
   TlsFiles tls = {};
-  int stranger_ms = 5000;  // that a connection has to show the token
-  bool poll = true;        // for workers' calls, where a core is free: see wire/poller.h
-  int wait_ms = 1000;      // a call that would wait longer for others is answered with "waiting"
+  int authenticate_ms = 5000;  // a peer that has not sent the token by then is disconnected
+  bool poll = true;            // for workers' calls, where a core is free: see wire/poller.h
+  int call_ms = 1000;          // a call that waits longer for other workers replies "blocked"
 
   Status Validate() const;
 };
@@ -40,16 +40,17 @@ class Server {
   const std::string& host() const;
   int port() const;
 
-  // Waits until training begins; false if one of the ends below comes first.
+  // Waits until training begins; false if the job ends first.
   bool WaitBegun(const std::function<bool()>& should_stop);
-  // Waits until all workers have left (ok), the job has failed, or `should_stop`, asked some times
-  // a second, says so (kCancelled).
+  // Waits until all workers have left (ok), the job has failed, or `should_stop`, which is polled a
+  // few times a second, is true (kCancelled).
   Status Wait(const std::function<bool()>& should_stop);
 
   struct Summary {
     uint64_t steps = 0, examples = 0;
     uint64_t messages = 0, bytes_in = 0, bytes_out = 0;
-    uint64_t refused = 0;  // connections that were closed for what they sent, or did not send
+    uint64_t refused =
+        0;  // connections that were closed for what they sent, or did not send in time
   };
   Summary summary() const;
 

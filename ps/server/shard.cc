@@ -8,11 +8,7 @@
 #include "ps/server/shard_file.h"
 
 namespace millrace::ps {
-namespace {
-
 using profiler::Cat;
-
-}  // namespace
 
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
@@ -61,43 +57,45 @@ Status Shard::MakeModel(const std::string& config) {
   return {};
 }
 
-Status Shard::CheckJoin(size_t worker, const std::string& name, bool again,
-                        const JoinAttempt& attempt) const {
+Status Shard::CheckJoin(const JoinRequest& request) const {
+  const size_t worker = request.worker;
   if (worker >= workers_.size()) {
     return Invalid("worker " + std::to_string(worker) + ": expected below the job's " +
                    std::to_string(workers_.size()) + " workers");
   }
   const WorkerRecord& record = workers_[worker];
-  const bool same_process = attempt.process != 0 && attempt.process == record.attempt.process;
-  if (same_process && attempt.number < record.attempt.number) {
-    return Invalid(Describe(worker) + " has another connection by now");
+  const bool same_process = request.process != 0 && request.process == record.process;
+  if (same_process && request.attempt < record.attempt) {
+    return Invalid(Describe(worker) + " has a newer connection");
   }
-  if (drained_ && worker != 0 && !record.finished) {
+  if (joins_closed_ && worker != 0 && !record.finished) {
     return Invalid(Describe(worker) + " comes back too late: the job has ended without it");
   }
-  if (record.phase == WorkerPhase::kJoined && !again && !same_process) {
-    return Invalid(Describe(worker) + " is in this job already; found another one (" + name +
-                   ") with the same task_index");
+  if (record.phase == WorkerPhase::kJoined && !request.rejoin && !same_process) {
+    return Invalid(Describe(worker) + " is in this job already; found another one (" +
+                   request.name + ") with the same task_index");
   }
   const bool ended = record.phase == WorkerPhase::kFinished || record.phase == WorkerPhase::kLeft;
-  if (!ended || again) return {};
+  if (!ended || request.rejoin) return {};
   return Invalid(Describe(worker) + " has finished: the job is ending");
 }
 
-Result<uint64_t> Shard::Join(size_t worker, const std::string& name, const std::string& config,
-                             bool again, const JoinAttempt& attempt) {
+Result<uint64_t> Shard::Join(const JoinRequest& request) {
   if (!failed_.ok()) return failed_;
-  RETURN_IF_ERROR(CheckJoin(worker, name, again, attempt));
+  RETURN_IF_ERROR(CheckJoin(request));
   if (!config_) {
-    RETURN_IF_ERROR(MakeModel(config));
+    RETURN_IF_ERROR(MakeModel(request.config));
   } else {
-    ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(config));
+    ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(request.config));
     RETURN_IF_ERROR(CheckSameJob(config_->Fields(), fields));
   }
-  WorkerRecord& record = workers_[worker];
-  if (record.phase == WorkerPhase::kLost) Note(Describe(worker) + " is back as " + name);
-  record.name = name;
-  record.attempt = attempt;
+  WorkerRecord& record = workers_[request.worker];
+  if (record.phase == WorkerPhase::kLost) {
+    Note(Describe(request.worker) + " is back as " + request.name);
+  }
+  record.name = request.name;
+  record.process = request.process;
+  record.attempt = request.attempt;
   record.given_up = false;
   if (record.phase == WorkerPhase::kAbsent || record.phase == WorkerPhase::kLost) {
     record.phase = record.finished ? WorkerPhase::kFinished : WorkerPhase::kJoined;
@@ -111,7 +109,7 @@ Status Shard::Open(size_t worker) {
   return {};
 }
 
-std::string Shard::StartWaitsFor() const {
+std::string Shard::StartBlockedOn() const {
   const std::string absent =
       List([](const WorkerRecord& w) { return w.phase == WorkerPhase::kAbsent; });
   if (!absent.empty()) return absent;
@@ -123,19 +121,19 @@ Status Shard::CheckCaller(size_t worker, uint64_t generation) const {
     return Invalid("worker " + std::to_string(worker) + " has not joined");
   }
   if (workers_[worker].generation == generation) return {};
-  return Invalid(Describe(worker) + " has another connection by now");
+  return Invalid(Describe(worker) + " has a newer connection");
 }
 
 SharedKeys Shard::FindList(size_t worker, uint64_t signature) const {
-  return workers_[worker].pulled.FindList(signature);
+  return workers_[worker].replies.FindList(signature);
 }
 
 void Shard::KeepList(size_t worker, SharedKeys list) {
-  workers_[worker].pulled.KeepList(std::move(list));
+  workers_[worker].replies.KeepList(std::move(list));
 }
 
-// In plain sync a lost worker is still waited for, until the chief ends the job; elsewhere the job
-// goes on without it.
+// With plain sync the job waits for a lost worker until the chief stops it; in all other modes the
+// job goes on without it.
 bool Shard::Active(const WorkerRecord& worker) const {
   if (worker.finished) return false;
   if (worker.phase == WorkerPhase::kJoined) return true;
@@ -158,9 +156,9 @@ uint64_t Shard::SlowestActive() const {
   return slowest;
 }
 
-Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
+Status Shard::Receive(size_t worker, Push push, int64_t now_ns) {
   if (!failed_.ok()) return failed_;
-  if (!StartWaitsFor().empty()) return Invalid("the job has not begun");
+  if (!StartBlockedOn().empty()) return Invalid("the job has not begun");
   WorkerRecord& record = workers_[worker];
   if (push.sequence <= record.received || stopped_) return {};
   if (push.sequence != record.received + 1) {
@@ -184,11 +182,11 @@ Status Shard::Take(size_t worker, Push push, int64_t now_ns) {
     Count(record, push);
     return {};
   }
-  if (push.step < progress_.step) {  // its step was made without it
+  if (push.step < progress_.step) {  // its step is complete already
     ++record.dropped;
     record.applied = push.sequence;
     record.applied_state = std::move(push.state);
-    record.late_at = progress_.step;
+    record.dropped_at = progress_.step;
     TryStep(now_ns);
     return failed_;
   }
@@ -208,7 +206,6 @@ void Shard::Count(WorkerRecord& worker, const Push& push) {
   progress_.weight += push.weight;
 }
 
-// Gradients of the summed loss become that of the mean where the rule wants it.
 void Shard::Scale(std::span<float> gradient, double weight) const {
   if (sparse::GradientScaleOf(config_->update.rule) != sparse::GradientScale::kMean) return;
   const auto factor = static_cast<float>(1 / (weight > 0 ? weight : 1));
@@ -217,34 +214,25 @@ void Shard::Scale(std::span<float> gradient, double weight) const {
 
 // One update of the model.
 Status Shard::Apply(std::span<const uint64_t> keys, std::span<const float> gradient) {
-  Settle();
   TRACE_SCOPE("apply", Cat::kServer, {.keys = static_cast<int64_t>(keys.size())});
-  RETURN_IF_ERROR(store_->Push(keys, gradient));
+  RETURN_IF_ERROR(store_->Push(keys, gradient, {}));
   keys_pushed_ += keys.size();
   progress_.step = store_->steps();
   return {};
-}
-
-void Shard::Settle() {
-  if (!late_) return;
-  TRACE_SCOPE("apply", Cat::kServer, {.keys = static_cast<int64_t>(late_->list->keys.size())});
-  const Status applied = store_->Push(late_->list->keys, late_->gradient);
-  late_.reset();
-  if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
 }
 
 void Shard::TryStep(int64_t now_ns) {
   size_t pending = 0, late = 0;
   for (const WorkerRecord& w : workers_) {
     pending += w.pending ? 1 : 0;
-    late += !w.pending && Active(w) && w.late_at == progress_.step ? 1 : 0;
+    late += !w.pending && Active(w) && w.dropped_at == progress_.step ? 1 : 0;
   }
   const StepQuorum quorum = Quorum();
   if (pending > 0 && quorum.IsEnough(pending, late)) ApplyPending(now_ns);
   if (dense_) dense_->ApplyComplete(Quorum());
 }
 
-// In the order of workers, whoever came first. Without a row there is no step to be made.
+// In the order of workers, not of arrival. Pushes without rows make no step.
 void Shard::ApplyPending(int64_t now_ns) {
   uint64_t rows = 0;
   for (const WorkerRecord& w : workers_) rows += w.pending ? w.pending->rows : 0;
@@ -263,8 +251,10 @@ void Shard::MakeStep(int64_t now_ns) {
   const auto is_pending = [](const WorkerRecord& w) { return w.pending.has_value(); };
   const auto first = std::find_if(workers_.begin(), workers_.end(), is_pending);
   Status applied;
-  if (std::none_of(first + 1, workers_.end(), is_pending)) {
-    applied = StepAlone(*first);
+  if (std::none_of(first + 1, workers_.end(), is_pending)) {  // one gradient needs no sum
+    Push& push = *first->pending;
+    Scale(push.gradient, push.weight);
+    applied = Apply(push.list->keys, push.gradient);
   } else {
     double weight = 0;
     {
@@ -282,36 +272,7 @@ void Shard::MakeStep(int64_t now_ns) {
   if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
 }
 
-// Of a single gradient. Where the answer is known without it, the store gets it later.
-Status Shard::StepAlone(WorkerRecord& worker) {
-  Settle();  // of another worker, which made the steps before
-  Push& push = *worker.pending;
-  Scale(push.gradient, push.weight);
-  if (!worker.ahead.Complete(*store_, push.list, push.gradient)) {
-    return Apply(push.list->keys, push.gradient);
-  }
-  keys_pushed_ += push.list->keys.size();
-  progress_.step = store_->steps() + 1;
-  late_ = {.list = push.list, .gradient = std::move(push.gradient)};
-  return {};
-}
-
-bool Shard::StepsAlone(size_t worker) const {
-  return config_->mode == Mode::kSync && Active(workers_[worker]) && Quorum().active == 1;
-}
-
-Status Shard::LookAhead(size_t worker, SharedKeys list) {
-  Settle();
-  WorkerRecord& record = workers_[worker];
-  const SharedKeys current = record.pulled.last_list();
-  if (!list || !current || !StepsAlone(worker) || !failed_.ok()) return failed_;
-  if (record.ahead.IsFor(*store_, current, list)) return {};
-  SharedNumbers room = record.ahead.TakeRoom();
-  if (!room) room = record.pulled.Room();
-  return record.ahead.Prepare(*store_, current, std::move(list), std::move(room));
-}
-
-bool Shard::MayAnswer(size_t worker, uint64_t sequence) const {
+bool Shard::ReplyDue(size_t worker, uint64_t sequence) const {
   const WorkerRecord& record = workers_[worker];
   if (stopped_ || sequence < record.received) return true;
   if (config_->mode == Mode::kSync) return !record.pending;
@@ -320,7 +281,7 @@ bool Shard::MayAnswer(size_t worker, uint64_t sequence) const {
   return record.received <= slowest || record.received - slowest <= config_->staleness;
 }
 
-std::string Shard::AnswerWaitsFor(size_t worker) const {
+std::string Shard::ReplyBlockedOn(size_t worker) const {
   if (config_->mode == Mode::kSync) {
     return List([&](const WorkerRecord& w) { return Active(w) && !w.pending; });
   }
@@ -329,25 +290,22 @@ std::string Shard::AnswerWaitsFor(size_t worker) const {
       [&](const WorkerRecord& w) { return Active(w) && w.received + config_->staleness < mine; });
 }
 
-Result<Shard::Weights> Shard::Answer(size_t worker, uint64_t sequence, const SharedKeys& list,
+Result<Shard::Weights> Shard::Gather(size_t worker, uint64_t sequence, const SharedKeys& list,
                                      bool remember) {
-  PullMemory& pulled = workers_[worker].pulled;
-  if (const PullMemory::Answer* first =
-          remember ? pulled.Find(sequence, list->signature) : nullptr) {
-    return Weights{.step = first->step, .numbers = first->weights};
+  ReplyCache& replies = workers_[worker].replies;
+  if (const ReplyCache::Reply* same =
+          remember ? replies.Find(sequence, list->signature) : nullptr) {
+    return Weights{.step = same->step, .numbers = same->weights};
   }
   Weights weights = {.step = progress_.step,
-                     .numbers = workers_[worker].ahead.Take(progress_.step, list)};
-  answered_ahead_ += weights.numbers ? 1 : 0;
-  if (!weights.numbers) {
-    Settle();
-    weights.numbers = remember ? pulled.Room() : std::make_shared<PlainNumbers>();
+                     .numbers = remember ? replies.TakeBuffer() : std::make_shared<PlainNumbers>()};
+  {
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
     RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(list->keys.size())));
   }
   keys_pulled_ += list->keys.size();
   if (remember) {
-    pulled.Remember(
+    replies.Add(
         {.sequence = sequence, .step = weights.step, .list = list, .weights = weights.numbers});
   }
   return weights;
@@ -413,7 +371,7 @@ void Shard::Tick(int64_t now_ns) {
     WorkerRecord& w = workers_[i];
     if (w.phase != WorkerPhase::kLost || now_ns - w.lost_ns < options_.rejoin_ns) continue;
     w.given_up = true;
-    // Without the chief nobody tests the model or saves it; after a stop it alone matters.
+    // Only the chief evaluates and saves the model; after a stop only the chief matters.
     if ((Active(w) && !stopped_) || i == 0) {
       char text[80];
       std::snprintf(text, sizeof text, " did not come back within %.1f s: the job ends",
@@ -429,12 +387,12 @@ bool Shard::MayPush(const WorkerRecord& worker) const {
   return worker.phase == WorkerPhase::kAbsent || Active(worker) || (may_be_back && !stopped_);
 }
 
-bool Shard::IsAlone(size_t worker) const {
+bool Shard::OthersFinished(size_t worker) const {
   return std::none_of(workers_.begin(), workers_.end(),
                       [&](const WorkerRecord& w) { return &w != &workers_[worker] && MayPush(w); });
 }
 
-std::string Shard::DrainWaitsFor() const {
+std::string Shard::UnfinishedWorkers() const {
   return List([&](const WorkerRecord& w) { return MayPush(w); });
 }
 
@@ -451,10 +409,9 @@ Status Shard::Save(uint64_t id, const std::string& chief_state) {
   if (!config_) return Invalid("there is no model to save yet");
   const bool together = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
   if (dense_ && together && !dense_->AllAt(progress_.step)) {
-    return Failed("no checkpoint was written: a worker stood still in the middle of step " +
+    return Failed("no checkpoint was written: a worker stopped in the middle of step " +
                   std::to_string(progress_.step + 1) + "; the last one stays");
   }
-  Settle();
   return ShardFile::Save(*this, id, chief_state);
 }
 

@@ -45,7 +45,7 @@ std::string WorkerField(size_t worker, const char* name) {
   return "worker." + std::to_string(worker) + "." + name;
 }
 
-using WorkerPlaces = std::vector<std::pair<uint64_t, std::string>>;  // sequence, state
+using WorkerStates = std::vector<std::pair<uint64_t, std::string>>;  // sequence, state
 
 // Dense blocks are entries under block << 32 | place, of the weight and the rule's numbers beside
 // it.
@@ -88,7 +88,7 @@ void WriteDense(const DenseTable& table, io::StateWriter& writer) {
 // A gradient of a step that was made without it waits for nothing after a restart: it counts as
 // dropped.
 Status LoadDense(const io::StateFields& fields, uint64_t block, const DenseBlock& content,
-                 const WorkerPlaces& workers, DenseTable& table) {
+                 const WorkerStates& workers, DenseTable& table) {
   ASSIGN_OR_RETURN(const uint64_t steps, fields.Uint(BlockField(block, "steps")));
   std::vector<uint64_t> sequences(workers.size());
   for (size_t w = 0; w < workers.size(); ++w) {
@@ -110,7 +110,7 @@ struct Restored {
   JobProgress progress;
   uint64_t steps = 0;
   std::string chief_state;
-  WorkerPlaces workers;
+  WorkerStates workers;
 };
 
 Result<Restored> ReadFields(const io::StateFields& fields, size_t workers) {

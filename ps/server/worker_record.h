@@ -6,12 +6,11 @@
 #include <string>
 
 #include "io/base/pod_vector.h"
-#include "ps/server/answer_ahead.h"
-#include "ps/server/pull_memory.h"
+#include "ps/server/reply_cache.h"
 
 namespace millrace::ps {
 
-// A worker's contribution to a step.
+// A worker's contribution to a step, decoded.
 struct Push {
   uint64_t sequence = 0;
   uint64_t step = 0;  // of the job, whose weights the gradient was computed from
@@ -20,13 +19,7 @@ struct Push {
   uint32_t rows = 0;
   double weight = 0;  // summed over the rows
   double loss = 0;    // summed over the rows, before the step
-  std::string state;  // of the worker after this push; the worker's own business
-};
-
-// A process's tries to join.
-struct JoinAttempt {
-  uint64_t process = 0;  // drawn by it; 0: unknown
-  uint64_t number = 0;   // ascending
+  std::string state;  // of the worker after this push; opaque
 };
 
 // What a synchronous step needs.
@@ -34,8 +27,8 @@ struct StepQuorum {
   size_t active = 0;  // workers that will push, or have
   size_t needed = 0;  // gradients, of that many
 
-  // With `late` others, whose last gradient was too late for the step before: they may be waiting
-  // elsewhere for those whose gradients are here.
+  // `late` other workers' last gradients arrived after their step: they may be blocked, on another
+  // shard, on workers whose gradients are here.
   bool IsEnough(size_t gradients, size_t late) const {
     return gradients >= needed || gradients + late >= active;
   }
@@ -51,26 +44,26 @@ struct WorkerRecord {
   std::string name;  // "host, pid 123"
   WorkerPhase phase = WorkerPhase::kAbsent;
   uint64_t generation = 0;  // of its connection: calls of an older one are refused
-  JoinAttempt attempt;      // that made the connection
-  int64_t lost_ns = 0;      // when
+  uint64_t process = 0;     // that made the connection; 0: unknown
+  uint64_t attempt = 0;     // of that process
+  int64_t lost_ns = 0;      // when the connection was lost
   bool given_up = false;    // lost for too long to be waited for
-  bool finished = false;    // it pushes no more, whatever becomes of its connection
+  bool finished = false;    // it pushes no more, even if it reconnects
 
   uint64_t received = 0;       // the sequence of the last push that arrived
   std::string received_state;  // that it brought
   uint64_t applied = 0;        // the same for the last push that was applied (or dropped)
   std::string applied_state;
-  std::optional<Push> pending;  // arrived and not applied yet
+  std::optional<Push> pending;  // received and not applied yet
   int64_t arrived_ns = 0;
-  uint64_t late_at = ~uint64_t{0};  // the step at which its last push came too late for one before
+  uint64_t dropped_at = ~uint64_t{0};  // the job's step when its last push was dropped as late
 
-  PullMemory pulled;
-  AnswerAhead ahead;
+  ReplyCache replies;
 
   uint64_t pushes = 0;
   uint64_t examples = 0;
   uint64_t dropped = 0;
-  int64_t waited_ns = 0;  // the others, for this one
+  int64_t waited_ns = 0;  // by other workers, for this one
 };
 
 }  // namespace millrace::ps

@@ -22,14 +22,13 @@ using Type = MessageProtocol::Type;
 constexpr int16_t kRequest = 1;
 constexpr int16_t kSuccess = 0, kRefused = 1, kFailed = 2;
 
-void ReadRequest(MessageProtocol& in, ExchangeCall& call) {
-  ExchangeRequest& request = call.request;
+void ReadRequest(MessageProtocol& in, ExchangeRequest& request) {
   in.ReadFields([&](int16_t id, Type type) {
     switch (id) {
       case 1:
-        return in.Read(type, call.worker);
+        return in.Read(type, request.worker);
       case 2:
-        return in.Read(type, call.generation);
+        return in.Read(type, request.generation);
       case 3:
         return in.Read(type, request.sequence);
       case 4:
@@ -58,20 +57,15 @@ void ReadRequest(MessageProtocol& in, ExchangeCall& call) {
         return in.Read(type, request.pull_keys);
       case 16:
         return in.Read(type, request.keep_list);
-      case 17:
-        return in.Read(type, request.next_list);
-      case 18:
-        return in.Read(type, request.next_keys);
       default:
         return false;
     }
   });
 }
 
-void WriteRequest(const ExchangeCall& call, MessageProtocol& out) {
-  const ExchangeRequest& request = call.request;
-  out.Write(1, call.worker);
-  out.Write(2, call.generation);
+void WriteRequest(const ExchangeRequest& request, MessageProtocol& out) {
+  out.Write(1, request.worker);
+  out.Write(2, request.generation);
   out.Write(3, request.sequence);
   out.Write(4, request.step);
   out.Write(5, request.pushes);
@@ -86,10 +80,6 @@ void WriteRequest(const ExchangeCall& call, MessageProtocol& out) {
   out.Write(14, request.pull_list);
   out.Write(15, request.pull_keys);
   out.Write(16, request.keep_list);
-  if (request.next_list != 0) {
-    out.Write(17, request.next_list);
-    out.Write(18, request.next_keys);
-  }
   out.writeFieldStop();
 }
 
@@ -101,13 +91,13 @@ void ReadReply(MessageProtocol& in, ExchangeReply& reply, int32_t& outcome) {
       case 2:
         return in.Read(type, reply.weights);
       case 3:
-        return in.Read(type, reply.step);
+        return in.Read(type, reply.progress.step);
       case 4:
-        return in.Read(type, reply.examples);
+        return in.Read(type, reply.progress.examples);
       case 5:
-        return in.Read(type, reply.loss);
+        return in.Read(type, reply.progress.loss);
       case 6:
-        return in.Read(type, reply.weight);
+        return in.Read(type, reply.progress.weight);
       case 7:
         return in.Read(type, reply.barrier_ns);
       case 8:
@@ -115,18 +105,18 @@ void ReadReply(MessageProtocol& in, ExchangeReply& reply, int32_t& outcome) {
       case 9:
         return in.Read(type, reply.last_worker);
       case 10:
-        return in.Read(type, reply.waiting);
+        return in.Read(type, reply.blocked_on);
       case 11:
-        return in.Read(type, reply.stop);
+        return in.Read(type, reply.stopped);
       case 12:
-        return in.Read(type, reply.alone);
+        return in.Read(type, reply.others_finished);
       default:
         return false;
     }
   });
 }
 
-// Throws if the message is not an answer to the call.
+// Throws if the message is not a reply to the call.
 void BeginReply(MessageProtocol& in) {
   std::string name;
   TMessageType type;
@@ -151,10 +141,10 @@ bool ReadException(MessageProtocol& in, Type type, std::optional<Exception>& exc
 
 }  // namespace
 
-void SendExchangeCall(const ExchangeCall& call, MessageProtocol& out) {
+void SendExchange(const ExchangeRequest& request, MessageProtocol& out) {
   out.writeMessageBegin("exchange", T_CALL, 0);
   out.writeFieldBegin("request", T_STRUCT, kRequest);
-  WriteRequest(call, out);
+  WriteRequest(request, out);
   out.writeFieldStop();
   out.transport().flush();
 }
@@ -162,7 +152,7 @@ void SendExchangeCall(const ExchangeCall& call, MessageProtocol& out) {
 Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply) {
   BeginReply(in);
   reply = {};
-  bool answered = false;
+  bool replied = false;
   int32_t outcome = 0;
   std::optional<rpc::Refused> refused;
   std::optional<rpc::JobFailed> failed;
@@ -171,25 +161,25 @@ Status ReceiveExchangeReply(MessageProtocol& in, ExchangeReply& reply) {
     if (id == kFailed) return ReadException(in, type, failed);
     if (id != kSuccess || type != T_STRUCT) return false;
     ReadReply(in, reply, outcome);
-    return answered = true;
+    return replied = true;
   });
   in.transport().readEnd();
   if (refused) throw *refused;
   if (failed) throw *failed;
-  if (!answered) throw TApplicationException(TApplicationException::MISSING_RESULT);
+  if (!replied) throw TApplicationException(TApplicationException::MISSING_RESULT);
   if (outcome < 0 || outcome > static_cast<int32_t>(Outcome::kUnknownList)) {
-    return Invalid("the server's answer: expected an outcome from 0 to 2, found " +
+    return Invalid("the server's reply: expected an outcome from 0 to 2, found " +
                    std::to_string(outcome));
   }
   reply.outcome = static_cast<Outcome>(outcome);
   return {};
 }
 
-void ReadExchangeArgs(MessageProtocol& in, ExchangeCall& call) {
-  call = {};
+void ReadExchangeArgs(MessageProtocol& in, ExchangeRequest& request) {
+  request = {};
   in.ReadFields([&](int16_t id, Type type) {
     if (id != kRequest || type != T_STRUCT) return false;
-    ReadRequest(in, call);
+    ReadRequest(in, request);
     return true;
   });
 }
@@ -198,16 +188,16 @@ void WriteExchangeResult(const ExchangeReply& reply, MessageProtocol& out) {
   out.writeFieldBegin("success", T_STRUCT, kSuccess);
   out.Write(1, static_cast<int32_t>(reply.outcome));
   out.Write(2, reply.weights);
-  out.Write(3, reply.step);
-  out.Write(4, reply.examples);
-  out.Write(5, reply.loss);
-  out.Write(6, reply.weight);
+  out.Write(3, reply.progress.step);
+  out.Write(4, reply.progress.examples);
+  out.Write(5, reply.progress.loss);
+  out.Write(6, reply.progress.weight);
   out.Write(7, reply.barrier_ns);
   out.Write(8, reply.server_ns);
   out.Write(9, reply.last_worker);
-  out.Write(10, reply.waiting);
-  out.Write(11, reply.stop);
-  out.Write(12, reply.alone);
+  out.Write(10, reply.blocked_on);
+  out.Write(11, reply.stopped);
+  out.Write(12, reply.others_finished);
   out.writeFieldStop();
   out.writeFieldStop();
 }

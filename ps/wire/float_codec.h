@@ -9,10 +9,12 @@
 // lowest bytes of all numbers come first, then the next ones, so that like stands beside like.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "io/base/pod_vector.h"
 #include "io/base/status.h"
 #include "io/record/zstd_block.h"
 
@@ -39,6 +41,27 @@ class FloatCodec {
 
   std::unique_ptr<io::ZstdBlock> zstd_;
   std::string planes_, halves_;
+};
+
+// Numbers in memory that are ready to be sent as they are: the byte in front of the first one is
+// the format byte.
+class PlainNumbers {
+ public:
+  // Room for `count` numbers; their content is undefined afterwards.
+  std::span<float> Resize(size_t count) {
+    floats_.resize(1 + count);
+    reinterpret_cast<char*>(floats_.data())[sizeof(float) - 1] = FloatCodec::kPlainFormat;
+    return std::span(floats_).subspan(1);
+  }
+  std::span<float> numbers() { return std::span(floats_).subspan(1); }
+  std::span<const float> numbers() const { return std::span(floats_).subspan(1); }
+  std::string_view bytes() const {
+    const char* begin = reinterpret_cast<const char*>(floats_.data());
+    return {begin + sizeof(float) - 1, 1 + numbers().size_bytes()};
+  }
+
+ private:
+  PodVector<float> floats_ = PodVector<float>(1);
 };
 
 }  // namespace millrace::ps

@@ -1,18 +1,30 @@
-// Sockets for a server that strangers can reach. Apache Thrift's own have no limit on the time that
-// a message may take.
+// Sockets for a server that unauthenticated peers can reach. Apache Thrift's own sockets do not
+// limit the time that a message may take.
 #pragma once
 
 #include <thrift/transport/TServerSocket.h>
 #include <thrift/transport/TSocket.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
-#include "ps/wire/connection_limits.h"
-
 namespace millrace::ps {
+
+// How much a connection may ask of a server.
+struct ConnectionLimits {
+  int idle_ms = 0;         // between two messages; 0: no limit
+  int message_ms = 30000;  // from a message's first byte to its last
+  int max_string = 64 << 20;
+  // Of a whole message: an exchange's gradient and two lists of keys.
+  size_t max_message = 3 * (size_t{64} << 20) + (1 << 20);
+};
+
+// Until the peer has sent the job's token.
+constexpr int kUnauthenticatedMaxString = 64 << 10;
+constexpr size_t kUnauthenticatedMaxMessage = 256 << 10;
 
 // A connected socket with a time limit for each message, however slowly its bytes drip in.
 class GuardedSocket final : public apache::thrift::transport::TSocket {

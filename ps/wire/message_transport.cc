@@ -11,8 +11,6 @@
 #include <string>
 #include <utility>
 
-#include "ps/wire/guarded_socket.h"
-
 namespace millrace::ps {
 namespace {
 

@@ -14,12 +14,10 @@
 #include <vector>
 
 #include "io/base/raw_buffer.h"
-#include "ps/wire/connection_limits.h"
+#include "ps/wire/guarded_socket.h"
 #include "ps/wire/poller.h"
 
 namespace millrace::ps {
-
-class GuardedSocket;
 
 // Gathers a message and sends it as a whole, gives views of the bytes that came, counts bytes,
 // gives each message a size limit of its own, and can close the connection behind an answer. Not
@@ -55,8 +53,6 @@ class MessageTransport final
   // gigabyte.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
-  // Whether something of the next message is here; false where that cannot be told (TLS).
-  bool HasInput() const { return unread() > 0 || (plain_ && ps::HasInput(plain_->getSocketFD())); }
   // For a peer that is trusted to take turns: see poller.h.
   void Poll() { polls_ = true; }
   // Since the beginning.

@@ -1,4 +1,4 @@
-// What a worker and a shard say to each other, without the bytes of any wire.
+// The messages between a worker and a shard, independent of how they travel.
 // parameter_server.thrift says what each field means.
 #pragma once
 
@@ -9,18 +9,26 @@
 
 namespace millrace::ps {
 
-// Of the arrow from a worker's exchange to its handling by a shard, in traces.
+// The id of the arrow, in traces, from a worker's exchange to the shard's handling of it.
 inline uint64_t FlowId(size_t worker, size_t shard, uint64_t sequence) {
   return uint64_t{worker} << 48 | uint64_t{shard} << 40 | sequence;
 }
+
+// How far a job has come.
+struct JobProgress {
+  uint64_t step = 0;
+  uint64_t examples = 0;  // trained on by all workers
+  double loss = 0;        // summed over them, each before its step
+  double weight = 0;
+};
 
 struct JoinRequest {
   std::string token;
   size_t worker = 0;
   std::string name;
   std::string config;
-  uint64_t attempt = 0;  // of this process, from 1 on
-  uint64_t process = 0;  // drawn by it
+  uint64_t attempt = 0;  // from 1 on, within a process
+  uint64_t process = 0;  // random; 0: unknown
   bool rejoin = false;
 };
 struct JoinReply {
@@ -28,11 +36,11 @@ struct JoinReply {
   int64_t clock_ns = 0;
   std::vector<uint64_t> checkpoints;
   uint64_t instance = 0;
-  std::string waiting;  // not empty: the worker has not joined and asks again
+  std::string blocked_on;  // not empty: the worker has not joined and calls again
 };
 
 struct StartReply {
-  std::string waiting;
+  std::string blocked_on;
   uint64_t sequence = 0;
   std::string state;
   uint64_t step = 0;
@@ -40,48 +48,64 @@ struct StartReply {
   int64_t clock_ns = 0;
 };
 
-// Views are the sender's and must stay valid until the call is over.
+// One push and one pull, each optional. The views belong to the sender and stay valid until the
+// call returns.
 struct ExchangeRequest {
+  int32_t worker = 0;      // the channel sets these two
+  int64_t generation = 0;  //
   uint64_t sequence = 0;
   uint64_t step = 0;
   bool pushes = false;
   uint64_t push_list = 0;
-  std::string_view push_keys;
-  std::string_view gradient;
+  std::string_view push_keys = {};
+  std::string_view gradient = {};
   uint32_t rows = 0;
   double weight = 0;
   double loss = 0;
-  std::string_view state;
+  std::string_view state = {};
   bool pulls = false;
   uint64_t pull_list = 0;
-  std::string_view pull_keys;
+  std::string_view pull_keys = {};
   bool keep_list = false;
-  uint64_t next_list = 0;  // 0: none
-  std::string_view next_keys;
 };
 
-enum class Outcome { kDone = 0, kWaiting = 1, kUnknownList = 2 };
+enum class Outcome { kDone = 0, kBlocked = 1, kUnknownList = 2 };
 
-// The view is the channel's and stays valid until its next call, or the server's and stays valid
-// until its job's next call.
+// `weights` belongs to the channel (on the worker) or to the handler (on the server) and stays
+// valid until its next call.
 struct ExchangeReply {
   Outcome outcome = Outcome::kDone;
   std::string_view weights;
-  uint64_t step = 0;
-  uint64_t examples = 0;
-  double loss = 0;
-  double weight = 0;
+  JobProgress progress;  // with a pull, `step` is the one that the weights are of
   int64_t barrier_ns = 0;
   int64_t server_ns = 0;
   int32_t last_worker = -1;
-  std::string waiting;
-  bool stop = false;
-  bool alone = false;
+  std::string blocked_on;
+  bool stopped = false;
+  bool others_finished = false;
+};
+
+struct AllFinishedReply {
+  std::string blocked_on;
+  JobProgress progress;
+};
+
+struct DenseRequest {
+  uint32_t block = 0;
+  uint64_t sequence = 0;
+  uint64_t step = 0;
+  uint32_t rows = 0;
+  std::string_view values = {};
+};
+struct DenseReply {
+  std::string blocked_on;
+  std::string values;
+  uint64_t step = 0;
 };
 
 struct EntriesReply {
   std::string entries;
-  int64_t following = -1;
+  int64_t next = -1;
 };
 
 struct CallCount {

@@ -20,13 +20,14 @@ constexpr microseconds kLookFor(200);
 constexpr microseconds kTakenFrom(10);
 constexpr uint32_t kMaxSkip = 4096;
 
-}  // namespace
-
+// Whether a read returns at once: with bytes, or because the connection is over.
 bool HasInput(int socket) {
   char byte = 0;
   return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
          (errno != EAGAIN && errno != EWOULDBLOCK);
 }
+
+}  // namespace
 
 Poller::End Poller::Look(int socket) {
   if (HasInput(socket)) return End::kAtOnce;

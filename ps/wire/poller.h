@@ -10,9 +10,6 @@
 
 namespace millrace::ps {
 
-// Whether a read would not have to wait: for bytes, or because the connection is over.
-bool HasInput(int socket);
-
 // For one socket. Not thread-safe.
 class Poller {
  public:

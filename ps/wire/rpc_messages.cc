@@ -17,8 +17,26 @@ void ToRpc(const JoinRequest& from, rpc::JoinRequest& to) {
   to.process = static_cast<int64_t>(from.process);
 }
 
+JoinRequest FromRpc(const rpc::JoinRequest& from) {
+  return {.token = from.token,
+          .worker = static_cast<size_t>(from.worker),
+          .name = from.name,
+          .config = from.config,
+          .attempt = static_cast<uint64_t>(from.attempt),
+          .process = static_cast<uint64_t>(from.process),
+          .rejoin = from.rejoin};
+}
+
+void ToRpc(const JoinReply& from, rpc::JoinReply& to) {
+  to.blocked_on = from.blocked_on;
+  to.generation = static_cast<int64_t>(from.generation);
+  to.clock_ns = from.clock_ns;
+  to.instance = static_cast<int64_t>(from.instance);
+  to.checkpoints.assign(from.checkpoints.begin(), from.checkpoints.end());
+}
+
 void FromRpc(rpc::JoinReply& from, JoinReply& to) {
-  to.waiting = std::move(from.waiting);
+  to.blocked_on = std::move(from.blocked_on);
   to.generation = static_cast<uint64_t>(from.generation);
   to.clock_ns = from.clock_ns;
   to.instance = static_cast<uint64_t>(from.instance);
@@ -26,7 +44,7 @@ void FromRpc(rpc::JoinReply& from, JoinReply& to) {
 }
 
 void FromRpc(rpc::StartReply& from, StartReply& to) {
-  to.waiting = std::move(from.waiting);
+  to.blocked_on = std::move(from.blocked_on);
   to.sequence = static_cast<uint64_t>(from.sequence);
   to.state = std::move(from.state);
   to.step = static_cast<uint64_t>(from.step);
@@ -34,38 +52,57 @@ void FromRpc(rpc::StartReply& from, StartReply& to) {
   to.clock_ns = from.clock_ns;
 }
 
-ExchangeRequest FromRpc(const rpc::ExchangeRequest& from) {
-  return {.sequence = static_cast<uint64_t>(from.sequence),
-          .step = static_cast<uint64_t>(from.step),
-          .pushes = from.pushes,
-          .push_list = static_cast<uint64_t>(from.push_list),
-          .push_keys = from.push_keys,
-          .gradient = from.gradient,
-          .rows = static_cast<uint32_t>(from.rows),
-          .weight = from.weight,
-          .loss = from.loss,
-          .state = from.state,
-          .pulls = from.pulls,
-          .pull_list = static_cast<uint64_t>(from.pull_list),
-          .pull_keys = from.pull_keys,
-          .keep_list = from.keep_list,
-          .next_list = static_cast<uint64_t>(from.next_list),
-          .next_keys = from.next_keys};
-}
-
-void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to) {
-  to.outcome = static_cast<int32_t>(from.outcome);
-  to.weights = from.weights;
+void ToRpc(const StartReply& from, rpc::StartReply& to) {
+  to.blocked_on = from.blocked_on;
+  to.sequence = static_cast<int64_t>(from.sequence);
+  to.state = from.state;
   to.step = static_cast<int64_t>(from.step);
   to.examples = static_cast<int64_t>(from.examples);
-  to.loss = from.loss;
-  to.weight = from.weight;
-  to.barrier_ns = from.barrier_ns;
-  to.server_ns = from.server_ns;
-  to.last_worker = from.last_worker;
-  to.waiting = from.waiting;
-  to.stop = from.stop;
-  to.alone = from.alone;
+  to.clock_ns = from.clock_ns;
+}
+
+void ToRpc(const AllFinishedReply& from, rpc::AllFinishedReply& to) {
+  to.blocked_on = from.blocked_on;
+  to.step = static_cast<int64_t>(from.progress.step);
+  to.examples = static_cast<int64_t>(from.progress.examples);
+  to.loss = from.progress.loss;
+  to.weight = from.progress.weight;
+}
+
+void FromRpc(rpc::AllFinishedReply& from, AllFinishedReply& to) {
+  to.blocked_on = std::move(from.blocked_on);
+  to.progress = {.step = static_cast<uint64_t>(from.step),
+                 .examples = static_cast<uint64_t>(from.examples),
+                 .loss = from.loss,
+                 .weight = from.weight};
+}
+
+void ToRpc(const DenseRequest& from, rpc::DenseRequest& to) {
+  to.block = static_cast<int32_t>(from.block);
+  to.sequence = static_cast<int64_t>(from.sequence);
+  to.step = static_cast<int64_t>(from.step);
+  to.rows = static_cast<int32_t>(from.rows);
+  to.values = from.values;
+}
+
+DenseRequest FromRpc(const rpc::DenseRequest& from) {
+  return {.block = static_cast<uint32_t>(from.block),
+          .sequence = static_cast<uint64_t>(from.sequence),
+          .step = static_cast<uint64_t>(from.step),
+          .rows = static_cast<uint32_t>(from.rows),
+          .values = from.values};
+}
+
+void ToRpc(DenseReply& from, rpc::DenseReply& to) {
+  to.blocked_on = std::move(from.blocked_on);
+  to.values = std::move(from.values);
+  to.step = static_cast<int64_t>(from.step);
+}
+
+void FromRpc(rpc::DenseReply& from, DenseReply& to) {
+  to.blocked_on = std::move(from.blocked_on);
+  to.values = std::move(from.values);
+  to.step = static_cast<uint64_t>(from.step);
 }
 
 void ToRpc(const StatsReply& from, rpc::StatsReply& to) {

@@ -1,6 +1,5 @@
-// messages.h as Thrift carries it. `ToRpc` fills what Thrift sends, `FromRpc` what it has received;
-// both replace what was there, using its memory again. Who is calling (worker and generation) is
-// the channel's to add.
+// Conversions between messages.h and the types that Thrift generates; exchange_wire.h has those of
+// `exchange`. Each replaces its target. The channel adds worker and generation.
 #pragma once
 
 #include "gen-cpp/ParameterServer.h"
@@ -9,13 +8,21 @@
 namespace millrace::ps {
 
 void ToRpc(const JoinRequest& from, rpc::JoinRequest& to);
+JoinRequest FromRpc(const rpc::JoinRequest& from);
+void ToRpc(const JoinReply& from, rpc::JoinReply& to);
 void FromRpc(rpc::JoinReply& from, JoinReply& to);
 
 void FromRpc(rpc::StartReply& from, StartReply& to);
+void ToRpc(const StartReply& from, rpc::StartReply& to);
 
-// Views show `from`.
-ExchangeRequest FromRpc(const rpc::ExchangeRequest& from);
-void ToRpc(const ExchangeReply& from, rpc::ExchangeReply& to);
+void ToRpc(const AllFinishedReply& from, rpc::AllFinishedReply& to);
+void FromRpc(rpc::AllFinishedReply& from, AllFinishedReply& to);
+
+void ToRpc(const DenseRequest& from, rpc::DenseRequest& to);
+// The view shows `from`. Numbers must not be negative.
+DenseRequest FromRpc(const rpc::DenseRequest& from);
+void ToRpc(DenseReply& from, rpc::DenseReply& to);
+void FromRpc(rpc::DenseReply& from, DenseReply& to);
 
 void ToRpc(const StatsReply& from, rpc::StatsReply& to);
 void FromRpc(const rpc::StatsReply& from, StatsReply& to);

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "ps/wire/tls_files.h"
+#include "ps/wire/endpoint.h"
 
 namespace millrace::ps {
 

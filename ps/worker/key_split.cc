@@ -6,11 +6,10 @@
 
 namespace millrace::ps {
 
-void KeySplit::Assign(const Sharding& sharding, std::span<const uint64_t> keys) {
-  CHECK(!on_wire_);
-  keys_ = keys;
+void KeySplit::Assign(const Sharding& sharding, uint64_t batch, std::span<const uint64_t> keys) {
   is_set_ = true;
-  heard_of_ = false;
+  batch_ = batch;
+  size_ = keys.size();
   parts_.resize(sharding.shards());
   locals_.resize(sharding.shards());
   if (sharding.shards() == 1) {
@@ -34,7 +33,7 @@ void KeySplit::Assign(const Sharding& sharding, std::span<const uint64_t> keys) 
   for (Part& part : parts_) part.signature = ListSignature(part.encoded);
 }
 
-void KeySplit::Take(size_t shard, std::span<const float> all, PodVector<float>& part) const {
+void KeySplit::Scatter(size_t shard, std::span<const float> all, PodVector<float>& part) const {
   const Part& p = parts_[shard];
   if (parts_.size() == 1) {
     part.assign(all.begin(), all.end());
@@ -44,7 +43,7 @@ void KeySplit::Take(size_t shard, std::span<const float> all, PodVector<float>& 
   for (size_t i = 0; i < p.keys; ++i) part[i] = all[p.positions[i]];
 }
 
-void KeySplit::Put(size_t shard, std::span<const float> part, std::span<float> all) const {
+void KeySplit::Gather(size_t shard, std::span<const float> part, std::span<float> all) const {
   const Part& p = parts_[shard];
   if (parts_.size() == 1) {
     std::copy(part.begin(), part.end(), all.begin());

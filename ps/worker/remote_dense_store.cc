@@ -12,12 +12,12 @@ using profiler::Cat;
 
 namespace {
 
-// What calls take beside the numbers: names, types and lengths of fields in Thrift's binary
+// The bytes of calls without the numbers: names, types and lengths of fields in Thrift's binary
 // protocol.
 constexpr uint64_t kPushBytes = 92, kPushReplyBytes = 56;
 constexpr uint64_t kPullBytes = 92, kPullReplyBytes = 56;
 
-// Adds to `wire` what passes through the channel while it lives.
+// Adds the bytes that pass through the channel during its lifetime to `wire`.
 class Measure {
  public:
   Measure(const Channel& channel, WireStats& wire)
@@ -38,57 +38,67 @@ class Measure {
   const uint64_t sent_, received_;
 };
 
+// Repeats the call while a checkpoint keeps the server busy.
+template <typename MakeCall>
+Status CallUntilFree(JobSession& session, size_t shard, MakeCall call) {
+  DenseReply reply;
+  do {
+    RETURN_IF_ERROR(
+        session.client(shard).Call([&](Channel& channel) { return call(channel, reply); }));
+  } while (!reply.blocked_on.empty());
+  return {};
+}
+
 }  // namespace
 
-RemoteDenseStore::RemoteDenseStore(RemoteStore& job, const JobConfig& config, bool chief)
-    : job_(job), config_(config), chief_(chief) {
-  for (size_t shard = 0; shard < job_.shards(); ++shard) {
-    lanes_.push_back(std::make_unique<Lane>());
-    Lane& lane = *lanes_.back();
-    lane.thread = std::jthread([this, &lane, shard](const std::stop_token& stop) {
+RemoteDenseStore::RemoteDenseStore(JobSession& session) : session_(session), steps_(session) {
+  for (size_t shard = 0; shard < session_.shards(); ++shard) {
+    senders_.push_back(std::make_unique<Sender>());
+    Sender& sender = *senders_.back();
+    sender.thread = std::jthread([this, &sender, shard](const std::stop_token& stop) {
       profiler::NameThread("to server " + std::to_string(shard));
-      Run(lane, stop);
+      Run(sender, stop);
     });
   }
 }
 
 RemoteDenseStore::~RemoteDenseStore() {
-  for (auto& lane : lanes_) lane->thread.request_stop();
-  for (auto& lane : lanes_) lane->thread.join();
+  for (auto& sender : senders_) sender->thread.request_stop();
+  for (auto& sender : senders_) sender->thread.join();
 }
 
-void RemoteDenseStore::Run(Lane& lane, const std::stop_token& stop) {
+void RemoteDenseStore::Run(Sender& sender, const std::stop_token& stop) {
   std::unique_lock lock(mu_);
-  while (changed_.wait(lock, stop, [&] { return !lane.calls.empty(); })) {
-    const std::function<Status()> call = std::move(lane.calls.front());
-    lane.calls.pop_front();
-    lane.busy = true;
-    const bool well = lane.status.ok();
+  while (changed_.wait(lock, stop, [&] { return !sender.calls.empty(); })) {
+    const std::function<Status()> call = std::move(sender.calls.front());
+    sender.calls.pop_front();
+    sender.busy = true;
+    const bool well = sender.status.ok();
     lock.unlock();
     Status status = well ? call() : Status();
     lock.lock();
-    if (!status.ok()) lane.status = std::move(status);
-    lane.busy = false;
+    if (!status.ok()) sender.status = std::move(status);
+    sender.busy = false;
     changed_.notify_all();
   }
 }
 
 void RemoteDenseStore::Enqueue(size_t shard, std::function<Status()> call) {
   std::lock_guard lock(mu_);
-  lanes_[shard]->calls.push_back(std::move(call));
+  senders_[shard]->calls.push_back(std::move(call));
   changed_.notify_all();
 }
 
-// Until every call is made. The first error, if there was one.
-Status RemoteDenseStore::WaitForLanes() {
+// Waits until every call is made. Returns the first error.
+Status RemoteDenseStore::WaitForSenders() {
   TRACE_SCOPE("dense_wait", Cat::kNetwork);
   std::unique_lock lock(mu_);
   changed_.wait(lock, [&] {
-    return std::all_of(lanes_.begin(), lanes_.end(),
-                       [](const auto& lane) { return lane->calls.empty() && !lane->busy; });
+    return std::all_of(senders_.begin(), senders_.end(),
+                       [](const auto& sender) { return sender->calls.empty() && !sender->busy; });
   });
-  for (const auto& lane : lanes_) {
-    if (!lane->status.ok()) return lane->status;
+  for (const auto& sender : senders_) {
+    if (!sender->status.ok()) return sender->status;
   }
   return {};
 }
@@ -96,7 +106,7 @@ Status RemoteDenseStore::WaitForLanes() {
 void RemoteDenseStore::MakeBlocks(std::span<const sparse::DenseParam> params) {
   std::vector<size_t> sizes;
   for (const sparse::DenseParam& param : params) sizes.push_back(param.weights.size());
-  for (const DensePiece& piece : CutDense(sizes, lanes_.size(), kBlockFloats)) {
+  for (const DensePiece& piece : CutDense(sizes, senders_.size(), kBlockFloats)) {
     Block block;
     block.param = piece.param;
     block.weights = params[piece.param].weights.subspan(piece.begin, piece.size);
@@ -108,65 +118,67 @@ void RemoteDenseStore::MakeBlocks(std::span<const sparse::DenseParam> params) {
 }
 
 Status RemoteDenseStore::SendInit(Block& block) {
-  Lane& lane = *lanes_[block.shard];
-  RETURN_IF_ERROR(lane.codec.Encode(block.weights, {}, lane.values));
-  return job_.CallShard(block.shard, [&](Channel& channel) {
-    return channel.InitDense({.block = block.number, .values = lane.values});
+  Sender& sender = *senders_[block.shard];
+  RETURN_IF_ERROR(sender.codec.Encode(block.weights, {}, sender.values));
+  return CallUntilFree(session_, block.shard, [&](Channel& channel, DenseReply& reply) {
+    return channel.InitDense({.block = block.number, .values = sender.values}, reply);
   });
 }
 
 Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t rows) {
-  Lane& lane = *lanes_[block.shard];
+  Sender& sender = *senders_[block.shard];
   profiler::TraceScope span("push_dense", Cat::kNetwork);
-  const FloatFormat format = {.bf16 = config_.bf16, .zstd = config_.zstd};
-  RETURN_IF_ERROR(lane.codec.Encode(block.gradient, format, lane.values));
-  span.args().bytes = static_cast<int64_t>(lane.values.size());
-  ++lane.wire.exchanges;
-  lane.wire.predicted_sent += kPushBytes + lane.values.size();
-  lane.wire.predicted_received += kPushReplyBytes;
-  return job_.CallShard(block.shard, [&](Channel& channel) {
-    const Measure measure(channel, lane.wire);
+  const FloatFormat format = {.bf16 = session_.config().bf16, .zstd = session_.config().zstd};
+  RETURN_IF_ERROR(sender.codec.Encode(block.gradient, format, sender.values));
+  span.args().bytes = static_cast<int64_t>(sender.values.size());
+  ++sender.wire.exchanges;
+  sender.wire.predicted_sent += kPushBytes + sender.values.size();
+  sender.wire.predicted_received += kPushReplyBytes;
+  return CallUntilFree(session_, block.shard, [&](Channel& channel, DenseReply& reply) {
+    const Measure measure(channel, sender.wire);
     return channel.PushDense({.block = block.number,
                               .sequence = sequence,
                               .step = block.step,
                               .rows = rows,
-                              .values = lane.values});
+                              .values = sender.values},
+                             reply);
   });
 }
 
 Status RemoteDenseStore::Fetch(Block& block) {
-  Lane& lane = *lanes_[block.shard];
+  Sender& sender = *senders_[block.shard];
   profiler::TraceScope span("pull_dense", Cat::kNetwork);
   DenseReply reply;
   while (true) {
-    ++lane.wire.exchanges;
-    lane.wire.predicted_sent += kPullBytes;
-    RETURN_IF_ERROR(job_.CallShard(block.shard, [&](Channel& channel) {
-      const Measure measure(channel, lane.wire);
+    ++sender.wire.exchanges;
+    sender.wire.predicted_sent += kPullBytes;
+    RETURN_IF_ERROR(session_.client(block.shard).Call([&](Channel& channel) {
+      const Measure measure(channel, sender.wire);
       return channel.PullDense({.block = block.number, .sequence = sequence_}, reply);
     }));
-    lane.wire.predicted_received += kPullReplyBytes + reply.values.size() + reply.waiting.size();
-    if (reply.waiting.empty()) break;
-    if (job_.GivesUp()) return Cancelled("interrupted");
+    sender.wire.predicted_received +=
+        kPullReplyBytes + reply.values.size() + reply.blocked_on.size();
+    if (reply.blocked_on.empty()) break;
+    if (session_.ShouldGiveUp()) return Cancelled("interrupted");
   }
   span.args().bytes = static_cast<int64_t>(reply.values.size());
   block.step = reply.step;
-  return lane.codec.Decode(reply.values, block.weights);
+  return sender.codec.Decode(reply.values, block.weights);
 }
 
 Status RemoteDenseStore::Init(std::span<const sparse::DenseParam> params) {
   MakeBlocks(params);
   for (Block& block : blocks_) {
-    if (chief_) Enqueue(block.shard, [this, &block] { return SendInit(block); });
+    if (session_.chief()) Enqueue(block.shard, [this, &block] { return SendInit(block); });
   }
-  RETURN_IF_ERROR(WaitForLanes());
-  ASSIGN_OR_RETURN(place_, job_.Start());
-  sequence_ = place_.sequence;
-  RETURN_IF_ERROR(job_.Flush());  // which tells the job's step, where it did not begin just now
+  RETURN_IF_ERROR(WaitForSenders());
+  ASSIGN_OR_RETURN(resume_point_, session_.Start());
+  sequence_ = resume_point_.sequence;
+  RETURN_IF_ERROR(steps_.Flush());  // for the step of a job that is under way
   return Refresh();
 }
 
-void RemoteDenseStore::Describe(const sparse::PushInfo& info, std::string state) {
+void RemoteDenseStore::SetStep(const sparse::PushInfo& info, std::string state) {
   info_ = info;
   state_ = std::move(state);
 }
@@ -187,25 +199,24 @@ Status RemoteDenseStore::Push(size_t param, std::span<const float> gradient) {
   return {};
 }
 
-// The step is one push of no keys: it carries what the step was made of and the worker's state.
+// The step is one push without keys, which carries its counts and the worker's state.
 Status RemoteDenseStore::EndStep() {
   pushing_ = false;
-  RETURN_IF_ERROR(WaitForLanes());
-  job_.Describe(info_);
-  job_.SetState(std::move(state_));
-  RETURN_IF_ERROR(job_.Push({}, {}));
-  RETURN_IF_ERROR(job_.Flush());
-  return job_.stopped() ? Status() : Refresh();  // after a stop no step is made any more
+  RETURN_IF_ERROR(WaitForSenders());
+  steps_.SetState(std::move(state_));
+  RETURN_IF_ERROR(steps_.Push({}, {}, info_));
+  RETURN_IF_ERROR(steps_.Flush());
+  return session_.stopped() ? Status() : Refresh();  // after a stop the step is never complete
 }
 
 Status RemoteDenseStore::Refresh() {
   for (Block& block : blocks_) Enqueue(block.shard, [this, &block] { return Fetch(block); });
-  return WaitForLanes();
+  return WaitForSenders();
 }
 
 WireStats RemoteDenseStore::wire(size_t shard) const {
-  WireStats sum = job_.wire(shard);
-  sum.Add(lanes_[shard]->wire);
+  WireStats sum = steps_.wire(shard);
+  sum.Add(senders_[shard]->wire);
   return sum;
 }
 

@@ -1,5 +1,5 @@
 // Dense parameters on the servers of a job: a net's layers, cut into blocks (dense_cut.h) so that
-// the shards have even parts.
+// the shards hold even parts.
 #pragma once
 
 #include <condition_variable>
@@ -20,43 +20,46 @@
 
 namespace millrace::ps {
 
-// A parameter's gradient travels in a thread of each shard's own while the caller goes on: a
-// layer's is sent while earlier layers are still being computed. A step's first Pull ends the step:
-// it waits until all gradients are out, and then, in sync mode, for the other workers.
+// One thread per shard sends gradients while the caller goes on: a layer's gradient is sent while
+// earlier layers are still being computed. A step's first Pull ends the step: it waits until all
+// gradients are sent and then, in sync mode, for the other workers.
 //
-// Not thread-safe. `job` has joined and outlives the store; nobody else uses it between the first
-// Push of a step and the last Pull.
+// Not thread-safe. `session` has joined and outlives the store; only the store uses it between the
+// first Push of a step and the last Pull.
 class RemoteDenseStore final : public sparse::DenseStore {
  public:
   static constexpr size_t kBlockFloats = 256 << 10;  // 1 MB: larger messages are slower
 
-  RemoteDenseStore(RemoteStore& job, const JobConfig& config, bool chief);
+  explicit RemoteDenseStore(JobSession& session);
   ~RemoteDenseStore() override;
   RemoteDenseStore(const RemoteDenseStore&) = delete;
   RemoteDenseStore& operator=(const RemoteDenseStore&) = delete;
 
-  // The chief's weights are those to begin with, unless the servers have some. Waits until all
-  // workers are there.
+  // Starts the session: waits until all workers have joined. The chief's weights are the initial
+  // ones, unless the servers have weights already.
   Status Init(std::span<const sparse::DenseParam> params) override;
-  // Of the worker, when Init is over.
-  const RemoteStore::Place& place() const { return place_; }
+  // Where the worker resumes; valid after Init.
+  const JobSession::ResumePoint& resume_point() const { return resume_point_; }
 
-  // What the present step is made of, before its first Pull; `state` is the worker's after it.
-  void Describe(const sparse::PushInfo& info, std::string state);
+  // What the present step consists of: before its first Push with the rows, and before its first
+  // Pull with the loss. `state` is the worker's after the step.
+  void SetStep(const sparse::PushInfo& info, std::string state);
   Status Push(size_t param, std::span<const float> gradient) override;
   Status Pull(size_t param) override;
 
-  // Between steps: the parameters as they are now, the other workers' updates included.
+  // Between steps: fetches the parameters as they are now, with the other workers' updates.
   Status Refresh();
+  // Between steps: receives all replies and brings the session's progress up to date.
+  Status Flush() { return steps_.Flush(); }
 
-  // Of the calls to one shard, between steps.
+  // Counts of the calls to one shard, between steps.
   WireStats wire(size_t shard) const;
 
-  // Bytes of blocks that a step sends and receives, as they are.
+  // Bytes of blocks that a step sends, and receives, without packing.
   uint64_t bytes_a_step() const { return bytes_a_step_; }
 
  private:
-  // A part of a parameter, and its gradient on the way.
+  // A part of a parameter, and its gradient while it is being sent.
   struct Block {
     size_t param = 0;
     std::span<float> weights;
@@ -65,30 +68,29 @@ class RemoteDenseStore final : public sparse::DenseStore {
     uint64_t step = 0;  // of the block's weights
     PodVector<float> gradient;
   };
-  // The calls to one shard, made in their order by a thread of their own.
-  struct Lane {
+  // The calls to one shard, which one thread makes in their order.
+  struct Sender {
     std::deque<std::function<Status()>> calls;
     bool busy = false;
     Status status;
     FloatCodec codec;
     std::string values;
-    WireStats wire;  // its own calls'
+    WireStats wire;  // of these calls
     std::jthread thread;
   };
 
   void MakeBlocks(std::span<const sparse::DenseParam> params);
-  void Run(Lane& lane, const std::stop_token& stop);
+  void Run(Sender& sender, const std::stop_token& stop);
   void Enqueue(size_t shard, std::function<Status()> call);
-  Status WaitForLanes();
+  Status WaitForSenders();
   Status SendInit(Block& block);
   Status SendGradient(Block& block, uint64_t sequence, uint32_t rows);
   Status Fetch(Block& block);
   Status EndStep();
 
-  RemoteStore& job_;
-  const JobConfig config_;
-  const bool chief_;
-  RemoteStore::Place place_;
+  JobSession& session_;
+  RemoteStore steps_;  // pushes one empty list of keys per step
+  JobSession::ResumePoint resume_point_;
   std::vector<Block> blocks_;
   uint64_t sequence_ = 0;  // of the step that is being pushed
   bool pushing_ = false;
@@ -98,7 +100,7 @@ class RemoteDenseStore final : public sparse::DenseStore {
 
   std::mutex mu_;
   std::condition_variable_any changed_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // by shard; their calls and status guarded by mu_
+  std::vector<std::unique_ptr<Sender>> senders_;  // by shard; their calls and status guarded by mu_
 };
 
 }  // namespace millrace::ps

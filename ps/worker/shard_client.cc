@@ -10,16 +10,23 @@ namespace millrace::ps {
 namespace {
 
 constexpr int64_t kMsNs = 1000000;
-constexpr int64_t kPauseNs = 20 * kMsNs;  // between two tries to connect
+constexpr int64_t kPauseNs = 20 * kMsNs;  // between two attempts to connect
 constexpr int kMaxBroken = 5;             // connections in a row that break in the same call
 constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
-// What an exchange takes beside keys, numbers and the worker's state: names, types and lengths of
-// fields in Thrift's binary protocol.
+// The bytes of an exchange without keys, numbers and the worker's state: names, types and lengths
+// of fields in Thrift's binary protocol.
 constexpr uint64_t kRequestBytes = 150;
 constexpr uint64_t kReplyBytes = 121;
-constexpr uint64_t kNextListBytes = 18;  // where a list is announced
 
 }  // namespace
+
+bool StopGrace::over() {
+  if (!should_stop_ || !should_stop_()) return false;
+  int64_t asked_ns = 0;
+  const int64_t now_ns = clock_.NowNs();
+  if (asked_ns_.compare_exchange_strong(asked_ns, now_ns)) return false;
+  return now_ns - asked_ns > grace_ns_;
+}
 
 void WireStats::Add(const WireStats& other) {
   exchanges += other.exchanges;
@@ -39,20 +46,20 @@ Status ShardClient::TryJoin(JoinReply& reply, bool again) {
   RETURN_IF_ERROR(channel.status());
   channel_ = std::move(*channel);
   sent_before_ = received_before_ = 0;
-  JoinRequest join = options_.join;
+  JoinRequest join = join_;
   join.rejoin = join.rejoin || again;
   join.attempt = ++attempts_;
-  awaiting_ = false;
+  in_flight_ = false;
   while (true) {
     RETURN_IF_ERROR(channel_->Join(join, reply));
-    if (reply.waiting.empty()) return {};
-    if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
-    NoteWaiting(reply.waiting);
+    if (reply.blocked_on.empty()) return {};
+    if (ShouldStop()) return Cancelled("interrupted");
+    NoteBlocked(reply.blocked_on);
   }
 }
 
 Status ShardClient::Connect(JoinReply& reply) {
-  const int64_t deadline_ns = clock_.NowNs() + options_.first_join_ns;
+  const int64_t deadline_ns = clock_.NowNs() + wait_.first_join_ns;
   int64_t note_ns = clock_.NowNs() + 1000 * kMsNs;
   while (true) {
     const Status status = TryJoin(reply, /*again=*/false);
@@ -60,9 +67,9 @@ Status ShardClient::Connect(JoinReply& reply) {
     if (status.code() != Code::kIo || clock_.NowNs() >= deadline_ns) {
       return Status(status.code(), Describe() + ": " + status.message());
     }
-    if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
-    if (clock_.NowNs() >= note_ns && options_.on_note) {
-      options_.on_note("waiting for " + Describe() + ": " + status.message());
+    if (ShouldStop()) return Cancelled("interrupted");
+    if (clock_.NowNs() >= note_ns && wait_.on_note) {
+      wait_.on_note("waiting for " + Describe() + ": " + status.message());
       note_ns = clock_.NowNs() + kNoteEveryNs;
     }
     clock_.Pause(kPauseNs);
@@ -80,17 +87,17 @@ Status ShardClient::Reconnect(const Status& why) {
   }
   CountBytes();
   Status last = why;
-  while (clock_.NowNs() - begin_ns < options_.give_up_ns) {
+  while (clock_.NowNs() - begin_ns < wait_.give_up_ns) {
     JoinReply reply;
     last = TryJoin(reply, /*again=*/true);
     if (last.ok() && reply.instance == instance_) return {};
     if (last.ok()) {
       return Status(Code::kIo, Describe() +
-                                   " was started again and has lost this job; start the job "
-                                   "again with --resume");
+                                   " was started again and has lost this job: resume the job "
+                                   "from its last checkpoint");
     }
     if (last.code() != Code::kIo) return Status(last.code(), Describe() + ": " + last.message());
-    if (options_.should_stop && options_.should_stop()) return Cancelled("interrupted");
+    if (ShouldStop()) return Cancelled("interrupted");
     clock_.Pause(kPauseNs);
   }
   char text[64];
@@ -99,10 +106,10 @@ Status ShardClient::Reconnect(const Status& why) {
   return Status(Code::kIo, Describe() + " is gone: " + last.message() + text);
 }
 
-void ShardClient::NoteWaiting(const std::string& whom) {
-  if (!options_.on_note || clock_.NowNs() - noted_ns_ <= kNoteEveryNs) return;
+void ShardClient::NoteBlocked(const std::string& blocked_on) {
+  if (!wait_.on_note || clock_.NowNs() - noted_ns_ <= kNoteEveryNs) return;
   noted_ns_ = clock_.NowNs();
-  options_.on_note("still waiting for " + whom);
+  wait_.on_note("still waiting for " + blocked_on);
 }
 
 void ShardClient::CountBytes() {
@@ -116,7 +123,7 @@ Status ShardClient::SendNow(bool with_push_keys, bool with_pull_keys) {
   if (!with_push_keys) request.push_keys = {};
   if (!with_pull_keys) request.pull_keys = {};
   RETURN_IF_ERROR(channel_->SendExchange(request));
-  awaiting_ = true;
+  in_flight_ = true;
   return {};
 }
 
@@ -126,10 +133,12 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
   ++stats_.exchanges;
   stats_.predicted_sent += kRequestBytes + request.gradient.size() + request.state.size() +
                            (push_list_known ? 0 : request.push_keys.size()) +
-                           (pull_list_known ? 0 : request.pull_keys.size()) +
-                           (request.next_list == 0 ? 0 : kNextListBytes + request.next_keys.size());
+                           (pull_list_known ? 0 : request.pull_keys.size());
   CountBytes();
-  Status status = SendNow(!push_list_known, !pull_list_known);
+  return SendAgain(SendNow(!push_list_known, !pull_list_known));
+}
+
+Status ShardClient::SendAgain(Status status) {
   while (status.code() == Code::kIo) {
     RETURN_IF_ERROR(Reconnect(status));
     status = SendNow(true, true);
@@ -142,26 +151,21 @@ Status ShardClient::Receive(ExchangeReply& reply) {
   int64_t barrier_ns = 0, server_ns = 0;
   while (true) {
     Status status = channel_->ReceiveExchange(reply);
-    awaiting_ = false;
+    in_flight_ = false;
     if (status.ok()) {
       broken_ = 0;
       barrier_ns += reply.barrier_ns;
       server_ns += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
-      if (options_.gives_up && options_.gives_up()) return Cancelled("interrupted");
-      if (reply.outcome == Outcome::kWaiting) NoteWaiting(reply.waiting);
+      if (stop_grace_.over()) return Cancelled("interrupted");
+      if (reply.outcome == Outcome::kBlocked) NoteBlocked(reply.blocked_on);
     } else if (status.code() == Code::kIo) {
       RETURN_IF_ERROR(Reconnect(status));
     } else {
       return Status(status.code(), Describe() + ": " + status.message());
     }
     ++stats_.repeats;
-    status = SendNow(true, true);
-    while (status.code() == Code::kIo) {
-      RETURN_IF_ERROR(Reconnect(status));
-      status = SendNow(true, true);
-    }
-    RETURN_IF_ERROR(status);
+    RETURN_IF_ERROR(SendAgain(SendNow(true, true)));
   }
   stats_.predicted_received += kReplyBytes + reply.weights.size();
   stats_.sent += channel_->bytes_sent() - sent_before_;
@@ -180,10 +184,10 @@ void ShardClient::CountCause(int64_t wait_ns, const ExchangeReply& reply) {
 }
 
 Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
-  if (std::exchange(awaiting_, false)) {  // of an exchange that was given up
-    ExchangeReply nobody_wants;
-    const Status heard = channel_->ReceiveExchange(nobody_wants);
-    if (heard.code() == Code::kIo) RETURN_IF_ERROR(Reconnect(heard));
+  if (std::exchange(in_flight_, false)) {  // an exchange that was given up
+    ExchangeReply unused;
+    const Status received = channel_->ReceiveExchange(unused);
+    if (received.code() == Code::kIo) RETURN_IF_ERROR(Reconnect(received));
   }
   while (true) {
     const Status status = call(*channel_);

@@ -22,8 +22,8 @@ using apache::thrift::transport::TTransportException;
 
 constexpr int kMaxString = 256 << 20;
 constexpr int kMaxContainer = 1 << 20;
-// The slowest that a server may be with the part of a message beyond kOrdinaryBytes before it
-// counts as gone: unpacking, applying and answering, on a machine with other work.
+// A server that handles the part of a message beyond kOrdinaryBytes more slowly than this counts as
+// gone: it unpacks, applies and replies, on a machine with other work.
 constexpr size_t kSlowestBytesPerSecond = 4 << 20;
 constexpr size_t kOrdinaryBytes = 8 << 20;
 
@@ -32,11 +32,11 @@ constexpr size_t kOrdinaryBytes = 8 << 20;
 Status TlsError(const std::string& what) {
   const auto has = [&](const char* words) { return what.find(words) != std::string::npos; };
   if (has("verify failed"))
-    return Invalid("the server's certificate has expired or is not of --tls_ca (" + what + ")");
+    return Invalid("the server's certificate has expired or is not of tls_ca (" + what + ")");
   if (has("authorize"))
     return Invalid("the server's certificate does not name this host (" + what + ")");
   if (has("alert") && (has("certificate") || has("unknown ca")))
-    return Invalid("the server does not accept the certificate of --tls_cert (" + what + ")");
+    return Invalid("the server does not accept the certificate of tls_cert (" + what + ")");
   return Status(Code::kIo, what);
 }
 
@@ -62,9 +62,8 @@ class ThriftChannel final : public Channel {
     rpc::JoinReply out;
     const Status joined = Call([&] { client_.join(out, in); });
     if (joined.code() == Code::kIo && !tls_) {
-      return Status(Code::kIo, joined.message() +
-                                   "; a server that was given --tls_cert does so to a worker "
-                                   "without one");
+      return Status(Code::kIo,
+                    joined.message() + "; a server with TLS does so to a worker without it");
     }
     RETURN_IF_ERROR(joined);
     generation_ = out.generation;
@@ -84,11 +83,12 @@ class ThriftChannel final : public Channel {
   }
 
   Status SendExchange(const ExchangeRequest& request) override {
-    // A key takes at least a byte here, and its weight four in the answer.
-    AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size() +
-             request.next_keys.size());
-    const ExchangeCall call = {.worker = worker_, .generation = generation_, .request = request};
-    return Call([&] { SendExchangeCall(call, *protocol_); });
+    // A key takes at least one byte here, and its weight four in the reply.
+    AllowFor(request.gradient.size() + request.push_keys.size() + 5 * request.pull_keys.size());
+    ExchangeRequest mine = request;
+    mine.worker = worker_;
+    mine.generation = generation_;
+    return Call([&] { ps::SendExchange(mine, *protocol_); });
   }
 
   Status ReceiveExchange(ExchangeReply& reply) override {
@@ -103,8 +103,13 @@ class ThriftChannel final : public Channel {
   Status Finish() override {
     return Call([&] { client_.finish(worker_, generation_); });
   }
-  Status Drained(std::string& waiting) override {
-    return Call([&] { client_.drained(waiting, worker_, generation_); });
+  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) override {
+    rpc::AllFinishedReply out;
+    RETURN_IF_ERROR(Call([&] {
+      client_.all_finished(out, worker_, generation_, static_cast<int64_t>(until_examples));
+    }));
+    FromRpc(out, reply);
+    return {};
   }
   Status Leave() override {
     return Call([&] { client_.leave(worker_, generation_); });
@@ -131,7 +136,7 @@ class ThriftChannel final : public Channel {
     rpc::EntriesReply out;
     RETURN_IF_ERROR(Call([&] { client_.entries(out, worker_, generation_, first); }));
     reply.entries = std::move(out.entries);
-    reply.following = out.following;
+    reply.next = out.next_first;
     return {};
   }
   Status Load(const std::string& entries) override {
@@ -146,21 +151,14 @@ class ThriftChannel final : public Channel {
     return {};
   }
 
-  Status InitDense(const DenseCall& call) override {
-    AllowFor(call.values.size());
-    return UntilHeard([&](rpc::DenseReply& out) { client_.init_dense(out, DenseRequest(call)); });
+  Status InitDense(const DenseRequest& request, DenseReply& reply) override {
+    return Dense(&rpc::ParameterServerClient::init_dense, request, reply);
   }
-  Status PushDense(const DenseCall& call) override {
-    AllowFor(call.values.size());
-    return UntilHeard([&](rpc::DenseReply& out) { client_.push_dense(out, DenseRequest(call)); });
+  Status PushDense(const DenseRequest& request, DenseReply& reply) override {
+    return Dense(&rpc::ParameterServerClient::push_dense, request, reply);
   }
-  Status PullDense(const DenseCall& call, DenseReply& reply) override {
-    rpc::DenseReply out;
-    RETURN_IF_ERROR(Call([&] { client_.pull_dense(out, DenseRequest(call)); }));
-    reply.waiting = std::move(out.waiting);
-    reply.values = std::move(out.values);
-    reply.step = static_cast<uint64_t>(out.step);
-    return {};
+  Status PullDense(const DenseRequest& request, DenseReply& reply) override {
+    return Dense(&rpc::ParameterServerClient::pull_dense, request, reply);
   }
 
   uint64_t bytes_sent() const override { return transport_->bytes().out; }
@@ -180,12 +178,12 @@ class ThriftChannel final : public Channel {
       return TlsError(error.what());
     } catch (const TTransportException& error) {
       if (error.getType() == TTransportException::TIMED_OUT)
-        return Status(Code::kIo, "no answer in time");
+        return Status(Code::kIo, "no reply in time");
       if (error.getType() == TTransportException::END_OF_FILE)
-        return Status(Code::kIo, "it closed the connection without an answer");
+        return Status(Code::kIo, "it closed the connection without a reply");
       return Status(Code::kIo, error.what());
     } catch (const TProtocolException& error) {
-      return Status(Code::kIo, std::string("expected an answer of a millrace-ps, found other "
+      return Status(Code::kIo, std::string("expected a reply of millrace-ps, found other "
                                            "bytes or a cut connection: ") +
                                    error.what());
     } catch (const std::exception& error) {
@@ -193,18 +191,22 @@ class ThriftChannel final : public Channel {
     }
   }
 
-  // Again while the server is at a checkpoint.
-  template <typename Function>
-  static Status UntilHeard(Function call) {
-    while (true) {
-      rpc::DenseReply out;
-      RETURN_IF_ERROR(Call([&] { call(out); }));
-      if (out.waiting.empty()) return {};
-    }
+  using DenseMethod = void (rpc::ParameterServerClient::*)(rpc::DenseReply&,
+                                                           const rpc::DenseRequest&);
+  Status Dense(DenseMethod method, const DenseRequest& request, DenseReply& reply) {
+    AllowFor(request.values.size());
+    rpc::DenseRequest in;
+    ToRpc(request, in);
+    in.worker = worker_;
+    in.generation = generation_;
+    rpc::DenseReply out;
+    RETURN_IF_ERROR(Call([&] { (client_.*method)(out, in); }));
+    FromRpc(out, reply);
+    return {};
   }
 
-  // More time for this and all later calls: key lists that the server keeps, and blocks of numbers,
-  // are asked for again by name.
+  // Allows more time for this and all later calls: key lists that the server keeps, and blocks of
+  // numbers, are requested again by name.
   void AllowFor(size_t bytes) {
     const size_t beyond = bytes - std::min(bytes, kOrdinaryBytes);
     const int more_s = static_cast<int>(beyond / kSlowestBytesPerSecond);
@@ -212,18 +214,6 @@ class ThriftChannel final : public Channel {
     more_s_ = more_s;
     socket_->setRecvTimeout(call_ms_ + more_s * 1000);
     socket_->setSendTimeout(call_ms_ + more_s * 1000);
-  }
-
-  rpc::DenseRequest DenseRequest(const DenseCall& call) const {
-    rpc::DenseRequest in;
-    in.worker = worker_;
-    in.generation = generation_;
-    in.block = static_cast<int32_t>(call.block);
-    in.sequence = static_cast<int64_t>(call.sequence);
-    in.step = static_cast<int64_t>(call.step);
-    in.rows = static_cast<int32_t>(call.rows);
-    in.values = call.values;
-    return in;
   }
 
   std::shared_ptr<TSocket> socket_;

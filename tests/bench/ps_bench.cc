@@ -17,12 +17,11 @@
 
 #include "io/base/random.h"
 #include "ps/server/gradient_sum.h"
-#include "ps/server/key_overlap.h"
 #include "ps/server/server.h"
 #include "ps/wire/float_codec.h"
 #include "ps/wire/key_codec.h"
+#include "ps/worker/job_session.h"
 #include "ps/worker/remote_store.h"
-#include "ps/worker/thrift_transport.h"
 #include "sparse/local_store.h"
 
 namespace millrace::ps {
@@ -200,26 +199,13 @@ void BM_UpdateAndGather48K(benchmark::State& state) {
   std::vector<float> weights(lists[0].size()), gradient(lists[0].size(), 0.001f);
   size_t turn = 0;
   for (auto _ : state) {
-    const bool well = (*store)->Push(lists[turn % kLists], gradient).ok() &&
+    const bool well = (*store)->Push(lists[turn % kLists], gradient, {}).ok() &&
                       (*store)->Pull(lists[(turn + 1) % kLists], weights).ok();
     if (!well) state.SkipWithError("update");
     ++turn;
   }
 }
 BENCHMARK(BM_UpdateAndGather48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime();
-
-// What looking ahead adds to it: the keys that both lists have.
-void BM_KeyOverlap48K(benchmark::State& state) {
-  const auto lists = ExchangeLists(state.range(0) != 0);
-  KeyOverlap overlap;
-  size_t turn = 0;
-  for (auto _ : state) {
-    overlap.Find(lists[turn % kLists], lists[(turn + 1) % kLists]);
-    ++turn;
-  }
-  state.counters["both"] = static_cast<double>(overlap.left_places().size());
-}
-BENCHMARK(BM_KeyOverlap48K)->ArgName("skewed")->Arg(0)->Arg(1);
 
 void BM_Exchange48K(benchmark::State& state) {
   OnCore other_end(static_cast<int>(state.range(1)) - 1);
@@ -228,33 +214,31 @@ void BM_Exchange48K(benchmark::State& state) {
   options.poll = polls;
   auto server = Server::Start(options);
   other_end.Go(0);
-  ThriftOptions thrift;
-  thrift.poll = polls;
-  thrift.servers = {{.host = "127.0.0.1", .port = (*server)->port()}};
-  auto transport = MakeThriftTransport(thrift);
-  RealClock clock;
-  RemoteOptions remote;
-  remote.config.num_features = kFeatures;
-  remote.config.update.rule = sparse::Rule::kSgd;
-  auto store = RemoteStore::Connect(**transport, clock, remote);
-  if (!store.ok() || !(*store)->Start().ok()) {
+  SessionOptions session_options;
+  session_options.thrift.poll = polls;
+  session_options.thrift.servers = {{.host = "127.0.0.1", .port = (*server)->port()}};
+  session_options.config.num_features = kFeatures;
+  session_options.config.update.rule = sparse::Rule::kSgd;
+  auto session = JobSession::Join(session_options);
+  if (!session.ok() || !(*session)->Start().ok()) {
     state.SkipWithError("no server");
     return;
   }
+  RemoteStore store(**session);
   const auto lists = ExchangeLists(state.range(0) != 0);
   std::vector<float> weights(lists[0].size()), gradient(lists[0].size(), 0.001f);
   const auto list = [&](size_t step) { return std::span<const uint64_t>(lists[step % kLists]); };
-  size_t step = 0;
-  for (auto _ : state) {  // as a training step has it
-    (*store)->Announce(list(step + 1), list(step + 2));
-    bool well = (*store)->Pull(list(step), weights).ok();
-    (*store)->Describe({.rows = 100, .weight = 100});
-    well &= (*store)->Push(list(step), gradient).ok();
+  uint64_t batch = 1;
+  for (auto _ : state) {  // what a training step does
+    store.Prefetch(batch + 1, list(batch + 1));
+    const bool well =
+        store.PullBatch(batch, list(batch), weights).ok() &&
+        store.Push(list(batch), gradient, {.batch = batch, .rows = 100, .weight = 100}).ok();
     if (!well) state.SkipWithError("exchange");
-    ++step;
+    ++batch;
   }
-  if (!(*store)->Flush().ok()) state.SkipWithError("exchange");
-  const WireStats& wire = (*store)->wire(0);
+  if (!store.Flush().ok()) state.SkipWithError("exchange");
+  const WireStats& wire = store.wire(0);
   state.counters["bytes"] = static_cast<double>(wire.sent + wire.received) /
                             static_cast<double>(std::max<uint64_t>(wire.exchanges, 1));
   state.counters["server_us"] = 1e-3 * static_cast<double>(wire.server_ns) /

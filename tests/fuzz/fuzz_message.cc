@@ -1,6 +1,7 @@
-// What a server decodes: a stranger's raw bytes through the whole service, and the binary parts of
-// a worker's messages; and a worker: the answer to an exchange. Nothing may crash, hang or allocate
-// by a mere claim; what is decoded keeps its promises, and what is encoded comes back.
+// What a server decodes: an unauthenticated peer's raw bytes through the whole service, and the
+// binary parts of a worker's messages; and what a worker decodes: the reply to an exchange. Nothing
+// may crash, hang or allocate by a mere claim; decoded data is valid, and encoding it gives it
+// back.
 #include <thrift/transport/TBufferTransports.h>
 
 #include <cstdint>
@@ -11,8 +12,9 @@
 #include "gen-cpp/parameter_server_constants.h"
 #include "io/base/status.h"
 #include "ps/job_config.h"
-#include "ps/server/exchange_processor.h"
+#include "ps/server/connection.h"
 #include "ps/wire/entry_codec.h"
+#include "ps/wire/exchange_wire.h"
 #include "ps/wire/float_codec.h"
 #include "ps/wire/key_codec.h"
 
@@ -21,36 +23,48 @@ namespace {
 
 using apache::thrift::transport::TMemoryBuffer;
 
-Strangers::Visit Visit() {
-  static Strangers strangers({.stay = std::chrono::minutes(1)}, {});
-  return strangers.Begin(/*socket=*/-1);
+PendingConnections::Entry Pending() {
+  static PendingConnections pending({.authenticate_within = std::chrono::minutes(1)}, {});
+  return pending.Add(/*socket=*/-1);
 }
 
+struct Shared {
+  SharedShard shard{{}, std::chrono::milliseconds(10)};
+  ServerState state{.shard = shard,
+                    .token = "token",
+                    .instance = 1,
+                    .unauthenticated_limits = {.idle_ms = 1000,
+                                               .message_ms = 1000,
+                                               .max_string = kUnauthenticatedMaxString,
+                                               .max_message = kUnauthenticatedMaxMessage},
+                    .poll = false};
+};
+
 void Service(std::string_view bytes) {
-  ServerState state({}, "token", 1000, 10);
+  Shared shared;
   auto in = std::make_shared<MessageTransport>(
       std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
                                       static_cast<uint32_t>(bytes.size())));
   auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
   auto input = std::make_shared<MessageProtocol>(in, 64 << 10, 1 << 16);
   auto output = std::make_shared<MessageProtocol>(out, 64 << 10, 1 << 16);
-  ExchangeProcessor processor(std::make_shared<Connection>(state, Visit(), input, out));
+  ConnectionProcessor processor(std::make_shared<Connection>(shared.state, Pending(), input, out));
   try {
     while (processor.process(input, output, nullptr)) {
     }
   } catch (const std::exception&) {
     // The connection ends: that is all that bad bytes cost.
   }
-  CHECK(!state.shard.joined());
+  CHECK(!shared.shard.shard().joined());
 }
 
 // The numbers of a block, from a worker that has joined.
 void Dense(std::string_view bytes) {
-  ServerState state({}, "token", 1000, 10);
+  Shared shared;
   auto in = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
   auto out = std::make_shared<MessageTransport>(std::make_shared<TMemoryBuffer>());
-  Connection connection(state, Visit(), std::make_shared<MessageProtocol>(in, 1 << 20, 1 << 16),
-                        out);
+  Connection connection(shared.state, Pending(),
+                        std::make_shared<MessageProtocol>(in, 1 << 20, 1 << 16), out);
   JobConfig config;
   config.num_features = 0;
   config.dense.emplace();
@@ -72,10 +86,10 @@ void Dense(std::string_view bytes) {
   } catch (const rpc::Refused&) {
     return;
   }
-  CHECK(state.shard.dense()->weights(0).size() == 20);
+  CHECK(shared.shard.shard().dense()->weights(0).size() == 20);
 }
 
-// A server's answer, as a worker reads it.
+// A server's reply, as a worker reads it.
 void Reply(std::string_view bytes) {
   auto in = std::make_shared<MessageTransport>(
       std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),

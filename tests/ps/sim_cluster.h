@@ -1,5 +1,7 @@
-// A whole job in one process and, at any moment, one thread: shards, workers and a network that
-// delays, drops, repeats and breaks, all drawn from one seed. A failure replays from its seed.
+// A whole job in one process and, at any moment, one running worker: shards, workers and a network
+// that delays, drops, repeats and breaks, all drawn from one seed. A failure replays from its seed.
+// The server side is the shipped one (WorkerHandler, ExchangeHandler, Shard); only locks, time and
+// the network are simulated.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,29 +13,66 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "io/base/random.h"
-#include "ps/server/exchange_job.h"
-#include "ps/server/shard.h"
-#include "ps/worker/channel.h"
-#include "ps/worker/clock.h"
+#include "ps/server/shard_access.h"
+#include "ps/server/worker_handler.h"
+#include "ps/worker/transport.h"
 
 namespace millrace::ps::test {
 
 struct SimFaults {
-  double lose_request = 0;  // the connection breaks before the server hears
-  double lose_reply = 0;    // the server heard, the worker does not
-  double repeat = 0;        // the server hears twice
+  double lose_request = 0;  // the connection breaks before the server receives the call
+  double lose_reply = 0;    // the server has handled the call, the worker gets no reply
+  double repeat = 0;        // the server receives the call twice
+};
+
+class SimCluster;
+
+// A shard whose users take turns. Waiting gives the turn away; so does Unlock, now and then.
+class SimShard final : public ShardAccess {
+ public:
+  SimShard(SimCluster& cluster, ShardOptions options)
+      : cluster_(cluster), shard_(std::move(options)) {}
+
+  void lock() override { mu_.lock(); }
+  void unlock() override { mu_.unlock(); }
+  Shard& shard() override { return shard_; }
+  int64_t NowNs() override;
+  bool busy() const override { return busy_; }
+  bool shutting_down() const override { return false; }
+  bool WaitUntilFree() override;
+  void WaitUntil(const std::function<bool()>& ready) override;
+  void NotifyAll() override {}
+  std::optional<Status> RunLong(uint64_t id, std::function<Status(Shard&)> work) override;
+
+ private:
+  static constexpr int kPatience = 20;  // turns until a call replies that it is blocked
+
+  // Without the lock meanwhile.
+  void GiveTurn();
+
+  SimCluster& cluster_;
+  std::mutex mu_;  // the threads of a worker's dense store call different shards at once
+  Shard shard_;
+  bool busy_ = false;
 };
 
 class SimCluster : public Clock {
  public:
-  SimCluster(uint64_t seed, size_t shards, size_t workers, const SimFaults& faults)
+  // `checkpoints`: a folder in which each shard has its own; empty: none can be written.
+  SimCluster(uint64_t seed, size_t shards, size_t workers, const SimFaults& faults,
+             const std::string& checkpoints = "")
       : faults_(faults), random_(seed), waiting_for_turn_(workers), running_(workers, true) {
     for (size_t s = 0; s < shards; ++s) {
-      shards_.push_back(std::make_unique<Shard>(
-          ShardOptions{.shard = s, .num_shards = shards, .num_workers = workers}));
+      const std::string folder =
+          checkpoints.empty() ? "" : checkpoints + "/shard-" + std::to_string(s);
+      shards_.push_back(std::make_unique<SimShard>(
+          *this,
+          ShardOptions{
+              .shard = s, .num_shards = shards, .num_workers = workers, .checkpoints = folder}));
     }
   }
 
@@ -54,16 +93,24 @@ class SimCluster : public Clock {
     PassOn();
   }
 
-  // Somebody goes on; perhaps the caller.
+  // A worker, perhaps the caller, has the next turn.
   void Yield(size_t worker) {
     {
       std::lock_guard lock(mu_);
       now_ns_ += 10000 + static_cast<int64_t>(random_.Below(1000000));
-      for (auto& shard : shards_) shard->Tick(now_ns_);
+    }
+    for (auto& shard : shards_) {
+      const ShardLock lock(*shard);
+      if (!shard->busy()) shard->shard().Tick(NowNs());
+    }
+    {
+      std::lock_guard lock(mu_);
       PassOn();
     }
     WaitTurn(worker);
   }
+  // The same for whoever has the turn now.
+  void Yield() { Yield(turn()); }
 
   bool Happens(double probability) {
     std::lock_guard lock(mu_);
@@ -74,19 +121,24 @@ class SimCluster : public Clock {
     std::lock_guard lock(mu_);
     return now_ns_;
   }
-  // Time passes; whose turn it is stays.
+  // Time passes; the turn stays.
   void Pause(int64_t ns) override {
     std::lock_guard lock(mu_);
     now_ns_ += ns;
   }
 
-  Shard& shard(size_t s) { return *shards_[s]; }
+  SimShard& access(size_t s) { return *shards_[s]; }
+  Shard& shard(size_t s) { return shards_[s]->shard(); }
   size_t shards() const { return shards_.size(); }
   const SimFaults& faults() const { return faults_; }
 
  private:
   static constexpr size_t kNobody = ~size_t{0};
 
+  size_t turn() {
+    std::lock_guard lock(mu_);
+    return turn_;
+  }
   void WaitTurn(size_t worker) {
     std::unique_lock lock(mu_);
     waiting_for_turn_[worker].wait(lock, [&] { return turn_ == worker && started_; });
@@ -108,136 +160,130 @@ class SimCluster : public Clock {
   bool started_ = false;
   size_t turn_ = kNobody;
   int64_t now_ns_ = 1000000000;
-  std::vector<std::unique_ptr<Shard>> shards_;
+  std::vector<std::unique_ptr<SimShard>> shards_;
 };
 
-// A worker's connection to a shard.
+inline int64_t SimShard::NowNs() { return cluster_.NowNs(); }
+
+inline void SimShard::GiveTurn() {
+  mu_.unlock();
+  cluster_.Yield();
+  mu_.lock();
+}
+
+inline bool SimShard::WaitUntilFree() {
+  for (int turns = 0; busy_ && turns < kPatience; ++turns) GiveTurn();
+  return !busy_;
+}
+
+inline void SimShard::WaitUntil(const std::function<bool()>& ready) {
+  for (int turns = 0; !ready() && shard_.failed().ok() && turns < kPatience; ++turns) GiveTurn();
+}
+
+// The other workers go on meanwhile, and find the shard busy.
+inline std::optional<Status> SimShard::RunLong(uint64_t, std::function<Status(Shard&)> work) {
+  if (busy_) return std::nullopt;
+  busy_ = true;
+  for (int turns = 0; turns < kPatience && cluster_.Happens(0.8); ++turns) GiveTurn();
+  const Status status = work(shard_);
+  busy_ = false;
+  return status;
+}
+
+// A worker's connection to a shard, with faults.
 class SimChannel final : public Channel {
  public:
   SimChannel(SimCluster& cluster, size_t worker, size_t shard)
-      : cluster_(cluster), worker_(worker), shard_(cluster.shard(shard)), job_(worker) {}
-  ~SimChannel() override {
-    if (generation_ > 0) shard_.Disconnected(worker_, generation_, cluster_.NowNs());
-  }
+      : cluster_(cluster),
+        worker_(worker),
+        handler_(std::make_unique<WorkerHandler>(cluster.access(shard), /*instance=*/1)) {}
 
   Status Join(const JoinRequest& request, JoinReply& reply) override {
     cluster_.Yield(worker_);
-    auto generation = shard_.Join(worker_, request.name, request.config, request.rejoin);
-    RETURN_IF_ERROR(generation.status());
-    generation_ = reply.generation = *generation;
-    reply.instance = 1;
-    return {};
+    return handler_->Join(request, reply);
   }
   Status Start(bool open, StartReply& reply) override {
-    if (open) RETURN_IF_ERROR(shard_.Open(worker_));
     cluster_.Yield(worker_);
-    reply.waiting = shard_.StartWaitsFor();
-    reply.sequence = shard_.worker(worker_).received;
-    reply.state = shard_.worker(worker_).received_state;
-    reply.step = shard_.progress().step;
-    return {};
+    return handler_->Start(open, reply);
   }
 
   Status SendExchange(const ExchangeRequest& request) override {
     request_ = request;
     strings_ = {std::string(request.push_keys), std::string(request.gradient),
-                std::string(request.state), std::string(request.pull_keys),
-                std::string(request.next_keys)};
+                std::string(request.state), std::string(request.pull_keys)};
     request_.push_keys = strings_[0];
     request_.gradient = strings_[1];
     request_.state = strings_[2];
     request_.pull_keys = strings_[3];
-    request_.next_keys = strings_[4];
-    // Some servers hear at once, others when the worker waits for the answer: one that dies in
-    // between has been heard by some.
+    // Some servers receive the request at once, others when the worker waits for the reply: a
+    // worker that dies in between has reached some of them.
     if (!cluster_.Happens(0.5)) return {};
-    const bool heard = shard_.CheckCaller(worker_, generation_).ok() &&
-                       job_.FindLists(shard_, request_) &&
-                       job_.Decode(request_, shard_.local_features()).ok();
-    return heard ? job_.Take(shard_, request_, cluster_.NowNs()) : Status();
+    ExchangeReply ignored;
+    return handler_->AcceptExchange(request_, ignored);
   }
   Status ReceiveExchange(ExchangeReply& reply) override {
     cluster_.Yield(worker_);
     if (cluster_.Happens(cluster_.faults().lose_request)) return Broken();
-    RETURN_IF_ERROR(Handle(reply));
+    reply = {};
+    RETURN_IF_ERROR(FailedAsSent(handler_->Exchange(request_, reply)));
     if (reply.outcome == Outcome::kDone && cluster_.Happens(cluster_.faults().repeat)) {
-      RETURN_IF_ERROR(Handle(reply));
+      reply = {};
+      RETURN_IF_ERROR(FailedAsSent(handler_->Exchange(request_, reply)));
     }
     if (cluster_.Happens(cluster_.faults().lose_reply)) return Broken();
     return {};
   }
 
-  Status Stop() override { return shard_.Stop(worker_); }
-  Status Finish() override {
-    shard_.Finish(worker_, cluster_.NowNs());
-    return {};
-  }
-  Status Drained(std::string& waiting) override {
+  Status Stop() override { return handler_->Stop(); }
+  Status Finish() override { return handler_->Finish(); }
+  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) override {
     cluster_.Yield(worker_);
-    waiting = shard_.DrainWaitsFor();
-    return shard_.failed();
+    return handler_->AllFinished(until_examples, reply);
   }
-  Status Leave() override {
-    shard_.Leave(worker_, cluster_.NowNs());
-    return {};
+  Status Leave() override { return handler_->Leave(); }
+  Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) override {
+    return Faulty([&] { return handler_->Checkpoint(id, chief_state, done); });
   }
-  Status Checkpoint(uint64_t, const std::string&, bool&) override { return Unused(); }
-  Status Restore(uint64_t, bool&) override { return Unused(); }
-  Status ChiefState(std::string&) override { return Unused(); }
-  Status Entries(int64_t, EntriesReply&) override { return Unused(); }
-  Status Load(const std::string&) override { return Unused(); }
-  Status Stats(StatsReply&) override { return {}; }
-  Status InitDense(const DenseCall&) override { return Unused(); }
-  Status PushDense(const DenseCall&) override { return Unused(); }
-  Status PullDense(const DenseCall&, DenseReply&) override { return Unused(); }
+  Status Restore(uint64_t id, bool& done) override {
+    return Faulty([&] { return handler_->Restore(id, done); });
+  }
+  Status ChiefState(std::string& state) override { return handler_->ChiefState(state); }
+  Status Entries(int64_t first, EntriesReply& reply) override {
+    return handler_->Entries(first, reply);
+  }
+  Status Load(const std::string& entries) override { return handler_->Load(entries); }
+  Status Stats(StatsReply& reply) override { return handler_->Stats(reply); }
+  Status InitDense(const DenseRequest& request, DenseReply& reply) override {
+    return Faulty([&] { return handler_->InitDense(request, reply); });
+  }
+  Status PushDense(const DenseRequest& request, DenseReply& reply) override {
+    return Faulty([&] { return handler_->PushDense(request, reply); });
+  }
+  Status PullDense(const DenseRequest& request, DenseReply& reply) override {
+    return Faulty([&] { return handler_->PullDense(request, reply); });
+  }
   uint64_t bytes_sent() const override { return 0; }
   uint64_t bytes_received() const override { return 0; }
 
  private:
-  static constexpr int kPatience = 20;  // turns until a call is answered with "waiting"
-
-  static Status Unused() { return Invalid("the simulation does not use this"); }
   static Status Broken() { return Status(Code::kIo, "the network broke"); }
-
-  // As the server does it.
-  Status Handle(ExchangeReply& reply) {
-    reply = {};
-    RETURN_IF_ERROR(shard_.CheckCaller(worker_, generation_));
-    if (!job_.FindLists(shard_, request_)) {
-      reply.outcome = Outcome::kUnknownList;
-      return {};
-    }
-    RETURN_IF_ERROR(job_.Decode(request_, shard_.local_features()));
-    RETURN_IF_ERROR(job_.Take(shard_, request_, cluster_.NowNs()));
-    for (int turns = 0; !job_.Ready(shard_, request_); ++turns) {
-      if (!shard_.failed().ok()) return Cancelled(shard_.failed().message());
-      if (turns == kPatience) {
-        reply.outcome = Outcome::kWaiting;
-        reply.waiting = shard_.AnswerWaitsFor(worker_);
-        return {};
-      }
-      cluster_.Yield(worker_);
-      RETURN_IF_ERROR(shard_.CheckCaller(worker_, generation_));
-    }
-    RETURN_IF_ERROR(job_.Answer(shard_, request_, reply));
-    RETURN_IF_ERROR(job_.Encode(request_, false, reply));
-    LookAhead();
-    return {};
+  // A worker learns of a failed job as such, whatever caused it.
+  static Status FailedAsSent(const Status& status) {
+    return status.code() == Code::kIo ? Failed(status.message()) : status;
   }
 
-  // Most times: a server may be at a checkpoint, or another worker may come first.
-  void LookAhead() {
-    if (cluster_.Happens(0.1)) return;
-    EXPECT_TRUE(job_.DecodeNext(request_, shard_.local_features()).ok());
-    if (!job_.looks_ahead() || cluster_.Happens(0.1)) return;
-    EXPECT_TRUE(job_.LookAhead(shard_).ok());
+  template <typename Call>
+  Status Faulty(Call call) {
+    cluster_.Yield(worker_);
+    if (cluster_.Happens(cluster_.faults().lose_request)) return Broken();
+    RETURN_IF_ERROR(FailedAsSent(call()));
+    if (cluster_.Happens(cluster_.faults().lose_reply)) return Broken();
+    return {};
   }
 
   SimCluster& cluster_;
   size_t worker_;
-  Shard& shard_;
-  ExchangeJob job_;
-  uint64_t generation_ = 0;
+  std::unique_ptr<WorkerHandler> handler_;
   ExchangeRequest request_;
   std::vector<std::string> strings_;
 };

@@ -5,8 +5,11 @@
 #include <map>
 
 #include "io/base/random.h"
+#include "ps/worker/job_session.h"
+#include "ps/worker/remote_dense_store.h"
 #include "ps/worker/remote_store.h"
 #include "tests/ps/sim_cluster.h"
+#include "tests/test_files.h"
 
 namespace millrace::ps {
 namespace {
@@ -17,6 +20,7 @@ using test::SimTransport;
 
 constexpr uint64_t kFeatures = 200;
 constexpr uint64_t kSteps = 30;
+constexpr uint64_t kDenseSteps = 12;
 constexpr SimFaults kBadNetwork = {.lose_request = 0.05, .lose_reply = 0.05, .repeat = 0.1};
 
 struct Job {
@@ -27,7 +31,11 @@ struct Job {
   uint64_t staleness = 2;
   uint64_t replicas = 0;
   SimFaults faults = {};
-  double crash = 0;   // a worker's process dies before a step
+  double crash = 0;                 // a worker's process dies before a step
+  double checkpoint = 0;            // after a step
+  bool resume = false;              // from the newest checkpoint
+  uint64_t stop_at = ~uint64_t{0};  // all processes die before this step
+  std::string checkpoints = {};     // folder
   bool ones = false;  // gradients of -1: a weight then counts the pushes that touched it
   size_t slow_worker = ~size_t{0};
 };
@@ -73,65 +81,70 @@ JobConfig ConfigOf(const Job& job) {
   return config;
 }
 
-RemoteOptions OptionsOf(const Job& job, size_t worker, bool again) {
-  RemoteOptions options;
+SessionOptions OptionsOf(const Job& job, size_t worker, bool again) {
+  SessionOptions options;
   options.config = ConfigOf(job);
-  options.client.join.worker = worker;
-  options.client.join.rejoin = again;
+  options.worker = worker;
+  options.rejoin = again;
   return options;
 }
 
-// Of a step, of the one after it if there is one, and of the one after that.
-struct StepKeys {
-  bool is_last = true;
-  std::vector<uint64_t> now, next, after;
-  std::vector<uint64_t> decoy = {1, 2, 3};  // may be announced, and never comes
-};
-
-Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t worker, uint64_t step,
-            const StepKeys& coming) {
-  const std::span<const uint64_t> keys = coming.now;
-  if (!coming.is_last) {
-    const std::span<const uint64_t> not_ready, mistaken = coming.decoy;
-    const std::span<const uint64_t> known = cluster.Happens(0.9) ? coming.after : not_ready;
-    store.Announce(coming.next, cluster.Happens(0.1) ? mistaken : known);
+// Batch n + 1 is that of step n. Now and then the wrong keys are prefetched, or none.
+Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t worker, uint64_t step) {
+  const std::vector<uint64_t> keys = KeysOf(job, worker, step);
+  if (step + 1 < kSteps && cluster.Happens(0.9)) {
+    if (cluster.Happens(0.1)) store.Prefetch(kSteps + step, std::vector<uint64_t>{1, 2, 3});
+    if (cluster.Happens(0.9)) store.Prefetch(step + 2, KeysOf(job, worker, step + 1));
   }
   std::vector<float> weights(keys.size());
-  RETURN_IF_ERROR(store.Pull(keys, weights));
+  RETURN_IF_ERROR(store.PullBatch(step + 1, keys, weights));
   for (int i = 0; worker == job.slow_worker && i < 30; ++i) cluster.Yield(worker);
   const std::vector<float> gradient = GradientOf(job, worker, step, keys, weights);
   const uint32_t rows = RowsOf(job, worker, step);
-  store.Describe({.rows = rows, .weight = static_cast<double>(rows), .loss = 1});
   store.SetState(std::to_string(step + 1));
-  return store.Push(keys, gradient);
+  return store.Push(
+      keys, gradient,
+      {.batch = step + 1, .rows = rows, .weight = static_cast<double>(rows), .loss = 1});
+}
+
+// The chief saves the model after some steps, in sync jobs.
+Status MayCheckpoint(const Job& job, SimCluster& cluster, JobSession& session, RemoteStore& store) {
+  if (!session.chief() || !cluster.Happens(job.checkpoint)) return {};
+  RETURN_IF_ERROR(store.Flush());
+  return session.Checkpoint(session.progress().step, std::to_string(session.progress().step));
 }
 
 // One life of a worker's process. False when it died before its work was done.
 bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, Status& status) {
   SimTransport transport(cluster, worker);
-  auto connected = RemoteStore::Connect(transport, cluster, OptionsOf(job, worker, again));
-  status = connected.status();
+  auto joined = JobSession::Join(OptionsOf(job, worker, again), transport, cluster);
+  status = joined.status();
   if (!status.ok()) return true;
-  RemoteStore& store = **connected;
-  const auto place = store.Start();
-  status = place.status();
-  if (!status.ok()) return true;
-  EXPECT_EQ(place->state, place->sequence > 0 ? std::to_string(place->sequence) : "");
-  const auto keys_of = [&](uint64_t step) {
-    return step < kSteps ? KeysOf(job, worker, step) : std::vector<uint64_t>();
-  };
-  StepKeys keys = {
-      .now = {}, .next = keys_of(place->sequence), .after = keys_of(place->sequence + 1)};
-  for (uint64_t step = place->sequence; step < kSteps && status.ok(); ++step) {
-    if (cluster.Happens(job.crash)) return false;
-    keys.now.swap(keys.next);
-    keys.next.swap(keys.after);
-    keys.after = keys_of(step + 2);
-    keys.is_last = step + 1 == kSteps;
-    status = Step(job, cluster, store, worker, step, keys);
+  JobSession& session = **joined;
+  if (job.resume && session.chief() && !again) {
+    const auto state = session.RestoreLatest();
+    status = state.status();
+    if (!status.ok()) return true;
+    EXPECT_TRUE(state->has_value());
   }
-  if (status.ok()) status = store.Finish();
-  if (status.ok()) status = store.Leave();
+  const auto resume_point = session.Start();
+  status = resume_point.status();
+  if (!status.ok()) return true;
+  const uint64_t begin = resume_point->sequence;
+  EXPECT_EQ(resume_point->state, begin > 0 ? std::to_string(begin) : "");
+  RemoteStore store(session);
+  for (uint64_t step = begin; step < kSteps && status.ok(); ++step) {
+    if (cluster.Happens(job.crash)) return false;
+    if (step == job.stop_at) {
+      status = store.Flush();
+      return !status.ok();
+    }
+    status = Step(job, cluster, store, worker, step);
+    if (status.ok()) status = MayCheckpoint(job, cluster, session, store);
+  }
+  if (status.ok()) status = store.Flush();
+  if (status.ok()) status = session.Finish();
+  if (status.ok()) status = session.Leave();
   return true;
 }
 
@@ -142,15 +155,8 @@ void LiveOn(const Job& job, SimCluster& cluster, size_t worker) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-// Weights by key after the whole job.
-std::vector<float> RunJob(const Job& job, uint64_t* answered_ahead = nullptr) {
-  SimCluster cluster(job.seed, job.shards, job.workers, job.faults);
-  cluster.Run([&](size_t worker) { LiveOn(job, cluster, worker); });
-  for (size_t s = 0; s < job.shards; ++s) {
-    cluster.shard(s).Settle();
-    if (answered_ahead) *answered_ahead += cluster.shard(s).answered_ahead();
-  }
-  const Sharding sharding(kFeatures, job.shards);
+std::vector<float> WeightsOf(SimCluster& cluster, size_t shards) {
+  const Sharding sharding(kFeatures, shards);
   std::vector<float> weights(kFeatures);
   for (uint64_t key = 0; key < kFeatures; ++key) {
     const Sharding::Place place = sharding.Of(key);
@@ -158,6 +164,13 @@ std::vector<float> RunJob(const Job& job, uint64_t* answered_ahead = nullptr) {
         cluster.shard(place.shard).store().Pull({&place.local, 1}, {&weights[key], 1}).ok());
   }
   return weights;
+}
+
+// Weights by key after the whole job.
+std::vector<float> RunJob(const Job& job) {
+  SimCluster cluster(job.seed, job.shards, job.workers, job.faults, job.checkpoints);
+  cluster.Run([&](size_t worker) { LiveOn(job, cluster, worker); });
+  return WeightsOf(cluster, job.shards);
 }
 
 // What sync training must give, in plain loops: each step's gradients added up in the order of
@@ -226,21 +239,121 @@ TEST(Simulation, SyncStaysTheSameWhenWorkersDieAndComeBack) {
   }
 }
 
-// Servers that look ahead answer before they apply; the network and the worker's death come
-// between.
-TEST(Simulation, OneWorkerIsAnsweredAheadAndStaysTheSame) {
-  uint64_t answered_ahead = 0, answers = 0;
-  for (uint64_t seed = 0; seed < 60; ++seed) {
+TEST(Simulation, SyncStaysTheSameWithCheckpointsInBetween) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
+    const millrace::test::TemporaryFolder folder;
     const Job job = {.seed = seed,
-                     .shards = 1 + seed % 4,
-                     .workers = 1,
-                     .faults = seed % 2 ? kBadNetwork : SimFaults(),
-                     .crash = seed % 3 ? 0 : 0.05};
-    EXPECT_TRUE(SameBits(RunJob(job, &answered_ahead), Serial(job)));
-    answers += job.shards * kSteps;
+                     .shards = 1 + seed % 3,
+                     .workers = 1 + seed % 4,
+                     .faults = kBadNetwork,
+                     .crash = seed % 2 ? 0.05 : 0,
+                     .checkpoint = 0.3,
+                     .checkpoints = folder.path()};
+    EXPECT_TRUE(SameBits(RunJob(job), Serial(job)));
   }
-  EXPECT_GT(answered_ahead, answers / 4);
+}
+
+// All processes die, servers included; what was saved goes on, and ends where an undisturbed job
+// does.
+TEST(Simulation, ARestoredJobEndsWhereAnUndisturbedOneDoes) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const millrace::test::TemporaryFolder folder;
+    Job job = {.seed = seed,
+               .shards = 1 + seed % 3,
+               .workers = 1 + seed % 4,
+               .faults = kBadNetwork,
+               .checkpoint = 0.5,
+               .stop_at = 10 + seed % 15,
+               .checkpoints = folder.path()};
+    {
+      SimCluster cluster(job.seed, job.shards, job.workers, job.faults, job.checkpoints);
+      cluster.Run([&](size_t worker) {
+        Status status;
+        EXPECT_FALSE(Live(job, cluster, worker, false, status)) << status.message();
+      });
+    }
+    job.resume = true;
+    job.stop_at = ~uint64_t{0};
+    EXPECT_TRUE(SameBits(RunJob(job), Serial(job)));
+  }
+}
+
+// Two parameters on one server (one thread per worker then calls it), in plain loops.
+std::vector<float> SerialDense(const Job& job) {
+  std::vector<float> weights(7, 1.0f);
+  for (uint64_t step = 0; step < kDenseSteps; ++step) {
+    std::vector<float> mean(weights.size());
+    for (size_t worker = 0; worker < job.workers; ++worker) {
+      const auto share =
+          static_cast<float>(static_cast<double>(worker + 1) /
+                             static_cast<double>(job.workers * (job.workers + 1) / 2));
+      for (size_t i = 0; i < mean.size(); ++i) {
+        mean[i] += share * (0.5f * weights[i] + static_cast<float>(worker + i));
+      }
+    }
+    for (size_t i = 0; i < mean.size(); ++i) weights[i] -= 0.25f * mean[i];
+  }
+  return weights;
+}
+
+void LiveDense(const Job& job, SimCluster& cluster, size_t worker, std::vector<float>& weights) {
+  SessionOptions options = OptionsOf(job, worker, false);
+  options.config.num_features = 0;
+  options.config.dense = {.rule = sparse::DenseRule::kSgd, .rate = 0.25};
+  SimTransport transport(cluster, worker);
+  auto session = JobSession::Join(options, transport, cluster);
+  ASSERT_TRUE(session.ok()) << session.status().message();
+  if (job.resume && worker == 0) {
+    ASSERT_TRUE((*session)->RestoreLatest().ok());
+  }
+  RemoteDenseStore store(**session);
+  weights.assign(7, worker == 0 ? 1.0f : 99.0f);
+  const std::vector<sparse::DenseParam> params = {
+      {.name = "a", .weights = std::span(weights).first(3)},
+      {.name = "b", .weights = std::span(weights).subspan(3)}};
+  ASSERT_TRUE(store.Init(params).ok());
+  std::vector<float> gradient(7);
+  const auto rows = static_cast<uint32_t>(worker + 1);
+  for (uint64_t step = store.resume_point().sequence; step < kDenseSteps; ++step) {
+    if (step == job.stop_at) return;
+    for (size_t i = 0; i < 7; ++i) {
+      gradient[i] = 0.5f * weights[i] + static_cast<float>(worker + i);
+    }
+    store.SetStep({.rows = rows, .weight = 1.0 * rows, .loss = 1}, std::to_string(step + 1));
+    ASSERT_TRUE(store.Push(1, std::span(gradient).subspan(3)).ok());
+    ASSERT_TRUE(store.Push(0, std::span(gradient).first(3)).ok());
+    const Status pulled = store.Pull(0);
+    ASSERT_TRUE(pulled.ok() && store.Pull(1).ok()) << pulled.message();
+    const uint64_t made = (*session)->progress().step;
+    EXPECT_EQ(made, step + 1);
+    if (worker == 0 && cluster.Happens(job.checkpoint)) {
+      ASSERT_TRUE((*session)->Checkpoint(made, "state").ok());
+    }
+  }
+  ASSERT_TRUE((*session)->Finish().ok() && (*session)->Leave().ok());
+}
+
+TEST(Simulation, DenseBlocksEqualTheSerialMeanWithCheckpointsAndARestart) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    SCOPED_TRACE(seed);
+    const millrace::test::TemporaryFolder folder;
+    Job job = {.seed = seed,
+               .workers = 1 + seed % 4,
+               .faults = {.lose_request = 0.02, .lose_reply = 0.02},
+               .checkpoint = 0.5,
+               .stop_at = 6,
+               .checkpoints = folder.path()};
+    std::vector<std::vector<float>> weights(job.workers);
+    for (const bool resume : {false, true}) {
+      job.resume = resume;
+      if (resume) job.stop_at = ~uint64_t{0};
+      SimCluster cluster(job.seed, 1, job.workers, job.faults, job.checkpoints);
+      cluster.Run([&](size_t worker) { LiveDense(job, cluster, worker, weights[worker]); });
+    }
+    for (const std::vector<float>& mine : weights) EXPECT_TRUE(SameBits(mine, SerialDense(job)));
+  }
 }
 
 TEST(Simulation, AsyncAppliesEveryPushOnce) {
@@ -287,21 +400,20 @@ TEST(Simulation, NoWorkerRunsAheadOfTheStalenessBound) {
     cluster.Run([&](size_t worker) {
       if (worker != 1) return LiveOn(job, cluster, worker);
       SimTransport transport(cluster, worker);
-      auto store = RemoteStore::Connect(transport, cluster, OptionsOf(job, worker, false));
-      ASSERT_TRUE(store.ok() && (*store)->Start().ok());
+      auto session = JobSession::Join(OptionsOf(job, worker, false), transport, cluster);
+      ASSERT_TRUE(session.ok() && (*session)->Start().ok());
+      RemoteStore store(**session);
       for (uint64_t step = 0; step < kSteps; ++step) {
         for (int look = 0; look < 100; ++look) {
           cluster.Yield(worker);
           widest = std::max(widest, Spread(job, cluster));
         }
-        const StepKeys keys = {
-            .is_last = true, .now = KeysOf(job, worker, step), .next = {}, .after = {}};
-        ASSERT_TRUE(Step(job, cluster, **store, worker, step, keys).ok());
+        ASSERT_TRUE(Step(job, cluster, store, worker, step).ok());
       }
-      ASSERT_TRUE((*store)->Finish().ok() && (*store)->Leave().ok());
+      ASSERT_TRUE(store.Flush().ok() && (*session)->Finish().ok() && (*session)->Leave().ok());
     });
-    // A push that is one too far ahead is taken in, and its answer waits. The others must have got
-    // that far: this worker is slow.
+    // A push that is one step too far ahead is received, and its reply waits. The others must have
+    // come that far: this worker is slow.
     EXPECT_EQ(widest, job.staleness + 1);
   }
 }
@@ -342,36 +454,6 @@ TEST(Simulation, AWorkerThatNeverComesBackEndsASyncJobAndNotAnAsyncOne) {
       EXPECT_NE(status.message().find("did not come back"), std::string::npos);
     });
   }
-}
-
-// A list that was announced and did not come does not lend its place to one that comes later.
-TEST(Simulation, AnAnnouncementIsForgottenWhenAnotherListComes) {
-  const Job job;
-  SimCluster cluster(job.seed, 1, 1, {});
-  cluster.Run([&](size_t worker) {
-    SimTransport transport(cluster, worker);
-    auto connected = RemoteStore::Connect(transport, cluster, OptionsOf(job, worker, false));
-    ASSERT_TRUE(connected.ok() && (*connected)->Start().ok());
-    RemoteStore& store = **connected;
-    const std::vector<uint64_t> first = {1}, second = {2}, third = {3};
-    std::vector<uint64_t> reused = {4};
-    std::vector<float> weights(1), gradient(1, -1.0f);
-    const auto step = [&](std::span<const uint64_t> keys) {
-      EXPECT_TRUE(store.Pull(keys, weights).ok());
-      store.Describe({.rows = 1, .weight = 1});
-      EXPECT_TRUE(store.Push(keys, gradient).ok());
-    };
-    store.Announce(second, reused);
-    step(first);
-    store.Announce(third, {});
-    reused = {1};  // in the place of the list that never came
-    step(second);
-    store.Announce(reused, {});
-    step(third);
-    EXPECT_TRUE(store.Pull(reused, weights).ok());
-    EXPECT_EQ(weights[0], 0.3f) << "of key 1, not of key 4";
-    EXPECT_TRUE(store.Finish().ok() && store.Leave().ok());
-  });
 }
 
 }  // namespace

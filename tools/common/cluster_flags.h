@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "ps/wire/tls_files.h"
+#include "ps/wire/endpoint.h"
 #include "ps/worker/thrift_transport.h"
 #include "tools/common/flags.h"
 

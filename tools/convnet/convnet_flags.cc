@@ -159,7 +159,7 @@ Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOp
   ASSIGN_OR_RETURN(const std::optional<trainer::ClusterOptions> cluster, ClusterFromFlags());
   if (!cluster) return std::optional<convnets::ServerJobOptions>();
   convnets::ServerJobOptions job;
-  job.servers = cluster->servers;
+  job.thrift = cluster->servers;
   job.worker = cluster->worker;
   job.token = cluster->token;
   job.name = cluster->name;

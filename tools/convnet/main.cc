@@ -126,8 +126,8 @@ class Run {
 
   Status JoinJob() {
     if (!options_.job) return {};
-    options_.job->on_note = [this](const std::string& note) { record_.Note(note); };
-    options_.job->should_stop = Interrupted;
+    options_.job->wait.on_note = [this](const std::string& note) { record_.Note(note); };
+    options_.job->wait.should_stop = Interrupted;
     ASSIGN_OR_RETURN(job_, convnets::ServerJob::Join(*options_.job));
     profiler::SetClockOffset(job_->clock_offset_ns());
     return {};

@@ -36,10 +36,6 @@ profiler::TraceArgs RowsOf(const CsrBatch& batch) {
   return {.rows = static_cast<int64_t>(batch.rows())};
 }
 
-std::span<const uint64_t> KeysOf(const CsrBatch* batch) {
-  return batch ? std::span<const uint64_t>(batch->keys) : std::span<const uint64_t>();
-}
-
 void Scale(std::span<float> residuals, double factor) {
   for (float& residual : residuals) residual *= static_cast<float>(factor);
 }
@@ -51,31 +47,44 @@ class StoreLearner final : public BatchLearner {
       : store_(store), kernels_(kernels), scale_(scale) {}
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
-    CHECK(batch.compacted);
-    weights_.resize(batch.keys.size());
-    margins_.resize(batch.rows());
+    Prepare(batch);
     RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
-    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    kernels_.margins(batch, weights_, margins_);
+    Margins(batch);
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch, const Coming& coming) override {
-    if (coming.next) store_.Announce(coming.next->keys, KeysOf(coming.after));
-    RETURN_IF_ERROR(Score(batch).status());
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
+    const uint64_t number = ++batches_;
+    if (next) store_.Prefetch(number + 1, next->keys);
+    Prepare(batch);
+    RETURN_IF_ERROR(store_.PullBatch(number, batch.keys, weights_));
+    Margins(batch);
     residuals_.resize(batch.rows());
     gradient_.resize(batch.keys.size());
     const double loss = LossAndGradient(batch);
-    store_.Describe(
-        {.rows = static_cast<uint32_t>(batch.rows()), .weight = TotalWeight(batch), .loss = loss});
-    RETURN_IF_ERROR(store_.Push(batch.keys, gradient_));
+    RETURN_IF_ERROR(store_.Push(batch.keys, gradient_,
+                                {.batch = number,
+                                 .rows = static_cast<uint32_t>(batch.rows()),
+                                 .weight = TotalWeight(batch),
+                                 .loss = loss}));
     return loss;
   }
 
-  int lookahead() const override { return store_.announcements(); }
+  bool wants_next() const override { return store_.wants_prefetch(); }
   bool wants_compact_batches() const override { return true; }
 
  private:
+  void Prepare(const CsrBatch& batch) {
+    CHECK(batch.compacted);
+    weights_.resize(batch.keys.size());
+    margins_.resize(batch.rows());
+  }
+
+  void Margins(const CsrBatch& batch) {
+    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    kernels_.margins(batch, weights_, margins_);
+  }
+
   double LossAndGradient(const CsrBatch& batch) {
     TraceScope op("loss_residuals", Cat::kCompute, RowsOf(batch));
     const double loss =
@@ -89,6 +98,7 @@ class StoreLearner final : public BatchLearner {
   sparse::WeightStore& store_;
   const sparse::Kernels& kernels_;
   sparse::GradientScale scale_;
+  uint64_t batches_ = 0;  // trained on
   PodVector<float> weights_, margins_, residuals_, gradient_;
 };
 
@@ -104,7 +114,7 @@ class DirectLearner final : public BatchLearner {
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch, const Coming&) override {
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch* /*next*/) override {
     margins_.resize(batch.rows());
     residuals_.resize(batch.rows());
     TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));

@@ -19,16 +19,12 @@ class BatchLearner {
   virtual ~BatchLearner() = default;
   // The batch's margins under the present weights. Valid until the next call.
   virtual Result<std::span<const float>> Score(const io::CsrBatch& batch) = 0;
-  // What will be learnt from after a batch, and after that: null where it is not known.
-  struct Coming {
-    const io::CsrBatch* next = nullptr;
-    const io::CsrBatch* after = nullptr;
-  };
-  // Learns from the batch and returns the sum of its losses before that.
-  virtual Result<double> Learn(const io::CsrBatch& batch, const Coming& coming) = 0;
-  Result<double> Learn(const io::CsrBatch& batch) { return Learn(batch, {}); }
-  // How many of the coming batches it helps to know: 0, 1 or 2.
-  virtual int lookahead() const { return 0; }
+  // Trains on the batch and returns the sum of its losses before that. `next` is the batch after
+  // it; null if it is unknown.
+  virtual Result<double> Learn(const io::CsrBatch& batch, const io::CsrBatch* next) = 0;
+  Result<double> Learn(const io::CsrBatch& batch) { return Learn(batch, nullptr); }
+  // Whether it helps to know `next`.
+  virtual bool wants_next() const { return false; }
   // Whether batches must be compacted.
   virtual bool wants_compact_batches() const = 0;
 };

@@ -18,23 +18,25 @@ Status ClusterOptions::Validate() const {
 Result<std::unique_ptr<ClusterHome>> ClusterHome::Join(const ClusterOptions& options,
                                                        const sparse::Kernels& kernels,
                                                        const ClusterStart& start) {
-  ASSIGN_OR_RETURN(auto link, ps::JobLink::Join({.servers = options.servers,
-                                                 .config = start.job,
-                                                 .worker = options.worker,
-                                                 .token = options.token,
-                                                 .name = options.name,
-                                                 .rejoin = options.rejoin,
-                                                 .on_note = start.on_note,
-                                                 .should_stop = start.should_stop}));
-  auto home = std::make_unique<ClusterHome>(Private{}, options.worker, start.job, std::move(link));
+  ps::SessionOptions session_options;
+  session_options.thrift = options.servers;
+  session_options.config = start.job;
+  session_options.worker = options.worker;
+  session_options.token = options.token;
+  session_options.name = options.name;
+  session_options.rejoin = options.rejoin;
+  session_options.wait.on_note = start.on_note;
+  session_options.wait.should_stop = start.should_stop;
+  ASSIGN_OR_RETURN(auto session, ps::JobSession::Join(session_options));
+  auto home = std::make_unique<ClusterHome>(Private{}, std::move(session));
   // Servers scale the gradient themselves, when those of all workers are in.
-  home->learner_ = MakeStoreLearner(home->store(), kernels, sparse::GradientScale::kSum);
+  home->learner_ = MakeStoreLearner(home->store_, kernels, sparse::GradientScale::kSum);
   if (home->chief() && !options.rejoin) RETURN_IF_ERROR(home->Prepare(start));
   if (home->chief() && start.before_start) {
     RETURN_IF_ERROR(
         start.before_start(home->state_ ? std::optional(home->state_->steps) : std::nullopt));
   }
-  ASSIGN_OR_RETURN(const ps::RemoteStore::Place place, home->store().Start());
+  ASSIGN_OR_RETURN(const ps::JobSession::ResumePoint place, home->session_->Start());
   if (place.sequence > 0) {
     ASSIGN_OR_RETURN(home->place_, WorkerPlace::Decode(place.state));
   }
@@ -44,14 +46,14 @@ Result<std::unique_ptr<ClusterHome>> ClusterHome::Join(const ClusterOptions& opt
 Status ClusterHome::Prepare(const ClusterStart& start) {
   if (start.resume) RETURN_IF_ERROR(RestoreLatest());
   if (state_ || start.model_in.empty()) return {};
-  return ReadModelFor(start.model_in, job_.num_features, job_.update,
+  return ReadModelFor(start.model_in, session_->config().num_features, session_->config().update,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
-                        return store().LoadWeights(keys, weights);
+                        return session_->LoadWeights(keys, weights);
                       });
 }
 
 Status ClusterHome::RestoreLatest() {
-  ASSIGN_OR_RETURN(const std::optional<std::string> text, link_->RestoreLatest());
+  ASSIGN_OR_RETURN(const std::optional<std::string> text, session_->RestoreLatest());
   if (!text) return {};
   ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(*text));
   ASSIGN_OR_RETURN(state_, TrainingStateFrom(fields));
@@ -61,35 +63,55 @@ Status ClusterHome::RestoreLatest() {
 Status ClusterHome::Checkpoint(const TrainingState& state) {
   io::StateFields fields;
   AddTrainingState(state, fields);
-  return store().Checkpoint(state.steps, fields.Encode());
+  RETURN_IF_ERROR(store_.Flush());
+  return session_->Checkpoint(state.steps, fields.Encode());
+}
+
+Status ClusterHome::StopJob() {
+  const Status flushed = session_->gave_up() ? Status() : store_.Flush();
+  if (!session_->gave_up()) RETURN_IF_ERROR(flushed);  // or else it gave up just now
+  return session_->Stop();
 }
 
 Result<bool> ClusterHome::Accompany(const WorkerPlace& place) {
   if (!chief()) return false;
-  return store().Accompany(place.Encode());
+  if (!std::exchange(accompanies_, true)) {
+    RETURN_IF_ERROR(store_.Flush());
+    if (!session_->steps_together()) RETURN_IF_ERROR(session_->Finish());
+  }
+  if (session_->stopped()) return false;
+  if (!session_->steps_together())
+    return session_->WaitForProgress(session_->progress().examples + 1);
+  if (session_->others_finished()) return false;
+  store_.SetState(place.Encode());
+  RETURN_IF_ERROR(store_.Push({}, {}, {}));
+  RETURN_IF_ERROR(store_.Flush());
+  return !session_->others_finished() && !session_->stopped();
 }
 
 Status ClusterHome::FinishTraining() {
-  RETURN_IF_ERROR(store().Finish());
+  RETURN_IF_ERROR(store_.Flush());
+  RETURN_IF_ERROR(session_->Finish());
   if (!chief()) return {};
-  RETURN_IF_ERROR(store().WaitDrained());
-  return store().Flush();
+  RETURN_IF_ERROR(session_->WaitAllFinished());
+  return store_.Flush();
 }
 
 ModelSource ClusterHome::Source(uint64_t examples) {
-  return {.info = {.num_features = job_.num_features,
-                   .rule = sparse::RuleName(job_.update.rule),
-                   .steps = store().progress().step,
-                   .examples = examples},
-          .for_each = [this](const ModelSource::Visit& visit) { return store().ReadModel(visit); }};
+  return {
+      .info = {.num_features = session_->config().num_features,
+               .rule = sparse::RuleName(session_->config().update.rule),
+               .steps = session_->progress().step,
+               .examples = examples},
+      .for_each = [this](const ModelSource::Visit& visit) { return session_->ReadModel(visit); }};
 }
 
 std::optional<JobReport> ClusterHome::Report() {
   JobReport report;
-  for (size_t shard = 0; shard < store().shards(); ++shard) {
-    report.wire.push_back(store().wire(shard));
+  for (size_t shard = 0; shard < session_->shards(); ++shard) {
+    report.wire.push_back(store_.wire(shard));
   }
-  auto servers = store().Stats();
+  auto servers = session_->Stats();
   if (!servers.ok()) return report;
   report.servers = std::move(*servers);
   report.workers = report.servers.front().workers;

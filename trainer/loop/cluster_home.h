@@ -9,7 +9,8 @@
 
 #include "io/base/status.h"
 #include "ps/job_config.h"
-#include "ps/worker/job_link.h"
+#include "ps/worker/job_session.h"
+#include "ps/worker/remote_store.h"
 #include "sparse/kernels.h"
 #include "trainer/loop/model_home.h"
 
@@ -48,40 +49,38 @@ class ClusterHome final : public ModelHome {
   static Result<std::unique_ptr<ClusterHome>> Join(const ClusterOptions& options,
                                                    const sparse::Kernels& kernels,
                                                    const ClusterStart& start);
-  ClusterHome(Private, uint64_t worker, const ps::JobConfig& job, std::unique_ptr<ps::JobLink> link)
-      : worker_(worker), job_(job), link_(std::move(link)) {}
+  ClusterHome(Private, std::unique_ptr<ps::JobSession> session)
+      : session_(std::move(session)), store_(*session_) {}
 
   // What to go on from: of the chief of a job that was restored, of a worker that has pushed
   // before.
   const std::optional<TrainingState>& state() const { return state_; }
   const std::optional<WorkerPlace>& place() const { return place_; }
-  int64_t clock_offset_ns() const { return store().clock_offset_ns(); }
+  int64_t clock_offset_ns() const { return session_->clock_offset_ns(); }
 
   BatchLearner& learner() override { return *learner_; }
-  sparse::WeightStore* remote_store() override { return &store(); }
-  bool chief() const override { return worker_ == 0; }
-  std::optional<ps::JobProgress> progress() const override { return store().progress(); }
-  void WillLearn(const WorkerPlace& after) override { store().SetState(after.Encode()); }
-  Status Settle() override { return store().Flush(); }
-  bool gave_up() const override { return store().gave_up(); }
-  bool stopped() const override { return store().stopped(); }
-  Status StopJob() override { return store().Stop(); }
+  sparse::WeightStore* remote_store() override { return &store_; }
+  bool chief() const override { return session_->chief(); }
+  std::optional<ps::JobProgress> progress() const override { return session_->progress(); }
+  void WillLearn(const WorkerPlace& after) override { store_.SetState(after.Encode()); }
+  Status Settle() override { return store_.Flush(); }
+  bool gave_up() const override { return session_->gave_up(); }
+  bool stopped() const override { return session_->stopped(); }
+  Status StopJob() override;
   Result<bool> Accompany(const WorkerPlace& place) override;
   Status Checkpoint(const TrainingState& state) override;
   Status FinishTraining() override;
-  Status Leave() override { return store().Leave(); }
+  Status Leave() override { return session_->Leave(); }
   ModelSource Source(uint64_t examples) override;
   std::optional<JobReport> Report() override;
 
  private:
   Status Prepare(const ClusterStart& start);
   Status RestoreLatest();
-  ps::RemoteStore& store() { return link_->store(); }
-  const ps::RemoteStore& store() const { return link_->store(); }
 
-  uint64_t worker_;
-  ps::JobConfig job_;
-  std::unique_ptr<ps::JobLink> link_;
+  std::unique_ptr<ps::JobSession> session_;
+  ps::RemoteStore store_;
+  bool accompanies_ = false;
   std::unique_ptr<BatchLearner> learner_;
   std::optional<TrainingState> state_;
   std::optional<WorkerPlace> place_;

@@ -9,7 +9,6 @@
 
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
-#include "ps/job_progress.h"
 #include "ps/wire/messages.h"
 #include "ps/worker/shard_client.h"
 #include "trainer/loop/batch_learner.h"

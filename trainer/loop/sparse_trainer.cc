@@ -302,10 +302,8 @@ Status SparseTrainer::Learn(const CsrBatch& batch) {
   place_.examples += batch.rows();
   place_.position = queue_->position();
   home_->WillLearn(place_);
-  const int lookahead = Finished() ? 0 : learner.lookahead();
-  const BatchLearner::Coming coming = {.next = lookahead > 0 ? queue_->Peek() : nullptr,
-                                       .after = lookahead > 1 ? queue_->PeekReady() : nullptr};
-  ASSIGN_OR_RETURN(const double loss, learner.Learn(batch, coming));
+  const CsrBatch* next = learner.wants_next() && !Finished() ? queue_->Peek() : nullptr;
+  ASSIGN_OR_RETURN(const double loss, learner.Learn(batch, next));
   if (options_.cluster) {
     if (!std::isfinite(loss)) return DivergedError(state_, loss, options_.update.Rate());
     state_.position = place_.position;

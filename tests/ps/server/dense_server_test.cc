@@ -35,22 +35,22 @@ TEST_F(ServerTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
   for (size_t w = 0; w < 3; ++w) {
     workers.emplace_back([&, w, job = Worker(config, w)] {
       std::vector<float> a(big, w == 0 ? 1.0f : 99.0f), b(7, 2), ga(big), gb(7, 0.5f);
-      RemoteDenseStore store(*job, config, w == 0);
+      RemoteDenseStore store(*job->session);
       const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = a},
                                                       {.name = "b", .weights = b}};
       ASSERT_TRUE(store.Init(params).ok());
       EXPECT_EQ(a[5], 1);
       for (int step = 0; step < 5; ++step) {
         for (size_t i = 0; i < big; ++i) ga[i] = a[i] * 0.5f + static_cast<float>(w);
-        store.Describe({.rows = 10, .weight = 10}, std::to_string(step + 1));
+        store.SetStep({.rows = 10, .weight = 10}, std::to_string(step + 1));
         ASSERT_TRUE(store.Push(1, gb).ok());
         ASSERT_TRUE(store.Push(0, ga).ok());
         ASSERT_TRUE(store.Pull(0).ok());
         ASSERT_TRUE(store.Pull(1).ok());
       }
       finals[w] = a;
-      EXPECT_EQ(job->progress().step, 5u);
-      EXPECT_EQ(job->progress().examples, 5u * 30);
+      EXPECT_EQ(job->session->progress().step, 5u);
+      EXPECT_EQ(job->session->progress().examples, 5u * 30);
       ASSERT_TRUE(job->Finish().ok() && job->Leave().ok());
     });
   }
@@ -90,12 +90,12 @@ TEST_F(ServerTest, DenseSpansTellTheBytesThatWereSent) {
     StartServer(1);
     const auto job = Worker(config, 0);
     std::vector<float> weights(kNumbers, 1), gradient(kNumbers, 0.5f);
-    RemoteDenseStore store(*job, config, true);
+    RemoteDenseStore store(*job->session);
     const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
     ASSERT_TRUE(store.Init(params).ok());
     const WireStats before = store.wire(0);
     profiler::StartTracing();
-    store.Describe({.rows = 1, .weight = 1}, "");
+    store.SetStep({.rows = 1, .weight = 1}, "");
     ASSERT_TRUE(store.Push(0, gradient).ok() && store.Pull(0).ok());
     profiler::StopTracing();
     const std::string trace = profiler::RecentTrace(1000);
@@ -118,12 +118,12 @@ TEST_F(ServerTest, PackedDenseBlocksAreSmallerBothWaysAndTrainTheSame) {
     const auto job = Worker(config, 0);
     std::vector<float> weights(kNumbers), gradient(kNumbers);
     for (size_t i = 0; i < kNumbers; ++i) gradient[i] = static_cast<float>(i % 7);
-    RemoteDenseStore store(*job, config, true);
+    RemoteDenseStore store(*job->session);
     const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
     ASSERT_TRUE(store.Init(params).ok());
     const WireStats before = store.wire(0);
     for (int step = 0; step < 3; ++step) {
-      store.Describe({.rows = 1, .weight = 1}, "");
+      store.SetStep({.rows = 1, .weight = 1}, "");
       ASSERT_TRUE(store.Push(0, gradient).ok() && store.Pull(0).ok());
     }
     const WireStats after = store.wire(0);
@@ -147,13 +147,14 @@ TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
   ASSERT_TRUE(codec.Encode(many, {.zstd = true}, packed).ok());
   const auto store = Worker(config, 0);
   const auto init = [&](uint32_t block, const std::string& numbers) {
-    return store->CallShard(0, [&](Channel& channel) {
-      return channel.InitDense({.block = block, .values = numbers});
+    DenseReply reply;
+    return store->session->client(0).Call([&](Channel& channel) {
+      return channel.InitDense({.block = block, .values = numbers}, reply);
     });
   };
   ASSERT_TRUE(init(0, values).ok());
   const Status unknown = init(1, packed);
-  EXPECT_NE(unknown.message().find("dense block 1 is packed, and not known"), std::string::npos)
+  EXPECT_NE(unknown.message().find("dense block 1 is packed, and unknown"), std::string::npos)
       << unknown.message();
   const Status large = init(0, packed);
   EXPECT_NE(large.message().find("zstd: "), std::string::npos) << large.message();

@@ -101,9 +101,10 @@ TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
   ExpectServes(*store);
 }
 
-// Strangers may stay for longer than the worker tries to join, and come again when they are closed.
-TEST_F(ServerTest, AWorkerJoinsAServerThatStrangersFill) {
-  options_.stranger_ms = 60000;
+// Unauthenticated peers have more time than the worker tries to join, and reconnect when they are
+// closed.
+TEST_F(ServerTest, AWorkerJoinsAServerFullOfUnauthenticatedPeers) {
+  options_.authenticate_ms = 60000;
   std::atomic<size_t> notes = 0;
   options_.shard.on_note = [&](const std::string&) { ++notes; };
   StartServer(1);
@@ -112,13 +113,13 @@ TEST_F(ServerTest, AWorkerJoinsAServerThatStrangersFill) {
     EXPECT_EQ(::send(fd, "\x80", 1, MSG_NOSIGNAL), 1);
     return fd;
   };
-  std::vector<int> strangers;
-  for (int i = 0; i < 300; ++i) strangers.push_back(half_a_message());
+  std::vector<int> peers;
+  for (int i = 0; i < 300; ++i) peers.push_back(half_a_message());
   std::jthread again([&](const std::stop_token& stop) {
-    for (size_t i = 0; !stop.stop_requested(); i = (i + 1) % strangers.size()) {
-      if (!Closes(strangers[i], milliseconds(1))) continue;
-      ::close(strangers[i]);
-      strangers[i] = half_a_message();
+    for (size_t i = 0; !stop.stop_requested(); i = (i + 1) % peers.size()) {
+      if (!Closes(peers[i], milliseconds(1))) continue;
+      ::close(peers[i]);
+      peers[i] = half_a_message();
     }
   });
   auto store = StartedWorker(Config(1));
@@ -126,19 +127,18 @@ TEST_F(ServerTest, AWorkerJoinsAServerThatStrangersFill) {
   ExpectServes(*store);
   again.request_stop();
   again.join();
-  for (const int fd : strangers) ::close(fd);
+  for (const int fd : peers) ::close(fd);
   EXPECT_EQ(notes, 1u);
   EXPECT_GT(server_->summary().refused, 100u);
 }
 
-TEST_F(ServerTest, StrangersAreRefused) {
+TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
   StartServer(1);
   auto transport = MakeThriftTransport(thrift_);
   ASSERT_TRUE(transport.ok());
-  RemoteOptions remote;
-  remote.config = Config(1);
-  remote.client.join.token = "guess";
-  const auto store = RemoteStore::Connect(**transport, *clock_, remote);
+  SessionOptions guess = Session(Config(1), 0);
+  guess.token = "guess";
+  const auto store = JobSession::Join(guess, **transport, *clock_);
   EXPECT_EQ(store.status().code(), Code::kInvalid);
   EXPECT_NE(store.status().message().find("the token is not this job's"), std::string::npos);
   auto channel = (*transport)->Connect(0);
@@ -169,43 +169,7 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
 }
 
-// Its answer comes first; what it announces is read afterwards.
-TEST_F(ServerTest, AnAnnouncedListThatCannotBeCostsTheConnectionAndChangesNothing) {
-  StartServer(1);
-  auto store = StartedWorker(Config(1));
-  ExpectServes(*store);
-  std::string beyond, good;
-  EncodeKeys(std::vector<uint64_t>{5, 100000}, beyond);
-  EncodeKeys(std::vector<uint64_t>{1, 2, 77}, good);
-  const std::pair<std::string, uint64_t> lists[] = {
-      {beyond, ListSignature(beyond)}, {good, ListSignature(good) ^ 2}, {"\xff\xff", 1}, {"", 1}};
-  for (size_t i = 0; i < std::size(lists); ++i) {
-    SCOPED_TRACE(i);
-    const auto twin = Twin(Config(1));
-    ASSERT_TRUE(twin);
-    ExchangeRequest request;
-    request.sequence = 1;
-    request.pulls = true;
-    request.pull_list = ListSignature(good);
-    request.pull_keys = good;
-    request.next_keys = lists[i].first;
-    request.next_list = lists[i].second;
-    ExchangeReply reply;
-    ASSERT_TRUE(twin->SendExchange(request).ok());
-    ASSERT_TRUE(twin->ReceiveExchange(reply).ok());
-    EXPECT_EQ(reply.outcome, Outcome::kDone);
-    StatsReply stats;
-    EXPECT_EQ(twin->Stats(stats).code(), Code::kIo);
-    EXPECT_EQ(server_->summary().refused, i + 1);
-  }
-  RemoteOptions remote;
-  remote.client.join.rejoin = true;  // the twins have taken its place
-  auto again = Worker(Config(1), 0, remote);
-  ASSERT_TRUE(again && again->Start().ok());
-  ExpectServes(*again);
-}
-
-TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
+TEST_F(ServerTest, TlsAcceptsOnlyPeersWithACertificate) {
   const millrace::test::TemporaryFolder folder;
   const std::string make =
       "cd " + (folder / "") +
@@ -217,7 +181,7 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
       "-CA ca.pem -CAkey ca.key -CAcreateserial -out $n.pem -days 2 -extfile $n.ext; done";
   if (std::system(make.c_str()) != 0) GTEST_SKIP() << "openssl cannot make certificates here";
   std::signal(SIGPIPE, SIG_IGN);  // OpenSSL writes to peers that are gone; the programs do the same
-  options_.stranger_ms = 2000;
+  options_.authenticate_ms = 2000;
   options_.tls = {.cert = folder / "a.pem", .key = folder / "a.key", .ca = folder / "ca.pem"};
   StartServer(1);
   thrift_.tls = {.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "ca.pem"};
@@ -242,11 +206,9 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
     thrift_.tls = wrong;
     auto transport = MakeThriftTransport(thrift_);
     ASSERT_TRUE(transport.ok()) << transport.status().message();
-    RemoteOptions remote;
-    remote.config = Config(1);
-    remote.client.join.token = options_.token;
-    remote.client.first_join_ns = int64_t{3600} * 1000000000;
-    const auto refused = RemoteStore::Connect(**transport, *clock_, remote);
+    SessionOptions patient = Session(Config(1), 0);
+    patient.wait.first_join_ns = int64_t{3600} * 1000000000;
+    const auto refused = JobSession::Join(patient, **transport, *clock_);
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.status().code(), Code::kInvalid) << refused.status().message();
     EXPECT_NE(refused.status().message().find("certificate"), std::string::npos)
@@ -255,12 +217,11 @@ TEST_F(ServerTest, TlsLetsInWhoHasACertificateAndNobodyElse) {
   thrift_.tls = {};
   thrift_.call_ms = 500;
   auto plain = MakeThriftTransport(thrift_);
-  RemoteOptions remote;
-  remote.config = Config(1);
-  remote.client.first_join_ns = 500000000;
-  const auto refused = RemoteStore::Connect(**plain, *clock_, remote);
+  SessionOptions impatient = Session(Config(1), 0);
+  impatient.wait.first_join_ns = 500000000;
+  const auto refused = JobSession::Join(impatient, **plain, *clock_);
   ASSERT_FALSE(refused.ok());
-  EXPECT_NE(refused.status().message().find("--tls_cert"), std::string::npos)
+  EXPECT_NE(refused.status().message().find("a server with TLS"), std::string::npos)
       << refused.status().message();
   ExpectServes(*store);
 }

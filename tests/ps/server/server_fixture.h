@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ps/server/server.h"
+#include "ps/worker/job_session.h"
 #include "ps/worker/remote_store.h"
 #include "ps/worker/thrift_transport.h"
 
@@ -34,6 +35,37 @@ inline JobConfig Config(size_t workers, uint64_t num_features = 100000) {
   return config;
 }
 
+// One worker process: its session and its store.
+struct TestWorker {
+  explicit TestWorker(std::unique_ptr<JobSession> joined)
+      : session(std::move(joined)), store(*session) {}
+
+  Status Start() { return session->Start().status(); }
+  Status Pull(std::span<const uint64_t> keys, std::span<float> weights) {
+    return store.Pull(keys, weights);
+  }
+  Status Push(std::span<const uint64_t> keys, std::span<const float> gradient,
+              const sparse::PushInfo& info) {
+    return store.Push(keys, gradient, info);
+  }
+  Status Flush() { return store.Flush(); }
+  // A real worker flushes first, unless it gave up on the step.
+  Status Stop() { return session->Stop(); }
+  Status Checkpoint(uint64_t id, const std::string& state) {
+    RETURN_IF_ERROR(store.Flush());
+    return session->Checkpoint(id, state);
+  }
+  Status Finish() {
+    RETURN_IF_ERROR(store.Flush());
+    return session->Finish();
+  }
+  Status Leave() { return session->Leave(); }
+  const WireStats& wire(size_t shard) const { return store.wire(shard); }
+
+  std::unique_ptr<JobSession> session;
+  RemoteStore store;
+};
+
 class ServerTest : public testing::Test {
  protected:
   void StartServer(size_t workers) {
@@ -44,30 +76,38 @@ class ServerTest : public testing::Test {
     thrift_.servers = {{.host = "127.0.0.1", .port = server_->port()}};
   }
 
-  // A worker that has joined and started (with the others, if there are some).
-  std::unique_ptr<RemoteStore> Worker(const JobConfig& config, size_t worker,
-                                      RemoteOptions remote = {}) {
-    remote.config = config;
-    remote.client.join.worker = worker;
-    remote.client.join.token = options_.token;
-    remote.client.give_up_ns = 500000000;
-    remote.client.first_join_ns = 5000000000;
-    auto transport = MakeThriftTransport(thrift_);
+  SessionOptions Session(const JobConfig& config, size_t worker) const {
+    SessionOptions options;
+    options.thrift = thrift_;
+    options.config = config;
+    options.worker = worker;
+    options.token = options_.token;
+    options.wait.give_up_ns = 500000000;
+    options.wait.first_join_ns = 5000000000;
+    return options;
+  }
+
+  // A worker that has joined; null if it may not.
+  std::unique_ptr<TestWorker> Worker(const SessionOptions& options) {
+    auto transport = MakeThriftTransport(options.thrift);
     EXPECT_TRUE(transport.ok()) << transport.status().message();
     transports_.push_back(std::move(*transport));
-    auto store = RemoteStore::Connect(*transports_.back(), *clock_, remote);
-    EXPECT_TRUE(store.ok()) << store.status().message();
-    if (!store.ok()) return nullptr;
-    return std::move(*store);
+    auto session = JobSession::Join(options, *transports_.back(), *clock_);
+    EXPECT_TRUE(session.ok()) << session.status().message();
+    if (!session.ok()) return nullptr;
+    return std::make_unique<TestWorker>(std::move(*session));
+  }
+  std::unique_ptr<TestWorker> Worker(const JobConfig& config, size_t worker) {
+    return Worker(Session(config, worker));
   }
 
-  std::unique_ptr<RemoteStore> StartedWorker(const JobConfig& config) {
-    auto store = Worker(config, 0);
-    EXPECT_TRUE(store && store->Start().ok());
-    return store;
+  std::unique_ptr<TestWorker> StartedWorker(const JobConfig& config) {
+    auto worker = Worker(config, 0);
+    EXPECT_TRUE(worker && worker->Start().ok());
+    return worker;
   }
 
-  // A bare connection that takes the place of worker 0; null if it may not.
+  // A bare connection that replaces that of worker 0; null if it may not.
   std::unique_ptr<Channel> Twin(const JobConfig& config) {
     auto transport = MakeThriftTransport(thrift_);
     auto channel = (*transport)->Connect(0);
@@ -104,16 +144,15 @@ class ServerTest : public testing::Test {
     return false;
   }
 
-  // A step of a worker by itself, to see that the server is well.
-  static void ExpectServes(RemoteStore& store) {
+  // A step of one worker, to see that the server works.
+  static void ExpectServes(TestWorker& worker) {
     const std::vector<uint64_t> keys = {1, 2, 77};
     const std::vector<float> gradient = {1, 1, 1};
     std::vector<float> before(3), after(3);
-    ASSERT_TRUE(store.Pull(keys, before).ok());
-    store.Describe({.rows = 1, .weight = 1});
-    ASSERT_TRUE(store.Push(keys, gradient).ok());
-    ASSERT_TRUE(store.Flush().ok());
-    ASSERT_TRUE(store.Pull(keys, after).ok());
+    ASSERT_TRUE(worker.Pull(keys, before).ok());
+    ASSERT_TRUE(worker.Push(keys, gradient, {.rows = 1, .weight = 1}).ok());
+    ASSERT_TRUE(worker.Flush().ok());
+    ASSERT_TRUE(worker.Pull(keys, after).ok());
     EXPECT_EQ(after[0], before[0] - 1);
   }
 
@@ -126,7 +165,7 @@ class ServerTest : public testing::Test {
     return 0;
   }
 
-  ServerOptions options_ = {.shard = {}, .token = "secret", .stranger_ms = 300, .wait_ms = 100};
+  ServerOptions options_ = {.shard = {}, .token = "secret", .authenticate_ms = 300, .call_ms = 100};
   ThriftOptions thrift_;
   std::unique_ptr<Clock> clock_ = std::make_unique<RealClock>();
   std::vector<std::unique_ptr<Transport>> transports_;

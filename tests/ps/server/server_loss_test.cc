@@ -46,7 +46,7 @@ TEST_F(ServerTest, AServerThatWasStartedAgainHasLostTheJob) {
   const std::vector<uint64_t> keys = {1};
   std::vector<float> weights(1);
   const Status status = store->Pull(keys, weights);
-  EXPECT_NE(status.message().find("--resume"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("resume the job"), std::string::npos) << status.message();
 }
 
 TEST_F(ServerTest, AWorkerThatIsGoneEndsTheOthersWithItsName) {
@@ -62,8 +62,7 @@ TEST_F(ServerTest, AWorkerThatIsGoneEndsTheOthersWithItsName) {
   second.reset();
   transports_.pop_back();
   const std::vector<uint64_t> keys = {1};
-  first->Describe({.rows = 1, .weight = 1});
-  Status status = first->Push(keys, std::vector<float>{1});
+  Status status = first->Push(keys, std::vector<float>{1}, {.rows = 1, .weight = 1});
   if (status.ok()) status = first->Flush();
   EXPECT_EQ(status.code(), Code::kFailed);
   EXPECT_NE(status.message().find("worker 1"), std::string::npos) << status.message();
@@ -79,15 +78,15 @@ class FastClock final : public Clock {
   RealClock real_;
 };
 
-TEST_F(ServerTest, AStepThatWaitsForAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
+TEST_F(ServerTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   clock_ = std::make_unique<FastClock>();
   StartServer(2);
   std::atomic<bool> asked = false;
-  RemoteOptions interrupted;
-  interrupted.client.should_stop = [&] { return asked.load(); };
-  auto chief = Worker(Config(2), 0, interrupted);
+  SessionOptions interrupted = Session(Config(2), 0);
+  interrupted.wait.should_stop = [&] { return asked.load(); };
+  auto chief = Worker(interrupted);
   auto other = Worker(Config(2), 1);
   ASSERT_TRUE(chief && other);
   std::jthread waiting([&] { ASSERT_TRUE(other->Start().ok()); });
@@ -96,21 +95,20 @@ TEST_F(ServerTest, AStepThatWaitsForAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
   const std::vector<uint64_t> keys = {1};
   const std::vector<float> gradient = {1};
   std::vector<float> weights(1);
-  for (RemoteStore* store : {other.get(), chief.get()}) {
+  for (TestWorker* store : {other.get(), chief.get()}) {
     ASSERT_TRUE(store->Pull(keys, weights).ok());
-    store->Describe({.rows = 1, .weight = 1});
-    ASSERT_TRUE(store->Push(keys, gradient).ok());
+    ASSERT_TRUE(store->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());
   }
   ASSERT_TRUE(chief->Flush().ok());
   ASSERT_TRUE(chief->Pull(keys, weights).ok());
-  chief->Describe({.rows = 1, .weight = 1});
-  ASSERT_TRUE(chief->Push(keys, gradient).ok());  // the other one stands still
+  ASSERT_TRUE(
+      chief->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());  // the other one does nothing
   asked = true;
   EXPECT_EQ(chief->Flush().code(), Code::kCancelled);
   ASSERT_TRUE(chief->Stop().ok());
   const Status saved = chief->Checkpoint(1, "state");
   EXPECT_TRUE(saved.ok()) << saved.message();
-  EXPECT_EQ(chief->progress().step, 1u);
+  EXPECT_EQ(chief->session->progress().step, 1u);
   ASSERT_TRUE(chief->Pull(keys, weights).ok());
   EXPECT_EQ(weights[0], -1);
 }
@@ -128,10 +126,10 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
   options_.shard.checkpoints = folder / "shard-0";
   StartServer(2);
   thrift_.servers.push_back({.host = "127.0.0.1", .port = second->port()});
-  RemoteOptions interrupted;
+  SessionOptions interrupted = Session(config, 0);
   std::atomic<bool> asked = false;
-  interrupted.client.should_stop = [&] { return asked.load(); };
-  auto chief = Worker(config, 0, interrupted);
+  interrupted.wait.should_stop = [&] { return asked.load(); };
+  auto chief = Worker(interrupted);
   ASSERT_TRUE(chief);
   // The other worker reaches only the first server.
   auto transport = MakeThriftTransport(thrift_);
@@ -163,8 +161,7 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
   ASSERT_TRUE(floats.Encode({}, {}, no_numbers).ok());
   push.gradient = no_numbers;
   ASSERT_TRUE(channels[0]->SendExchange(push).ok());
-  chief->Describe({.rows = 1, .weight = 1});
-  ASSERT_TRUE(chief->Push({}, {}).ok());
+  ASSERT_TRUE(chief->Push({}, {}, {.rows = 1, .weight = 1}).ok());
   asked = true;
   EXPECT_EQ(chief->Flush().code(), Code::kCancelled);
   ASSERT_TRUE(chief->Stop().ok());
@@ -172,7 +169,7 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
   EXPECT_EQ(saved.code(), Code::kFailed);
   EXPECT_NE(saved.message().find("is at step 1 and server 1"), std::string::npos)
       << saved.message();
-  EXPECT_NE(saved.message().find("half made"), std::string::npos) << saved.message();
+  EXPECT_NE(saved.message().find("with an incomplete step"), std::string::npos) << saved.message();
 }
 
 TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
@@ -191,19 +188,19 @@ TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
 TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
-  options_.wait_ms = 1;
+  options_.call_ms = 1;
   JobConfig config = Config(3, 0);
   config.mode = Mode::kAsync;
   config.dense.emplace();
   StartServer(3);
-  std::unique_ptr<RemoteStore> jobs[3];
+  std::unique_ptr<TestWorker> jobs[3];
   for (size_t w = 0; w < 3; ++w) jobs[w] = Worker(config, w);
   std::vector<std::jthread> workers;
   std::atomic<bool> done = false;
   for (size_t w = 0; w < 2; ++w) {
     workers.emplace_back([&, w] {
       std::vector<float> weights(1 << 20), gradient(1 << 20, 1.0f);
-      RemoteDenseStore store(*jobs[w], config, w == 0);
+      RemoteDenseStore store(*jobs[w]->session);
       const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
       ASSERT_TRUE(store.Init(params).ok());
       for (uint64_t id = 1; w == 0 && id <= 10; ++id) {
@@ -211,7 +208,7 @@ TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
         EXPECT_TRUE(saved.ok()) << saved.message();
       }
       while (w == 1 && !done) {
-        store.Describe({.rows = 1, .weight = 1}, "");
+        store.SetStep({.rows = 1, .weight = 1}, "");
         ASSERT_TRUE(store.Push(0, gradient).ok());
         const Status pulled = store.Pull(0);
         ASSERT_TRUE(pulled.ok()) << pulled.message();
@@ -220,10 +217,10 @@ TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
     });
   }
   ASSERT_TRUE(jobs[2]->Start().ok());
-  RemoteOptions again;
-  again.client.join.rejoin = true;
+  SessionOptions again = Session(config, 2);
+  again.rejoin = true;
   while (!done) {
-    ASSERT_TRUE(Worker(config, 2, again));
+    ASSERT_TRUE(Worker(again));
   }
 }
 

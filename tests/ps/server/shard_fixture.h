@@ -22,14 +22,24 @@ inline JobConfig Config(Mode mode, size_t workers, sparse::Rule rule = sparse::R
   return config;
 }
 
+inline JoinRequest JoinOf(size_t worker, const std::string& name, const JobConfig& config,
+                          bool rejoin = false) {
+  JoinRequest request;
+  request.worker = worker;
+  request.name = name;
+  request.config = config.Fields().Encode();
+  request.rejoin = rejoin;
+  return request;
+}
+
 inline std::unique_ptr<Shard> Started(const JobConfig& config, ShardOptions options = {}) {
   options.num_workers = config.num_workers;
   auto shard = std::make_unique<Shard>(options);
   for (size_t w = 0; w < config.num_workers; ++w) {
-    EXPECT_TRUE(shard->Join(w, "host", config.Fields().Encode(), false).ok());
+    EXPECT_TRUE(shard->Join(JoinOf(w, "host", config)).ok());
   }
   EXPECT_TRUE(shard->Open(0).ok());
-  EXPECT_EQ(shard->StartWaitsFor(), "");
+  EXPECT_EQ(shard->StartBlockedOn(), "");
   return shard;
 }
 
@@ -56,16 +66,10 @@ inline Push MakePush(uint64_t sequence, uint64_t step, std::initializer_list<uin
   return push;
 }
 
-// In the store as it is.
-inline float StoredWeight(Shard& shard, uint64_t key) {
+inline float Weight(Shard& shard, uint64_t key) {
   float w = 0;
   EXPECT_TRUE(shard.store().Pull({&key, 1}, {&w, 1}).ok());
   return w;
-}
-
-inline float Weight(Shard& shard, uint64_t key) {
-  shard.Settle();
-  return StoredWeight(shard, key);
 }
 
 }  // namespace millrace::ps

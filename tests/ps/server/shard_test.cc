@@ -15,12 +15,12 @@ constexpr int64_t kSecond = 1000000000;
 
 TEST(Shard, ASyncStepIsMadeWhenAllAreInAndIsTheMeanOverAllRows) {
   auto shard = Started(Config(Mode::kSync, 2));
-  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
-  EXPECT_FALSE(shard->MayAnswer(1, 1));
-  EXPECT_EQ(shard->AnswerWaitsFor(1), "worker 0 (host)");
+  ASSERT_TRUE(shard->Receive(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
+  EXPECT_FALSE(shard->ReplyDue(1, 1));
+  EXPECT_EQ(shard->ReplyBlockedOn(1), "worker 0 (host)");
   EXPECT_EQ(Weight(*shard, 3), 0);
-  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5, 7}, 4), 0).ok());
-  EXPECT_TRUE(shard->MayAnswer(1, 1));
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5, 7}, 4), 0).ok());
+  EXPECT_TRUE(shard->ReplyDue(1, 1));
   EXPECT_EQ(Weight(*shard, 3), -1);
   EXPECT_EQ(Weight(*shard, 5), -3);
   EXPECT_EQ(Weight(*shard, 7), -2);
@@ -30,8 +30,8 @@ TEST(Shard, ASyncStepIsMadeWhenAllAreInAndIsTheMeanOverAllRows) {
 
 TEST(Shard, AdaptiveRulesGetTheSum) {
   auto shard = Started(Config(Mode::kSync, 2, sparse::Rule::kAdaGrad));
-  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
-  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {5}, 2), 0).ok());
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->Receive(1, MakePush(1, 0, {5}, 2), 0).ok());
   float state = 0;
   shard->store().ForEach([&](uint64_t, std::span<const float> slot) { state = slot[1]; });
   EXPECT_FLOAT_EQ(state, 9);  // n = (1 + 2)^2
@@ -39,9 +39,9 @@ TEST(Shard, AdaptiveRulesGetTheSum) {
 
 TEST(Shard, APushIsAppliedOnceAndAGapIsRefused) {
   auto shard = Started(Config(Mode::kAsync, 1));
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
   EXPECT_EQ(Weight(*shard, 5), -1);
-  const Status gap = shard->Take(0, MakePush(3, 0, {5}, 1), 0);
+  const Status gap = shard->Receive(0, MakePush(3, 0, {5}, 1), 0);
   EXPECT_EQ(gap.message(), "worker 0 (host): expected push 2, found 3");
   EXPECT_EQ(Weight(*shard, 5), -1);
 }
@@ -50,26 +50,28 @@ TEST(Shard, GradientsOfAnotherLengthAndFromTheFutureAreRefused) {
   auto shard = Started(Config(Mode::kSync, 1));
   Push push = MakePush(1, 0, {5, 6}, 1);
   push.gradient.resize(1);
-  EXPECT_FALSE(shard->Take(0, push, 0).ok());
-  EXPECT_FALSE(shard->Take(0, MakePush(1, 7, {5}, 1), 0).ok());
+  EXPECT_FALSE(shard->Receive(0, push, 0).ok());
+  EXPECT_FALSE(shard->Receive(0, MakePush(1, 7, {5}, 1), 0).ok());
   EXPECT_EQ(shard->worker(0).received, 0u);
 }
 
 TEST(Shard, AnotherJobAndASecondWorkerOfTheSameNumberAreRefused) {
   auto shard = Started(Config(Mode::kSync, 2));
-  const auto twin = shard->Join(1, "other", Config(Mode::kSync, 2).Fields().Encode(), false);
+  const auto twin = shard->Join(JoinOf(1, "other", Config(Mode::kSync, 2)));
   EXPECT_NE(twin.status().message().find("is in this job already"), std::string::npos);
   JobConfig other = Config(Mode::kSync, 2);
   other.update.rate = 0.25;
-  const auto stranger = shard->Join(1, "other", other.Fields().Encode(), true);
-  EXPECT_EQ(stranger.status().message(), "the job has option.rate 1, found 0.25");
-  EXPECT_FALSE(shard->Join(2, "x", Config(Mode::kSync, 2).Fields().Encode(), false).ok());
-  EXPECT_FALSE(shard->Join(1, "x", "garbage", true).ok());
+  const auto wrong_job = shard->Join(JoinOf(1, "other", other, true));
+  EXPECT_EQ(wrong_job.status().message(), "the job has option.rate 1, found 0.25");
+  EXPECT_FALSE(shard->Join(JoinOf(2, "x", Config(Mode::kSync, 2))).ok());
+  JoinRequest garbage = JoinOf(1, "x", other, true);
+  garbage.config = "garbage";
+  EXPECT_FALSE(shard->Join(garbage).ok());
 }
 
 TEST(Shard, AnOldConnectionIsRefusedAfterANewOneAndItsEndMeansNothing) {
   auto shard = Started(Config(Mode::kSync, 2));
-  const auto generation = shard->Join(1, "host", Config(Mode::kSync, 2).Fields().Encode(), true);
+  const auto generation = shard->Join(JoinOf(1, "host", Config(Mode::kSync, 2), true));
   ASSERT_TRUE(generation.ok());
   EXPECT_FALSE(shard->CheckCaller(1, *generation - 1).ok());
   EXPECT_TRUE(shard->CheckCaller(1, *generation).ok());
@@ -79,10 +81,10 @@ TEST(Shard, AnOldConnectionIsRefusedAfterANewOneAndItsEndMeansNothing) {
 
 TEST(Shard, FinishedWorkersAreNotWaitedFor) {
   auto shard = Started(Config(Mode::kSync, 2));
-  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
-  EXPECT_FALSE(shard->MayAnswer(0, 1));
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_FALSE(shard->ReplyDue(0, 1));
   shard->Finish(1, 0);
-  EXPECT_TRUE(shard->MayAnswer(0, 1));
+  EXPECT_TRUE(shard->ReplyDue(0, 1));
   EXPECT_EQ(Weight(*shard, 5), -1);
   shard->Leave(0, 0);
   EXPECT_FALSE(shard->done());
@@ -97,16 +99,16 @@ TEST(Shard, ALostWorkerFailsASyncJobAfterItsTime) {
   EXPECT_TRUE(shard->failed().ok());
   shard->Tick(6 * kSecond);
   EXPECT_NE(shard->failed().message().find("worker 1 (host) did not come back"), std::string::npos);
-  EXPECT_FALSE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_FALSE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
 }
 
-TEST(Shard, StopDropsWhatWaitsAndWhatComesLater) {
+TEST(Shard, StopDropsPendingAndLaterPushes) {
   auto shard = Started(Config(Mode::kSync, 2));
-  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->Receive(1, MakePush(1, 0, {5}, 1), 0).ok());
   EXPECT_FALSE(shard->Stop(1).ok());
   ASSERT_TRUE(shard->Stop(0).ok());
-  EXPECT_TRUE(shard->MayAnswer(1, 1));
-  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_TRUE(shard->ReplyDue(1, 1));
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
   EXPECT_EQ(Weight(*shard, 5), 0);
   EXPECT_EQ(shard->progress().step, 0u);
 }
@@ -118,8 +120,8 @@ TEST(Shard, SlowWorkersAreNamed) {
   auto shard = Started(Config(Mode::kSync, 2), options);
   for (uint64_t step = 0; step < 15; ++step) {
     const auto begin = static_cast<int64_t>(step + 1) * kSecond;
-    ASSERT_TRUE(shard->Take(0, MakePush(step + 1, step, {5}, 0), begin).ok());
-    ASSERT_TRUE(shard->Take(1, MakePush(step + 1, step, {5}, 0), begin + kSecond * 9 / 10).ok());
+    ASSERT_TRUE(shard->Receive(0, MakePush(step + 1, step, {5}, 0), begin).ok());
+    ASSERT_TRUE(shard->Receive(1, MakePush(step + 1, step, {5}, 0), begin + kSecond * 9 / 10).ok());
   }
   ASSERT_FALSE(notes.empty());
   EXPECT_EQ(notes.front(),
@@ -139,12 +141,12 @@ TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
     const auto step = [](Shard& s, uint64_t n) {
       for (const size_t worker : {0, 1}) {
         const float g = 0.25f * static_cast<float>(n + worker + 1);
-        ASSERT_TRUE(s.Take(worker, MakePush(n + 1, n, {n, n + 1, 500}, g), 0).ok());
+        ASSERT_TRUE(s.Receive(worker, MakePush(n + 1, n, {n, n + 1, 500}, g), 0).ok());
       }
     };
     for (uint64_t n = 0; n < 5; ++n) step(*shard, n);
     // A push for the next step that waits is no part of the checkpoint.
-    ASSERT_TRUE(shard->Take(1, MakePush(6, 5, {1}, 1), 0).ok());
+    ASSERT_TRUE(shard->Receive(1, MakePush(6, 5, {1}, 1), 0).ok());
     ASSERT_TRUE(shard->Save(5, "the chief").ok());
     auto twin = Started(config);
     for (uint64_t n = 0; n < 9; ++n) step(*twin, n);
@@ -152,10 +154,10 @@ TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
     ShardOptions again = options;
     again.num_workers = 2;
     Shard restored(again);
-    ASSERT_TRUE(restored.Join(0, "h", config.Fields().Encode(), false).ok());
+    ASSERT_TRUE(restored.Join(JoinOf(0, "h", config)).ok());
     EXPECT_EQ(restored.SavedCheckpoints(), std::vector<uint64_t>{5});
     ASSERT_TRUE(restored.Restore(5).ok());
-    ASSERT_TRUE(restored.Join(1, "h", config.Fields().Encode(), false).ok());
+    ASSERT_TRUE(restored.Join(JoinOf(1, "h", config)).ok());
     ASSERT_TRUE(restored.Open(0).ok());
     EXPECT_EQ(restored.chief_state(), "the chief");
     EXPECT_EQ(restored.worker(1).received, 5u);
@@ -170,13 +172,13 @@ TEST(Shard, ADamagedCheckpointOrOneOfAnotherJobChangesNothing) {
   ShardOptions options;
   options.checkpoints = folder / "c";
   auto shard = Started(Config(Mode::kSync, 1), options);
-  ASSERT_TRUE(shard->Take(0, MakePush(1, 0, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
   ASSERT_TRUE(shard->Save(1, "").ok());
   JobConfig other = Config(Mode::kSync, 1);
   other.num_features = 2000;
-  Shard stranger(options);
-  ASSERT_TRUE(stranger.Join(0, "h", other.Fields().Encode(), false).ok());
-  EXPECT_NE(stranger.Restore(1).message().find("num_features"), std::string::npos);
+  Shard wrong_job(options);
+  ASSERT_TRUE(wrong_job.Join(JoinOf(0, "h", other)).ok());
+  EXPECT_NE(wrong_job.Restore(1).message().find("num_features"), std::string::npos);
 
   const std::string path = options.checkpoints + "/checkpoint-000000000001";
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -184,7 +186,7 @@ TEST(Shard, ADamagedCheckpointOrOneOfAnotherJobChangesNothing) {
   file.put('\x55');
   file.close();
   Shard same(options);
-  ASSERT_TRUE(same.Join(0, "h", Config(Mode::kSync, 1).Fields().Encode(), false).ok());
+  ASSERT_TRUE(same.Join(JoinOf(0, "h", Config(Mode::kSync, 1))).ok());
   EXPECT_FALSE(same.Restore(1).ok());
   EXPECT_EQ(Weight(same, 5), 0);
   EXPECT_EQ(same.progress().step, 0u);
@@ -206,7 +208,8 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
     EXPECT_TRUE(shard->DenseReady(1, 0, 0));
     ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
     EXPECT_EQ(shard->DenseReady(1, 0, 1), mode == Mode::kAsync);
-    EXPECT_TRUE(shard->DenseReady(1, 0, 0)) << "whoever begins the step again does not wait for it";
+    EXPECT_TRUE(shard->DenseReady(1, 0, 0))
+        << "a worker that repeats the step is not blocked on it";
     // Twice is once.
     ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
     ASSERT_TRUE(shard->PushDense(0, {.worker = 0, .sequence = 1, .rows = 2, .mean = h}).ok());
@@ -227,59 +230,61 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
         shard->PushDense(0, {.worker = 1, .sequence = 2, .step = 1, .rows = 1, .mean = g}).ok());
     shard->Finish(1, 0);
     EXPECT_EQ(w[0], at_stop[0]) << "after a stop nothing counts";
-    EXPECT_TRUE(shard->DenseReady(0, 0, 2)) << "and nobody waits";
+    EXPECT_TRUE(shard->DenseReady(0, 0, 2)) << "and no worker is blocked";
   }
 }
 
 TEST(Shard, AProcessThatJoinsAgainIsNotItsOwnDouble) {
-  const std::string config = Config(Mode::kSync, 1).Fields().Encode();
   Shard shard({});
-  const auto join = [&](uint64_t process, uint64_t number, bool again = false) {
-    return shard.Join(0, "host, pid 1", config, again, {.process = process, .number = number});
+  const auto join = [&](uint64_t process, uint64_t attempt, bool again = false) {
+    JoinRequest request = JoinOf(0, "host, pid 1", Config(Mode::kSync, 1), again);
+    request.process = process;
+    request.attempt = attempt;
+    return shard.Join(request);
   };
   const auto first = join(7, 1);
   ASSERT_TRUE(first.ok());
   const auto third = join(7, 3);
   ASSERT_TRUE(third.ok()) << third.status().message();
-  EXPECT_FALSE(join(7, 2).ok()) << "heard late, it takes nobody's place";
+  EXPECT_FALSE(join(7, 2).ok()) << "an older attempt that arrives late replaces nothing";
   EXPECT_TRUE(shard.CheckCaller(0, *third).ok());
   EXPECT_FALSE(shard.CheckCaller(0, *first).ok());
   EXPECT_FALSE(join(8, 9).ok());
   EXPECT_TRUE(join(8, 1, /*again=*/true).ok()) << "started again, in a container";
 }
 
-TEST(Shard, WhoTakesPartWithoutARowChangesNothing) {
+TEST(Shard, AnEmptyStepChangesNothing) {
   auto shard = Started(Config(Mode::kSync, 2)), same = Started(Config(Mode::kSync, 1));
   Push nothing = MakePush(1, 0, {}, 0);
   nothing.rows = 0;
   nothing.weight = 0;
-  ASSERT_TRUE(shard->Take(0, nothing, 0).ok());
-  EXPECT_FALSE(shard->MayAnswer(0, 1)) << "it waits for the step";
-  EXPECT_FALSE(shard->IsAlone(0));
-  ASSERT_TRUE(shard->Take(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
-  ASSERT_TRUE(same->Take(0, MakePush(1, 0, {3, 5}, 2), 0).ok());
-  EXPECT_TRUE(shard->MayAnswer(0, 1));
+  ASSERT_TRUE(shard->Receive(0, nothing, 0).ok());
+  EXPECT_FALSE(shard->ReplyDue(0, 1)) << "the reply waits for the step";
+  EXPECT_FALSE(shard->OthersFinished(0));
+  ASSERT_TRUE(shard->Receive(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
+  ASSERT_TRUE(same->Receive(0, MakePush(1, 0, {3, 5}, 2), 0).ok());
+  EXPECT_TRUE(shard->ReplyDue(0, 1));
   EXPECT_EQ(Weight(*shard, 3), Weight(*same, 3));
   EXPECT_EQ(shard->progress().examples, 1u);
   EXPECT_EQ(shard->worker(0).pushes, 0u);
   nothing.sequence = 2;
   nothing.step = 1;
-  ASSERT_TRUE(shard->Take(0, nothing, 0).ok());
+  ASSERT_TRUE(shard->Receive(0, nothing, 0).ok());
   shard->Finish(1, 0);
-  EXPECT_TRUE(shard->MayAnswer(0, 2));
-  EXPECT_TRUE(shard->IsAlone(0));
+  EXPECT_TRUE(shard->ReplyDue(0, 2));
+  EXPECT_TRUE(shard->OthersFinished(0));
   EXPECT_EQ(shard->progress().step, 1u) << "nobody learnt anything";
 }
 
-TEST(Shard, TheEndWaitsForALostWorkerThatMayComeBack) {
+TEST(Shard, TheEndIsBlockedOnALostWorkerThatMayComeBack) {
   auto shard = Started(Config(Mode::kAsync, 2));
   shard->Finish(0, 0);
   shard->Disconnected(1, 1, kSecond);
-  EXPECT_NE(shard->DrainWaitsFor(), "");
+  EXPECT_NE(shard->UnfinishedWorkers(), "");
   shard->Tick(2 * kSecond);
-  EXPECT_NE(shard->DrainWaitsFor(), "");
+  EXPECT_NE(shard->UnfinishedWorkers(), "");
   shard->Tick(6 * kSecond);
-  EXPECT_EQ(shard->DrainWaitsFor(), "");
+  EXPECT_EQ(shard->UnfinishedWorkers(), "");
   EXPECT_TRUE(shard->failed().ok());
 }
 
@@ -288,19 +293,20 @@ TEST(Shard, AStoppedJobDoesNotWaitOrFailForALostWorker) {
   shard->Disconnected(1, 1, kSecond);
   ASSERT_TRUE(shard->Stop(0).ok());
   shard->Finish(0, 0);
-  EXPECT_EQ(shard->DrainWaitsFor(), "");
+  EXPECT_EQ(shard->UnfinishedWorkers(), "");
   shard->Tick(60 * kSecond);
   EXPECT_TRUE(shard->failed().ok());
 }
 
-TEST(Shard, AfterAStopEverybodyIsAnswered) {
+TEST(Shard, AfterAStopEveryReplyIsDue) {
   JobConfig config = Config(Mode::kSsp, 2);
   config.staleness = 1;
   auto shard = Started(config);
-  for (uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(shard->Take(0, MakePush(i, i - 1, {1}, 1), 0).ok());
-  EXPECT_FALSE(shard->MayAnswer(0, 2));
+  for (uint64_t i = 1; i <= 2; ++i)
+    ASSERT_TRUE(shard->Receive(0, MakePush(i, i - 1, {1}, 1), 0).ok());
+  EXPECT_FALSE(shard->ReplyDue(0, 2));
   ASSERT_TRUE(shard->Stop(0).ok());
-  EXPECT_TRUE(shard->MayAnswer(0, 2));
+  EXPECT_TRUE(shard->ReplyDue(0, 2));
 }
 
 TEST(Shard, WhoComesBackAfterTheEndIsRefused) {
@@ -308,9 +314,9 @@ TEST(Shard, WhoComesBackAfterTheEndIsRefused) {
   shard->Finish(0, 0);
   shard->Disconnected(1, 1, kSecond);
   shard->Tick(6 * kSecond);
-  ASSERT_EQ(shard->DrainWaitsFor(), "");
-  shard->EndJoins();
-  const auto late = shard->Join(1, "host", Config(Mode::kAsync, 2).Fields().Encode(), true);
+  ASSERT_EQ(shard->UnfinishedWorkers(), "");
+  shard->CloseJoins();
+  const auto late = shard->Join(JoinOf(1, "host", Config(Mode::kAsync, 2), true));
   EXPECT_NE(late.status().message().find("too late"), std::string::npos) << late.status().message();
 }
 
@@ -323,24 +329,24 @@ TEST(Shard, BackupWorkersDoNotWaitForOneWhoWasTooLate) {
   const std::vector<float> weights = {1}, g = {1};
   ASSERT_TRUE(shard->InitDense(0, 0, weights).ok());
   for (const size_t worker : {0, 1}) {
-    ASSERT_TRUE(shard->Take(worker, MakePush(1, 0, {3}, 1), 0).ok());
+    ASSERT_TRUE(shard->Receive(worker, MakePush(1, 0, {3}, 1), 0).ok());
     ASSERT_TRUE(shard->PushDense(0, {.worker = worker, .sequence = 1, .rows = 1, .mean = g}).ok());
   }
   shard->Finish(0, 0);
-  ASSERT_TRUE(shard->Take(1, MakePush(2, 1, {3}, 1), 0).ok());
+  ASSERT_TRUE(shard->Receive(1, MakePush(2, 1, {3}, 1), 0).ok());
   ASSERT_TRUE(
       shard->PushDense(0, {.worker = 1, .sequence = 2, .step = 1, .rows = 1, .mean = g}).ok());
-  EXPECT_FALSE(shard->MayAnswer(1, 2));
+  EXPECT_FALSE(shard->ReplyDue(1, 2));
   EXPECT_FALSE(shard->DenseReady(1, 0, 2));
   ASSERT_TRUE(shard->PushDense(0, {.worker = 2, .sequence = 1, .rows = 1, .mean = g}).ok());
-  ASSERT_TRUE(shard->Take(2, MakePush(1, 0, {3}, 1), 0).ok());
-  EXPECT_TRUE(shard->MayAnswer(1, 2));
+  ASSERT_TRUE(shard->Receive(2, MakePush(1, 0, {3}, 1), 0).ok());
+  EXPECT_TRUE(shard->ReplyDue(1, 2));
   EXPECT_TRUE(shard->DenseReady(1, 0, 2));
   EXPECT_EQ(shard->progress().step, 2u);
 }
 
 // One that waits for its step while the job goes on without it is not in the checkpoint.
-TEST(Shard, NobodyWaitsForAGradientThatWasPendingBeforeTheRestart) {
+TEST(Shard, NoWorkerIsBlockedOnAGradientThatWasPendingBeforeTheRestart) {
   const test::TemporaryFolder folder;
   JobConfig config = Config(Mode::kSync, 3);
   config.replicas_to_aggregate = 2;
@@ -351,21 +357,21 @@ TEST(Shard, NobodyWaitsForAGradientThatWasPendingBeforeTheRestart) {
   ASSERT_TRUE(shard->InitDense(0, 0, weights).ok());
   ASSERT_TRUE(shard->PushDense(0, {.worker = 2, .sequence = 1, .rows = 1, .mean = g}).ok());
   for (const size_t worker : {2, 1})
-    ASSERT_TRUE(shard->Take(worker, MakePush(1, 0, {}, 0), 0).ok());
+    ASSERT_TRUE(shard->Receive(worker, MakePush(1, 0, {}, 0), 0).ok());
   EXPECT_EQ(shard->progress().step, 1u);
   ASSERT_FALSE(shard->DenseReady(2, 0, 1));
   const Status saved = shard->Save(1, "");
   ASSERT_TRUE(saved.ok()) << saved.message();
   Shard restored(options);
   for (size_t w = 0; w < 3; ++w) {
-    ASSERT_TRUE(restored.Join(w, "", config.Fields().Encode(), false).ok());
+    ASSERT_TRUE(restored.Join(JoinOf(w, "", config)).ok());
   }
   ASSERT_TRUE(restored.Restore(1).ok());
   EXPECT_EQ(restored.worker(2).received, 1u);
   EXPECT_TRUE(restored.DenseReady(2, 0, 1));
   EXPECT_TRUE(restored.InitDense(0, 0, weights).ok());
   EXPECT_EQ(restored.InitDense(0, 1, weights).message(),
-            "dense block 1: not in the checkpoint, where the net was cut otherwise");
+            "dense block 1: not in the checkpoint, whose net was cut differently");
 }
 
 TEST(Shard, CheckpointsThatARestartLeavesBehindAreForgotten) {
@@ -375,7 +381,7 @@ TEST(Shard, CheckpointsThatARestartLeavesBehindAreForgotten) {
   auto shard = Started(config, options);
   for (const uint64_t id : {5, 8}) ASSERT_TRUE(shard->Save(id, "").ok());
   Shard again(options);
-  ASSERT_TRUE(again.Join(0, "", config.Fields().Encode(), false).ok());
+  ASSERT_TRUE(again.Join(JoinOf(0, "", config)).ok());
   ASSERT_TRUE(again.Restore(5).ok());  // another shard does not have the newer one
   EXPECT_EQ(again.SavedCheckpoints(), std::vector<uint64_t>{5});
   ASSERT_TRUE(again.Save(7, "").ok());

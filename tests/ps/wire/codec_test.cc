@@ -10,7 +10,7 @@
 #include "ps/sharding.h"
 #include "ps/wire/entry_codec.h"
 #include "ps/wire/float_codec.h"
-#include "ps/wire/host_port.h"
+#include "ps/wire/endpoint.h"
 #include "ps/wire/key_codec.h"
 #include "ps/wire/key_kernels.h"
 #include "ps/worker/key_split.h"
@@ -229,8 +229,8 @@ TEST(KeySplit, PartsCoverTheBatch) {
     const Sharding sharding(100000, shards);
     const std::vector<uint64_t> keys = RandomKeys(random, 500, 100000);
     KeySplit split;
-    split.Assign(sharding, keys);
-    EXPECT_TRUE(split.Is(keys));
+    split.Assign(sharding, 7, keys);
+    EXPECT_TRUE(split.IsBatch(7));
     std::vector<float> numbers(keys.size()), back(keys.size());
     for (size_t i = 0; i < keys.size(); ++i) numbers[i] = static_cast<float>(keys[i]);
     size_t total = 0;
@@ -239,12 +239,12 @@ TEST(KeySplit, PartsCoverTheBatch) {
       PodVector<uint64_t> locals;
       ASSERT_TRUE(decoder.Decode(split.part(s).encoded, sharding.local_features(), locals).ok());
       PodVector<float> part;
-      split.Take(s, numbers, part);
+      split.Scatter(s, numbers, part);
       ASSERT_EQ(part.size(), locals.size());
       for (size_t i = 0; i < locals.size(); ++i) {
         EXPECT_EQ(part[i], static_cast<float>(sharding.KeyOf(s, locals[i])));
       }
-      split.Put(s, part, back);
+      split.Gather(s, part, back);
       total += locals.size();
     }
     EXPECT_EQ(total, keys.size());

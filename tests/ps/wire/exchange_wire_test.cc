@@ -17,7 +17,6 @@
 #include "gen-cpp/ParameterServer.h"
 #include "io/base/random.h"
 #include "ps/wire/poller.h"
-#include "ps/wire/rpc_messages.h"
 
 namespace millrace::ps {
 namespace {
@@ -57,9 +56,6 @@ rpc::ExchangeRequest RandomRequest(uint64_t seed, size_t most_bytes) {
   request.pull_list = static_cast<int64_t>(random.Next());
   request.pull_keys = RandomBytes(random, most_bytes);
   request.keep_list = random.Below(2) == 0;
-  if (random.Below(2) == 0) return request;
-  request.__set_next_list(static_cast<int64_t>(random.Next() | 1));
-  request.__set_next_keys(RandomBytes(random, most_bytes));
   return request;
 }
 
@@ -75,22 +71,36 @@ rpc::ExchangeReply RandomReply(uint64_t seed, size_t most_bytes) {
   reply.barrier_ns = static_cast<int64_t>(random.Next());
   reply.server_ns = static_cast<int64_t>(random.Next());
   reply.last_worker = static_cast<int32_t>(random.Below(9)) - 1;
-  reply.waiting = RandomBytes(random, 50);
-  reply.stop = random.Below(2) == 0;
-  reply.alone = random.Below(2) == 0;
+  reply.blocked_on = RandomBytes(random, 50);
+  reply.stopped = random.Below(2) == 0;
+  reply.others_finished = random.Below(2) == 0;
   return reply;
 }
 
-ExchangeCall CallOf(const rpc::ExchangeRequest& request) {
-  return {.worker = request.worker, .generation = request.generation, .request = FromRpc(request)};
+// Its views show `from`.
+ExchangeRequest RequestOf(const rpc::ExchangeRequest& from) {
+  return {.worker = from.worker,
+          .generation = from.generation,
+          .sequence = static_cast<uint64_t>(from.sequence),
+          .step = static_cast<uint64_t>(from.step),
+          .pushes = from.pushes,
+          .push_list = static_cast<uint64_t>(from.push_list),
+          .push_keys = from.push_keys,
+          .gradient = from.gradient,
+          .rows = static_cast<uint32_t>(from.rows),
+          .weight = from.weight,
+          .loss = from.loss,
+          .state = from.state,
+          .pulls = from.pulls,
+          .pull_list = static_cast<uint64_t>(from.pull_list),
+          .pull_keys = from.pull_keys,
+          .keep_list = from.keep_list};
 }
 
-// What Thrift's own code would have made of it.
-rpc::ExchangeRequest ToGenerated(const ExchangeCall& call) {
-  const ExchangeRequest& from = call.request;
+rpc::ExchangeRequest ToGenerated(const ExchangeRequest& from) {
   rpc::ExchangeRequest to;
-  to.worker = call.worker;
-  to.generation = call.generation;
+  to.worker = from.worker;
+  to.generation = from.generation;
   to.sequence = static_cast<int64_t>(from.sequence);
   to.step = static_cast<int64_t>(from.step);
   to.pushes = from.pushes;
@@ -106,10 +116,23 @@ rpc::ExchangeRequest ToGenerated(const ExchangeCall& call) {
   to.pull_keys = from.pull_keys;
   to.keep_list = from.keep_list;
   to.__isset = {};
-  if (from.next_list != 0) {
-    to.__set_next_list(static_cast<int64_t>(from.next_list));
-    to.__set_next_keys(std::string(from.next_keys));
-  }
+  return to;
+}
+
+rpc::ExchangeReply ToGenerated(const ExchangeReply& from) {
+  rpc::ExchangeReply to;
+  to.outcome = static_cast<int32_t>(from.outcome);
+  to.weights = from.weights;
+  to.step = static_cast<int64_t>(from.progress.step);
+  to.examples = static_cast<int64_t>(from.progress.examples);
+  to.loss = from.progress.loss;
+  to.weight = from.progress.weight;
+  to.barrier_ns = from.barrier_ns;
+  to.server_ns = from.server_ns;
+  to.last_worker = from.last_worker;
+  to.blocked_on = from.blocked_on;
+  to.stopped = from.stopped;
+  to.others_finished = from.others_finished;
   return to;
 }
 
@@ -171,9 +194,9 @@ void BeginCall(MessageProtocol& in) {
 }
 
 // The whole of the next call.
-ExchangeCall ReadCall(MessageProtocol& in) {
+ExchangeRequest ReadCall(MessageProtocol& in) {
   BeginCall(in);
-  ExchangeCall call;
+  ExchangeRequest call;
   ReadExchangeArgs(in, call);
   in.transport().readEnd();
   return call;
@@ -184,7 +207,7 @@ TEST(ExchangeWire, CallsAreWrittenAsThriftsOwnCodeDoes) {
     SCOPED_TRACE(seed);
     const rpc::ExchangeRequest request = RandomRequest(seed, seed % 2 == 0 ? 50 : 20000);
     auto buffer = std::make_shared<TMemoryBuffer>();
-    SendExchangeCall(CallOf(request), *ProtocolOn(buffer));
+    SendExchange(RequestOf(request), *ProtocolOn(buffer));
     EXPECT_EQ(buffer->getBufferAsString(), GeneratedCall(request));
   }
 }
@@ -198,7 +221,7 @@ TEST(ExchangeWire, CallsAreReadHoweverTheirBytesCome) {
         GeneratedCall(first) + GeneratedCall(second) + GeneratedCall(first), seed,
         seed % 2 == 0 ? 7 : 100000));
     for (const rpc::ExchangeRequest& sent : {first, second, first}) {
-      const ExchangeCall call = ReadCall(*in);
+      const ExchangeRequest call = ReadCall(*in);
       EXPECT_EQ(ToGenerated(call), sent);  // its views are good after the message's end
     }
     EXPECT_FALSE(in->transport().peek());
@@ -213,8 +236,7 @@ TEST(ExchangeWire, RepliesAreWrittenAndReadAsThriftsOwnCodeDoes) {
     ExchangeReply reply;
     const auto in = ProtocolOn(std::make_shared<DripTransport>(bytes, seed, 5000));
     ASSERT_TRUE(ReceiveExchangeReply(*in, reply).ok());
-    rpc::ExchangeReply received;
-    ToRpc(reply, received);
+    rpc::ExchangeReply received = ToGenerated(reply);
     received.__isset = sent.__isset;
     EXPECT_EQ(received, sent);
 
@@ -244,7 +266,7 @@ TEST(ExchangeWire, ExceptionsOfTheServiceComeThrough) {
   rpc::ExchangeReply unknown = RandomReply(1, 10);
   unknown.outcome = 3;
   EXPECT_EQ(receive(GeneratedReply(unknown)).message(),
-            "the server's answer: expected an outcome from 0 to 2, found 3");
+            "the server's reply: expected an outcome from 0 to 2, found 3");
 }
 
 TEST(ExchangeWire, CutMessagesAreErrors) {
@@ -254,7 +276,7 @@ TEST(ExchangeWire, CutMessagesAreErrors) {
     const auto in = ProtocolOn(std::make_shared<DripTransport>(call_bytes.substr(0, size), 1, 10));
     EXPECT_ANY_THROW({
       BeginCall(*in);
-      ExchangeCall call;
+      ExchangeRequest call;
       ReadExchangeArgs(*in, call);
     }) << size;
   }
@@ -278,10 +300,10 @@ TEST(ExchangeWire, FieldsOfAnotherTypeOrNameArePassedOver) {
   out->transport().flush();
   const auto in = ProtocolOn(buffer);
   BeginCall(*in);
-  ExchangeCall call;
+  ExchangeRequest call;
   ReadExchangeArgs(*in, call);
-  EXPECT_EQ(call.request.sequence, 0u);
-  EXPECT_EQ(call.request.step, 7u);
+  EXPECT_EQ(call.sequence, 0u);
+  EXPECT_EQ(call.step, 7u);
 }
 
 // A pair of connected sockets.
@@ -303,8 +325,8 @@ TEST(MessageTransport, LargePiecesGoOutFromTheirPlaceInTheRightOrder) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const rpc::ExchangeRequest request = RandomRequest(seed, 1 << 20);  // more than a socket holds
-    std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
-    const ExchangeCall call = ReadCall(*in);
+    std::jthread sender([&] { SendExchange(RequestOf(request), *out); });
+    const ExchangeRequest call = ReadCall(*in);
     EXPECT_EQ(ToGenerated(call), request);
   }
   EXPECT_EQ(in->transport().bytes().in, out->transport().bytes().out);
@@ -328,12 +350,12 @@ TEST(MessageTransport, AMessageThatCouldNotBeSentIsNotSentLater) {
   const auto out = ProtocolOn(wire.a);
   {
     const std::string gone(8 << 20, 'x');  // more than a socket holds
-    ExchangeCall call;
-    call.request.gradient = gone;
-    EXPECT_THROW(SendExchangeCall(call, *out), apache::thrift::transport::TTransportException);
+    ExchangeRequest call;
+    call.gradient = gone;
+    EXPECT_THROW(SendExchange(call, *out), apache::thrift::transport::TTransportException);
   }
   // Behind a part of a message nothing can follow, and its bytes are gone.
-  EXPECT_THROW(SendExchangeCall({}, *out), apache::thrift::transport::TTransportException);
+  EXPECT_THROW(SendExchange({}, *out), apache::thrift::transport::TTransportException);
 }
 
 // What a stranger can make a server hold: a message that has the same field again and again.
@@ -347,10 +369,10 @@ TEST(MessageTransport, MemoryOfAMessageIsBounded) {
   }
   out->transport().flush();
   const auto in = ProtocolOn(buffer);
-  in->transport().SetLimits({.max_string = kStrangerString, .max_message = kStrangerMessage});
-  ExchangeCall call;
+  in->transport().SetLimits({.max_string = kUnauthenticatedMaxString, .max_message = kUnauthenticatedMaxMessage});
+  ExchangeRequest call;
   EXPECT_THROW(ReadExchangeArgs(*in, call), apache::thrift::transport::TTransportException);
-  EXPECT_LT(in->transport().bytes().in, 2 * kStrangerMessage);
+  EXPECT_LT(in->transport().bytes().in, 2 * kUnauthenticatedMaxMessage);
 }
 
 TEST(MessageTransport, LargeMessagesUseOneBufferFromTheSecondOn) {
@@ -362,12 +384,12 @@ TEST(MessageTransport, LargeMessagesUseOneBufferFromTheSecondOn) {
   request.pull_keys.assign(300000, 'k');
   const char* place = nullptr;
   for (int i = 0; i < 4; ++i) {
-    std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
-    const ExchangeCall call = ReadCall(*in);
+    std::jthread sender([&] { SendExchange(RequestOf(request), *out); });
+    const ExchangeRequest call = ReadCall(*in);
     EXPECT_EQ(ToGenerated(call), request);
-    const bool is_settled = i < 2 || call.request.gradient.data() == place;
+    const bool is_settled = i < 2 || call.gradient.data() == place;
     EXPECT_TRUE(is_settled) << i;
-    place = call.request.gradient.data();
+    place = call.gradient.data();
   }
 }
 
@@ -381,8 +403,8 @@ TEST(MessageTransport, StringsMayBeLargeTogether) {
   request.push_keys.assign(40 << 20, 'p');
   request.gradient.assign(40 << 20, 'g');
   request.pull_keys.assign(40 << 20, 'k');
-  std::jthread sender([&] { SendExchangeCall(CallOf(request), *out); });
-  const ExchangeCall call = ReadCall(*in);
+  std::jthread sender([&] { SendExchange(RequestOf(request), *out); });
+  const ExchangeRequest call = ReadCall(*in);
   EXPECT_TRUE(ToGenerated(call) == request);
 }
 
@@ -391,7 +413,7 @@ TEST(MessageTransport, AClosedPeerIsAnErrorAndNoSignal) {
   const auto out = ProtocolOn(wire.a);
   wire.b->close();
   const rpc::ExchangeRequest request = RandomRequest(1, 100000);
-  EXPECT_THROW(SendExchangeCall(CallOf(request), *out),
+  EXPECT_THROW(SendExchange(RequestOf(request), *out),
                apache::thrift::transport::TTransportException);
 }
 
@@ -401,7 +423,7 @@ TEST(MessageTransport, SizesBeyondTheLimitAreRefusedBeforeAnythingIsRead) {
       std::make_shared<MessageTransport>(std::make_shared<DripTransport>(bytes, 1, 1000));
   MessageProtocol in(transport, 64, 64);
   BeginCall(in);
-  ExchangeCall call;
+  ExchangeRequest call;
   EXPECT_THROW(ReadExchangeArgs(in, call), apache::thrift::protocol::TProtocolException);
 }
 

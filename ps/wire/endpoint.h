@@ -1,11 +1,19 @@
-// The files of mutual TLS.
+// Where a server listens, and the files of mutual TLS.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "io/base/status.h"
 
 namespace millrace::ps {
+
+struct HostPort {
+  std::string host;
+  int port = 0;
+};
+// "host:port" or "[v6]:port".
+Result<HostPort> ParseHostPort(std::string_view text);
 
 // PEM files. All or none: each side shows a certificate and checks the other's against `ca`.
 struct TlsFiles {
@@ -14,10 +22,7 @@ struct TlsFiles {
   std::string ca;
 
   bool enabled() const { return !cert.empty(); }
-  Status Validate() const {
-    if (cert.empty() == key.empty() && key.empty() == ca.empty()) return {};
-    return Invalid("TLS: expected all of --tls_cert, --tls_key and --tls_ca, or none");
-  }
+  Status Validate() const;
 };
 
 }  // namespace millrace::ps

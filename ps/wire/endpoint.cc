@@ -1,4 +1,4 @@
-#include "ps/wire/host_port.h"
+#include "ps/wire/endpoint.h"
 
 #include <charconv>
 
@@ -19,6 +19,11 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     if (is_number && result.port >= 0 && result.port <= 65535) return result;
   }
   return Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
+}
+
+Status TlsFiles::Validate() const {
+  if (cert.empty() == key.empty() && key.empty() == ca.empty()) return {};
+  return Invalid("TLS: expected all of tls_cert, tls_key and tls_ca, or none");
 }
 
 }  // namespace millrace::ps

@@ -1,33 +1,36 @@
-// A worker's connection to one shard, whatever carries it.
+// The world outside a worker, passed in so that tests can make their own: connections and time.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <string>
+#include <thread>
 
 #include "io/base/status.h"
+#include "profiler/clock.h"
 #include "ps/wire/messages.h"
 
 namespace millrace::ps {
 
-struct DenseCall {
-  uint32_t block = 0;
-  uint64_t sequence = 0;
-  uint64_t step = 0;
-  uint32_t rows = 0;
-  std::string_view values = {};
-};
-struct DenseReply {
-  std::string waiting;
-  std::string values;
-  uint64_t step = 0;
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual int64_t NowNs() = 0;  // steady
+  // Before a retry.
+  virtual void Pause(int64_t ns) = 0;
 };
 
-// One call at a time. Errors: kIo when the connection is broken or a deadline has passed (the call
-// may or may not have been heard: it can be made again on a new connection), kFailed when the job
-// as a whole has failed or the server could not do its work, kInvalid when the server refuses. Not
-// thread-safe.
+class RealClock final : public Clock {
+ public:
+  int64_t NowNs() override { return millrace::NowNs(); }
+  void Pause(int64_t ns) override { std::this_thread::sleep_for(std::chrono::nanoseconds(ns)); }
+};
+
+// A worker's connection to one shard. One call at a time. Errors: kIo if the connection is broken
+// or a deadline has passed (the server may or may not have received the call: it can be made again
+// on a new connection), kFailed if the job has failed or the server could not do its work, kInvalid
+// if the server refuses. Not thread-safe.
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -38,7 +41,7 @@ class Channel {
   virtual Status ReceiveExchange(ExchangeReply& reply) = 0;
   virtual Status Stop() = 0;
   virtual Status Finish() = 0;
-  virtual Status Drained(std::string& waiting) = 0;
+  virtual Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) = 0;
   virtual Status Leave() = 0;
   virtual Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) = 0;
   virtual Status Restore(uint64_t id, bool& done) = 0;
@@ -46,10 +49,10 @@ class Channel {
   virtual Status Entries(int64_t first, EntriesReply& reply) = 0;
   virtual Status Load(const std::string& entries) = 0;
   virtual Status Stats(StatsReply& reply) = 0;
-  virtual Status InitDense(const DenseCall& call) = 0;
-  virtual Status PushDense(const DenseCall& call) = 0;
-  virtual Status PullDense(const DenseCall& call, DenseReply& reply) = 0;
-  // That went over the wire since the channel was made.
+  virtual Status InitDense(const DenseRequest& request, DenseReply& reply) = 0;
+  virtual Status PushDense(const DenseRequest& request, DenseReply& reply) = 0;
+  virtual Status PullDense(const DenseRequest& request, DenseReply& reply) = 0;
+  // Bytes on the wire since the channel was made.
   virtual uint64_t bytes_sent() const = 0;
   virtual uint64_t bytes_received() const = 0;
 };
@@ -59,7 +62,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual size_t shards() const = 0;
-  // For messages: "shard 1 at host:port".
+  // For messages: "server 1 at host:port".
   virtual std::string Describe(size_t shard) const = 0;
   virtual Result<std::unique_ptr<Channel>> Connect(size_t shard) = 0;
 };

@@ -1,0 +1,291 @@
+#include "ps/server/worker_handler.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "profiler/trace.h"
+
+namespace millrace::ps {
+namespace {
+
+using profiler::Cat;
+
+constexpr int64_t kEntriesPerReply = 64 << 10;
+
+}  // namespace
+
+WorkerHandler::~WorkerHandler() {
+  const ShardLock lock(access_);
+  if (!joined()) return;
+  exchange_.reset();  // the shard may reuse its buffers
+  if (!access_.shutting_down()) {
+    access_.shard().Disconnected(worker_, generation_, access_.NowNs());
+  }
+  access_.NotifyAll();
+}
+
+Status WorkerHandler::Enter() {
+  if (!joined()) return Invalid("expected join first");
+  RETURN_IF_ERROR(access_.shard().CheckCaller(worker_, generation_));
+  return access_.shard().failed();
+}
+
+Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) {
+  reply = {};
+  if (joined()) return Invalid("this connection has joined already");
+  const ShardLock lock(access_);
+  if (!access_.WaitUntilFree()) {
+    reply.blocked_on = kBlockedOnCheckpoint;
+    return {};
+  }
+  Shard& shard = access_.shard();
+  ASSIGN_OR_RETURN(generation_, shard.Join(request));
+  worker_ = request.worker;
+  exchange_ = std::make_unique<ExchangeHandler>(access_, worker_, generation_);
+  reply.generation = generation_;
+  reply.clock_ns = access_.NowNs();
+  reply.instance = instance_;
+  reply.checkpoints = shard.SavedCheckpoints();
+  access_.NotifyAll();
+  return {};
+}
+
+Status WorkerHandler::Start(bool open, StartReply& reply) {
+  reply = {};
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  if (!access_.WaitUntilFree()) {
+    reply.blocked_on = kBlockedOnCheckpoint;
+    return {};
+  }
+  Shard& shard = access_.shard();
+  if (open) {
+    RETURN_IF_ERROR(shard.Open(worker_));
+    access_.NotifyAll();
+  }
+  access_.WaitUntil([&] { return shard.StartBlockedOn().empty(); });
+  reply.blocked_on = shard.StartBlockedOn();
+  const WorkerRecord& record = shard.worker(worker_);
+  reply.sequence = record.received;
+  reply.state = record.received_state;
+  reply.step = shard.progress().step;
+  reply.examples = shard.progress().examples;
+  reply.clock_ns = access_.NowNs();
+  return {};
+}
+
+Status WorkerHandler::Exchange(const ExchangeRequest& request, ExchangeReply& reply) {
+  return joined() ? exchange_->Handle(request, reply) : Invalid("expected join first");
+}
+
+Status WorkerHandler::AcceptExchange(const ExchangeRequest& request, ExchangeReply& reply) {
+  return joined() ? exchange_->Accept(request, reply) : Invalid("expected join first");
+}
+
+Status WorkerHandler::Stop() {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  const Status stopped = access_.shard().Stop(worker_);
+  access_.NotifyAll();
+  return stopped;
+}
+
+Status WorkerHandler::Finish() {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  access_.shard().Finish(worker_, access_.NowNs());
+  access_.NotifyAll();
+  return {};
+}
+
+Status WorkerHandler::AllFinished(uint64_t until_examples, AllFinishedReply& reply) {
+  reply = {};
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  Shard& shard = access_.shard();
+  access_.WaitUntil([&] {
+    return shard.progress().examples >= until_examples || shard.UnfinishedWorkers().empty();
+  });
+  reply.blocked_on = shard.UnfinishedWorkers();
+  reply.progress = shard.progress();
+  if (reply.blocked_on.empty() && worker_ == 0) shard.CloseJoins();
+  return shard.failed();
+}
+
+Status WorkerHandler::Leave() {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  access_.shard().Leave(worker_, access_.NowNs());
+  exchange_.reset();
+  access_.NotifyAll();
+  return {};
+}
+
+Status WorkerHandler::RunLong(uint64_t id, std::function<Status(Shard&)> work, bool& done) {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  const std::optional<Status> result = access_.RunLong(id, std::move(work));
+  done = result.has_value();
+  if (!result || result->ok()) return {};
+  return Failed(result->message());  // a failure of the server, not of the request
+}
+
+Status WorkerHandler::Checkpoint(uint64_t id, const std::string& chief_state, bool& done) {
+  return RunLong(
+      id, [id, chief_state](Shard& shard) { return shard.Save(id, chief_state); }, done);
+}
+
+Status WorkerHandler::Restore(uint64_t id, bool& done) {
+  return RunLong(
+      id, [id](Shard& shard) { return shard.Restore(id); }, done);
+}
+
+Status WorkerHandler::ChiefState(std::string& state) {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  state = access_.shard().chief_state();
+  return {};
+}
+
+// All pieces show the model as it was when the first one was read.
+Status WorkerHandler::Entries(int64_t first, EntriesReply& reply) {
+  reply = {};
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  if (first == 0 || entries_.empty()) {  // the latter on a new connection, in the middle
+    entries_.clear();
+    access_.shard().store().ForEach([&](uint64_t key, std::span<const float> slot) {
+      if (slot[0] != 0) entries_.push_back({.key = key, .weight = slot[0]});
+    });
+  }
+  const auto size = static_cast<int64_t>(entries_.size());
+  const int64_t begin = std::clamp<int64_t>(first, 0, size);
+  const int64_t end = std::min(begin + kEntriesPerReply, size);
+  EncodeEntries(
+      std::span(entries_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
+      reply.entries);
+  reply.next = end < size ? end : -1;
+  if (end == size) entries_ = EntryList();
+  return {};
+}
+
+Status WorkerHandler::Load(const std::string& entries) {
+  EntryList list;
+  RETURN_IF_ERROR(DecodeEntries(entries, list));
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  Shard& shard = access_.shard();
+  if (shard.StartBlockedOn().empty()) {
+    return Invalid("the job has begun: no weights can be loaded any more");
+  }
+  for (const Entry& entry : list) {
+    RETURN_IF_ERROR(shard.store().LoadWeight(entry.key, entry.weight));
+  }
+  return {};
+}
+
+Status WorkerHandler::DecodeDense(ShardLock& lock, const DenseRequest& request) {
+  const size_t width = FloatCodec::RawWidth(request.values);
+  const auto& table = access_.shard().dense();
+  if (width > 0) {
+    dense_.resize((request.values.size() - 1) / width);
+  } else if (table && table->Has(request.block)) {
+    dense_.resize(table->weights(request.block).size());
+  } else {
+    return Invalid("dense block " + std::to_string(request.block) + " is packed, and unknown");
+  }
+  lock.unlock();
+  const Status decoded = floats_.Decode(request.values, dense_);
+  lock.lock();
+  return decoded.ok() ? access_.shard().CheckCaller(worker_, generation_) : decoded;
+}
+
+Status WorkerHandler::EnterDense(ShardLock& lock, const DenseRequest& request, DenseReply& reply) {
+  reply = {};
+  RETURN_IF_ERROR(Enter());
+  bool is_free = access_.WaitUntilFree();
+  if (is_free && !request.values.empty()) {
+    RETURN_IF_ERROR(DecodeDense(lock, request));
+    is_free = access_.WaitUntilFree();
+  }
+  if (!is_free) reply.blocked_on = kBlockedOnCheckpoint;
+  return {};
+}
+
+Status WorkerHandler::InitDense(const DenseRequest& request, DenseReply& reply) {
+  ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterDense(lock, request, reply));
+  if (!reply.blocked_on.empty()) return {};
+  const Status done = access_.shard().InitDense(worker_, request.block, dense_);
+  access_.NotifyAll();
+  return done;
+}
+
+Status WorkerHandler::PushDense(const DenseRequest& request, DenseReply& reply) {
+  TRACE_SCOPE("serve_push_dense", Cat::kServer,
+              {.bytes = static_cast<int64_t>(request.values.size())});
+  ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterDense(lock, request, reply));
+  if (!reply.blocked_on.empty()) return {};
+  const Status done = access_.shard().PushDense(request.block, {.worker = worker_,
+                                                                .sequence = request.sequence,
+                                                                .step = request.step,
+                                                                .rows = request.rows,
+                                                                .mean = dense_});
+  access_.NotifyAll();
+  return done;
+}
+
+Status WorkerHandler::PullDense(const DenseRequest& request, DenseReply& reply) {
+  TRACE_SCOPE("serve_pull_dense", Cat::kServer);
+  ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterDense(lock, request, reply));
+  if (!reply.blocked_on.empty()) return {};
+  Shard& shard = access_.shard();
+  const auto ready = [&] {
+    return shard.DenseReady(worker_, request.block, request.sequence) && !access_.busy();
+  };
+  {
+    TRACE_SCOPE("barrier_wait", Cat::kBarrier);
+    access_.WaitUntil(ready);
+  }
+  RETURN_IF_ERROR(shard.failed());
+  if (!ready()) {
+    reply.blocked_on = access_.busy() ? kBlockedOnCheckpoint : shard.ReplyBlockedOn(worker_);
+    if (reply.blocked_on.empty()) reply.blocked_on = "worker 0 to prepare the model";
+    return {};
+  }
+  const DenseTable::View view = shard.dense()->For(request.block, worker_, request.sequence);
+  reply.step = view.steps;
+  if (!shard.config().zstd) return floats_.Encode(view.weights, {}, reply.values);
+  dense_.assign(view.weights.begin(), view.weights.end());
+  lock.unlock();  // packing takes long
+  return floats_.Encode(dense_, {.zstd = true}, reply.values);
+}
+
+Status WorkerHandler::Stats(StatsReply& reply) {
+  reply = {};
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(Enter());
+  const Shard& shard = access_.shard();
+  reply.clock_ns = access_.NowNs();
+  reply.step = shard.progress().step;
+  reply.examples = shard.progress().examples;
+  reply.keys_pulled = shard.keys_pulled();
+  reply.keys_pushed = shard.keys_pushed();
+  for (size_t i = 0; i < shard.options().num_workers; ++i) {
+    const WorkerRecord& record = shard.worker(i);
+    reply.workers.push_back({.worker = i,
+                             .name = record.name,
+                             .state = WorkerPhaseName(record.phase),
+                             .pushes = record.pushes,
+                             .examples = record.examples,
+                             .dropped = record.dropped,
+                             .waited_s = static_cast<double>(record.waited_ns) * 1e-9});
+  }
+  return {};
+}
+
+}  // namespace millrace::ps

@@ -1,0 +1,77 @@
+// The server's side of one worker's connection, call by call, without any transport: Thrift calls
+// it through Connection, the simulation directly.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "ps/server/exchange_handler.h"
+#include "ps/server/shard_access.h"
+#include "ps/wire/entry_codec.h"
+#include "ps/wire/float_codec.h"
+#include "ps/wire/messages.h"
+
+namespace millrace::ps {
+
+// parameter_server.thrift says what each call means. Replies are replaced. Join comes first; a
+// reply with `blocked_on`, or `done` false, asks for the same call again. Errors: kInvalid and
+// kCorrupt if a call is refused, others if the job has failed. Not thread-safe.
+class WorkerHandler {
+ public:
+  // `access` outlives the handler. `instance` identifies the server process.
+  WorkerHandler(ShardAccess& access, uint64_t instance) : access_(access), instance_(instance) {}
+  // Without Leave, the shard takes the worker for lost.
+  ~WorkerHandler();
+  WorkerHandler(const WorkerHandler&) = delete;
+  WorkerHandler& operator=(const WorkerHandler&) = delete;
+
+  bool joined() const { return exchange_ != nullptr; }
+  size_t worker() const { return worker_; }
+  uint64_t generation() const { return generation_; }
+
+  Status Join(const JoinRequest& request, JoinReply& reply);
+  Status Start(bool open, StartReply& reply);
+  // The reply's weights stay valid until the next call.
+  Status Exchange(const ExchangeRequest& request, ExchangeReply& reply);
+  // See ExchangeHandler::Accept.
+  Status AcceptExchange(const ExchangeRequest& request, ExchangeReply& reply);
+  Status Stop();
+  Status Finish();
+  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply);
+  Status Leave();
+
+  Status InitDense(const DenseRequest& request, DenseReply& reply);
+  Status PushDense(const DenseRequest& request, DenseReply& reply);
+  Status PullDense(const DenseRequest& request, DenseReply& reply);
+
+  Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done);
+  Status Restore(uint64_t id, bool& done);
+  Status ChiefState(std::string& state);
+  Status Entries(int64_t first, EntriesReply& reply);
+  Status Load(const std::string& entries);
+  // All but the counts of calls.
+  Status Stats(StatsReply& reply);
+
+ private:
+  // With the lock: whether the worker may call, and the job is well.
+  Status Enter();
+  Status RunLong(uint64_t id, std::function<Status(Shard&)> work, bool& done);
+  // Decodes the request's numbers into dense_. `reply` says so if the shard is busy.
+  Status EnterDense(ShardLock& lock, const DenseRequest& request, DenseReply& reply);
+  Status DecodeDense(ShardLock& lock, const DenseRequest& request);
+
+  ShardAccess& access_;
+  const uint64_t instance_;
+  size_t worker_ = 0;
+  uint64_t generation_ = 0;
+  std::unique_ptr<ExchangeHandler> exchange_;  // null before Join and after Leave
+  EntryList entries_;                          // of the model, while it is being read
+  FloatCodec floats_;
+  PodVector<float> dense_;
+};
+
+}  // namespace millrace::ps

@@ -1,0 +1,158 @@
+// A worker's membership in a job: join, start, checkpoint, stop, statistics. RemoteStore and
+// RemoteDenseStore move the numbers over its connections.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "ps/job_config.h"
+#include "ps/sharding.h"
+#include "ps/wire/messages.h"
+#include "ps/worker/shard_client.h"
+#include "ps/worker/thrift_transport.h"
+#include "ps/worker/transport.h"
+
+namespace millrace::ps {
+
+struct SessionOptions {
+  ThriftOptions thrift = {};  // the servers
+  JobConfig config = {};      // the same for all workers
+  uint64_t worker = 0;        // 0: the chief
+  std::string token = {};
+  std::string name = {};  // of this process, for messages
+  bool rejoin = false;    // this worker was part of the job before
+  WaitOptions wait = {};
+
+  Status Validate() const;
+};
+
+// Errors: kFailed if the job has failed (the message says why); kIo if a server is gone; kCancelled
+// if the caller asked to stop while waiting. Not thread-safe, except where it says so.
+class JobSession {
+  struct Private {};  // only Join makes sessions
+
+ public:
+  // Joins the job on all servers.
+  static Result<std::unique_ptr<JobSession>> Join(SessionOptions options);
+  // The same over a given transport. `transport` and `clock` outlive the session.
+  static Result<std::unique_ptr<JobSession>> Join(SessionOptions options, Transport& transport,
+                                                  Clock& clock);
+  JobSession(Private, SessionOptions options, std::unique_ptr<Transport> owned,
+             Transport* transport, Clock* clock);
+  JobSession(const JobSession&) = delete;
+  JobSession& operator=(const JobSession&) = delete;
+
+  const JobConfig& config() const { return options_.config; }
+  uint64_t worker() const { return options_.worker; }
+  bool chief() const { return options_.worker == 0; }
+  size_t shards() const { return clients_.size(); }
+  const Sharding& sharding() const { return sharding_; }
+  // Every step has a push of every worker.
+  bool steps_together() const {
+    return config().mode == Mode::kSync && config().replicas_to_aggregate == 0;
+  }
+
+  // Before Start, for the chief. Restores the newest checkpoint that all servers have and that is
+  // intact on all of them, and returns the state that the chief saved with it; none if the servers
+  // have no checkpoint in common.
+  Result<std::optional<std::string>> RestoreLatest();
+  // Keys ascend.
+  Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
+
+  // Where this worker resumes: the pushes that all shards have received, and the state that the
+  // last of them brought.
+  struct ResumePoint {
+    uint64_t sequence = 0;
+    std::string state;
+  };
+  // Waits until all workers have joined and the chief has called it.
+  Result<ResumePoint> Start();
+
+  // For the chief: ends the training of all workers. A push that arrives later does not count, nor
+  // does an incomplete step.
+  Status Stop();
+  // This worker pushes no more. The store is flushed.
+  Status Finish();
+  // Waits until all workers have finished, the job has trained on `until_examples`, or some time
+  // has passed. False when all have finished.
+  Result<bool> WaitForProgress(uint64_t until_examples);
+  // Waits until all workers have finished.
+  Status WaitAllFinished();
+  // The last call.
+  Status Leave();
+
+  // For the chief, with the store flushed: all shards write a checkpoint with that number. In sync
+  // mode it holds the state after the last step; in the other modes each shard's present one.
+  // kFailed if it cannot be written, or if a step is complete on some shards only.
+  Status Checkpoint(uint64_t id, const std::string& chief_state);
+  // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
+  Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
+  // By shard.
+  Result<std::vector<StatsReply>> Stats();
+  // Add it to this process's steady clock to get that of shard 0.
+  int64_t clock_offset_ns() const { return clock_offset_ns_; }
+
+  // The whole job's progress, as the last reply reported it.
+  const JobProgress& progress() const { return progress_; }
+  // The step of a shard, as its last reply reported it.
+  uint64_t shard_step(size_t shard) const { return shard_steps_[shard]; }
+  // The chief has ended the training.
+  bool stopped() const { return stopped_; }
+  // No other worker will push again.
+  bool others_finished() const { return others_finished_; }
+  // The number of this worker's last push.
+  uint64_t sequence() const { return sequence_; }
+
+  // For stores. Different shards may be called by different threads at the same time.
+  ShardClient& client(size_t shard) { return clients_[shard]; }
+  const ShardClient& client(size_t shard) const { return clients_[shard]; }
+  uint64_t NextSequence() { return ++sequence_; }
+  // Applies what a reply says about the job.
+  void Apply(size_t shard, const ExchangeReply& reply);
+
+  // The caller was asked to stop some seconds ago: the step under way has had its time.
+  // Thread-safe.
+  bool ShouldGiveUp() { return stop_grace_.over(); }
+  // A store gave up on the step under way, because another worker stands still. Only Stop and the
+  // calls that follow it are possible then.
+  bool gave_up() const { return gave_up_; }
+  void SetGaveUp() { gave_up_ = true; }
+
+ private:
+  Status JoinAll();
+  Status CallAll(const std::function<Status(size_t shard, Channel&)>& call);
+  Status Restore(uint64_t checkpoint);
+  Status CheckSameStep() const;
+  void MeasureClock();
+  void Note(const std::string& message) const;
+  // Reports `blocked_on` once in a while; kCancelled when the caller should stop.
+  Status KeepWaiting(const std::string& blocked_on, const char* to_do, int64_t& note_ns);
+
+  SessionOptions options_;
+  std::unique_ptr<Transport> owned_transport_;
+  RealClock real_clock_;
+  Transport& transport_;
+  Clock& clock_;
+  Sharding sharding_;
+  StopGrace stop_grace_;
+  JoinRequest join_;
+  std::deque<ShardClient> clients_;
+  std::vector<uint64_t> checkpoints_;  // that all shards have, newest first
+  int64_t clock_offset_ns_ = 0;
+
+  uint64_t sequence_ = 0;
+  JobProgress progress_;
+  std::vector<uint64_t> shard_steps_;
+  bool stopped_ = false;
+  bool others_finished_ = false;
+  bool gave_up_ = false;
+};
+
+}  // namespace millrace::ps

@@ -8,7 +8,6 @@
 #include "tools/launch/plan/command.h"
 #include "tools/launch/plan/placement.h"
 #include "tools/launch/plan/policy.h"
-#include "tools/launch/plan/text_table.h"
 #include "tools/launch/rank_job.h"
 #include "tools/launch/remote.h"
 
@@ -230,10 +229,6 @@ TEST(Policy, StatusTextNamesTheSignal) {
   EXPECT_EQ(StatusText(1), "exited with status 1");
   EXPECT_EQ(StatusText(127), "could not be started (status 127)");
   EXPECT_EQ(StatusText(255), "exited with status 255");
-}
-
-TEST(TextTable, ColumnsAreAligned) {
-  EXPECT_EQ(TextTable({{"a", "bb", "c"}, {"aaa", "b", "cc"}}), "a    bb  c\naaa  b   cc\n");
 }
 
 TEST(Remote, NoShellSeesMoreThanOneWord) {

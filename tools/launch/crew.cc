@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "tools/common/text_table.h"
 #include "tools/launch/child/keeper.h"
 #include "tools/launch/child/program_path.h"
 #include "tools/launch/plan/address.h"
-#include "tools/launch/plan/text_table.h"
 #include "tools/launch/remote.h"
 
 namespace millrace::tools {
@@ -157,14 +157,14 @@ std::optional<int64_t> Crew::NextAbandonMs() const {
 }
 
 std::string Crew::PlacementTable() const {
-  std::vector<std::vector<std::string>> rows = {{"process", "host", "address", "pid"}};
+  TextTable table({{"process"}, {"host"}, {"address"}, {"pid"}});
   for (const Member& member : members_) {
     const HostReport& host = hosts_[member.host];
-    rows.push_back({NameOf(member.id), host.info.name,
-                    member.port == 0 ? host.address : JoinHostPort(host.address, member.port),
-                    member.pid == 0 ? "-" : std::to_string(member.pid)});
+    table.Add({NameOf(member.id), host.info.name,
+               member.port == 0 ? host.address : JoinHostPort(host.address, member.port),
+               member.pid == 0 ? "-" : std::to_string(member.pid)});
   }
-  return TextTable(rows);
+  return table.Text();
 }
 
 std::string Crew::Describe(ProcessId id) const {

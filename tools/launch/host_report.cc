@@ -5,9 +5,9 @@
 #include <cstdlib>
 
 #include "tools/common/progress.h"
+#include "tools/common/text_table.h"
 #include "tools/launch/child/program_path.h"
 #include "tools/launch/environment.h"
-#include "tools/launch/plan/text_table.h"
 
 namespace millrace::tools {
 namespace {
@@ -68,12 +68,12 @@ Result<HostReport> ParseReport(const std::vector<std::string>& lines) {
 }
 
 std::string HostTable(const std::vector<HostReport>& hosts) {
-  std::vector<std::vector<std::string>> rows = {{"host", "address", "cores", "memory", "cpu"}};
+  TextTable table({{"host"}, {"address"}, {"cores"}, {"memory"}, {"cpu"}});
   for (const HostReport& host : hosts) {
-    rows.push_back({host.info.name, host.address, std::to_string(host.info.cores),
-                    BytesText(host.info.memory_bytes), host.info.cpu});
+    table.Add({host.info.name, host.address, std::to_string(host.info.cores),
+               BytesText(host.info.memory_bytes), host.info.cpu});
   }
-  return TextTable(rows);
+  return table.Text();
 }
 
 }  // namespace millrace::tools

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "tools/common/progress.h"
+#include "tools/common/text_table.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/crew.h"
 #include "tools/launch/host_report.h"
 #include "tools/launch/own_address.h"
 #include "tools/launch/plan/address.h"
 #include "tools/launch/plan/policy.h"
-#include "tools/launch/plan/text_table.h"
 #include "tools/launch/rendezvous.h"
 #include "tools/launch/supervisor.h"
 
@@ -168,7 +168,7 @@ class RankJob {
 
   Status ReadHosts(JobFlags& flags) {
     std::vector<HostReport> hosts;
-    std::vector<std::vector<std::string>> rows = {{"process", "host", "address", "rank"}};
+    TextTable table({{"process"}, {"host"}, {"address"}, {"rank"}});
     for (size_t rank = 0; rank < rank_.size; ++rank) {
       ASSIGN_OR_RETURN(const HostReport host, ReadReport(rank));
       const ProcessId id = ProcessOfRank(rank, options_.shape);
@@ -176,13 +176,13 @@ class RankJob {
       const std::string address =
           is_worker ? host.address : rendezvous_.Read(AddressNote(id.index)).value_or("");
       (is_worker ? flags.worker_hosts : flags.ps_hosts).push_back(address);
-      rows.push_back({NameOf(id), host.info.name, address, std::to_string(rank)});
+      table.Add({NameOf(id), host.info.name, address, std::to_string(rank)});
       const bool is_known = std::any_of(hosts.begin(), hosts.end(), [&](const HostReport& h) {
         return h.info.name == host.info.name;
       });
       if (!is_known) hosts.push_back(host);
     }
-    if (IsChief(id_)) console_.Print(HostTable(hosts) + "\n" + TextTable(rows) + "\n");
+    if (IsChief(id_)) console_.Print(HostTable(hosts) + "\n" + table.Text() + "\n");
     return {};
   }
 

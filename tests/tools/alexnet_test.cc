@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {

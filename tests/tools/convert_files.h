@@ -13,7 +13,7 @@
 #include "io/example/feature_view.h"
 #include "io/record/record_reader.h"
 #include "io/record/record_writer.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 

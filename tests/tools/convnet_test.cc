@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "io/base/random.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {

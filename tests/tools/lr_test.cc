@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "io/base/random.h"
-#include "tests/tools/launched.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/launched.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {

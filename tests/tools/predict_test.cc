@@ -14,7 +14,7 @@
 #include "io/state/state_writer.h"
 #include "io/text/criteo.h"
 #include "sparse/local_store.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::tools {

@@ -12,7 +12,7 @@
 #include "io/example/example_encoder.h"
 #include "io/record/record_format.h"
 #include "io/record/record_writer.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "tools/launch/crew.h"
 #include "tools/launch/launch_options.h"
 #include "tools/launch/output/console.h"
 #include "tools/launch/plan/policy.h"
+#include "tools/launch/process_group.h"
 #include "tools/launch/supervisor.h"
 
 namespace millrace::tools {

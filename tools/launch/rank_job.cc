@@ -10,11 +10,11 @@
 #include "tools/common/progress.h"
 #include "tools/common/text_table.h"
 #include "tools/launch/child/token_file.h"
-#include "tools/launch/crew.h"
-#include "tools/launch/host_report.h"
+#include "tools/launch/hosts.h"
 #include "tools/launch/own_address.h"
 #include "tools/launch/plan/address.h"
 #include "tools/launch/plan/policy.h"
+#include "tools/launch/process_group.h"
 #include "tools/launch/rendezvous.h"
 #include "tools/launch/supervisor.h"
 

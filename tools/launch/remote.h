@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "tools/launch/host_report.h"
+#include "tools/launch/hosts.h"
 #include "tools/launch/launch_options.h"
 
 namespace millrace::tools {

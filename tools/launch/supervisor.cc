@@ -12,7 +12,7 @@
 
 #include "profiler/clock.h"
 #include "tools/launch/child/descendants.h"
-#include "tools/launch/child/keeper.h"
+#include "tools/launch/child/process_shim.h"
 
 namespace millrace::tools {
 namespace {

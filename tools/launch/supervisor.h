@@ -12,7 +12,7 @@
 
 #include "io/base/status.h"
 #include "tools/launch/child/child_process.h"
-#include "tools/launch/child/keeper_message.h"
+#include "tools/launch/child/shim_message.h"
 #include "tools/launch/child/unique_fd.h"
 #include "tools/launch/output/console.h"
 #include "tools/launch/output/line_splitter.h"

@@ -11,7 +11,7 @@
 
 #include "io/base/status.h"
 #include "tools/launch/child/unique_fd.h"
-#include "tools/launch/output/outlet.h"
+#include "tools/launch/output/nonblocking_writer.h"
 
 namespace millrace::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/launch/output/outlet.h"
+#include "tools/launch/output/nonblocking_writer.h"
 
 #include <errno.h>
 #include <limits.h>

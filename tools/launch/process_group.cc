@@ -1,4 +1,4 @@
-#include "tools/launch/crew.h"
+#include "tools/launch/process_group.h"
 
 #include <signal.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tools/common/text_table.h"
-#include "tools/launch/child/keeper.h"
+#include "tools/launch/child/process_shim.h"
 #include "tools/launch/child/program_path.h"
 #include "tools/launch/plan/address.h"
 #include "tools/launch/remote.h"

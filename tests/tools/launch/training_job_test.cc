@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "tests/tools/disturbed_jobs.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/disturbed_jobs.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {
@@ -78,7 +78,7 @@ TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
     const size_t colon = said.find(':', said.find("listening on ", at));
     const std::string port = said.substr(colon + 1, said.find('\n', colon) - colon - 1);
     attacks += (attacks.empty() ? "python3 -B " : " & first=$!; python3 -B ") +
-               std::string(MILLRACE_SOURCE_DIR "/tests/tools/attack.py ") + port + " 1";
+               std::string(MILLRACE_SOURCE_DIR "/tests/tools/launch/attack.py ") + port + " 1";
   }
   EXPECT_EQ(std::system((attacks + " && wait $first").c_str()), 0);
   EXPECT_EQ(job.Wait(), 0) << job.output();

@@ -8,9 +8,9 @@
 #include <filesystem>
 
 #include "tests/test_files.h"
-#include "tools/launch/child/keeper.h"
-#include "tools/launch/child/keeper_message.h"
+#include "tools/launch/child/process_shim.h"
 #include "tools/launch/child/program_path.h"
+#include "tools/launch/child/shim_message.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/rendezvous.h"
 

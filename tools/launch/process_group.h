@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "tools/launch/host_report.h"
+#include "tools/launch/hosts.h"
 #include "tools/launch/launch_options.h"
 #include "tools/launch/supervisor.h"
 

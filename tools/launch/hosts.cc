@@ -1,4 +1,4 @@
-#include "tools/launch/host_report.h"
+#include "tools/launch/hosts.h"
 
 #include <unistd.h>
 

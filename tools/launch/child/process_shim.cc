@@ -1,4 +1,4 @@
-#include "tools/launch/child/keeper.h"
+#include "tools/launch/child/process_shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <string>
 
 #include "tools/launch/child/descendants.h"
-#include "tools/launch/child/keeper_message.h"
 #include "tools/launch/child/program_path.h"
+#include "tools/launch/child/shim_message.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/child/unique_fd.h"
 #include "tools/launch/environment.h"

@@ -1,6 +1,6 @@
 // Jobs that train a net on servers, and lose processes on the way.
 
-#include "tests/tools/disturbed_jobs.h"
+#include "tests/support/disturbed_jobs.h"
 
 namespace millrace::tools {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/tools/launch_jobs.h"
+#include "tests/support/launch_jobs.h"
 
 namespace millrace::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/launch/child/keeper_message.h"
+#include "tools/launch/child/shim_message.h"
 
 #include <cstdint>
 

@@ -9,7 +9,7 @@
 #include "tests/test_files.h"
 #include "tools/launch/output/console.h"
 #include "tools/launch/output/line_splitter.h"
-#include "tools/launch/output/outlet.h"
+#include "tools/launch/output/nonblocking_writer.h"
 #include "tools/launch/output/printable.h"
 
 namespace millrace::tools {

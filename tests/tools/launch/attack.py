@@ -12,7 +12,7 @@ import struct
 import sys
 
 STRICT_CALL = 0x80010001
-CONTRACT = pathlib.Path(__file__).parents[2] / "ps" / "parameter_server.thrift"
+CONTRACT = pathlib.Path(__file__).parents[3] / "ps" / "parameter_server.thrift"
 VERSION = int(re.search(r"kProtocolVersion = (\d+)", CONTRACT.read_text())[1])
 
 

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "tests/tools/launch_jobs.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/launch_jobs.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {

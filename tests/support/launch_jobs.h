@@ -14,8 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/launched.h"
 #include "tests/test_files.h"
-#include "tests/tools/launched.h"
 
 namespace millrace::tools {
 

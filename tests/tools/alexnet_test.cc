@@ -9,6 +9,10 @@
 namespace millrace::tools {
 namespace {
 
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
+
 // A column of a run's metrics.csv.
 std::vector<double> Column(const std::string& csv, const std::string& name) {
   std::istringstream lines(csv);

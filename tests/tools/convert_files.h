@@ -17,6 +17,10 @@
 
 namespace millrace::tools {
 
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
+
 inline ProgramRun Convert(const std::string& arguments) {
   return RunProgram("millrace-records", "convert " + arguments);
 }

@@ -11,6 +11,9 @@
 namespace millrace::tools {
 namespace {
 
+using test::ProgramRun;
+using test::RunProgram;
+
 namespace fs = std::filesystem;
 
 std::string BigEndian(uint32_t x) {

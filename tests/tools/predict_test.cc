@@ -20,6 +20,9 @@
 namespace millrace::tools {
 namespace {
 
+using test::ProgramRun;
+using test::RunProgram;
+
 ProgramRun Predict(const std::string& arguments) {
   return RunProgram("millrace-predict", arguments);
 }

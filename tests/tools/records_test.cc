@@ -17,6 +17,10 @@
 namespace millrace::tools {
 namespace {
 
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
+
 constexpr char kRealFiles[] = MILLRACE_SHARED_DATA "/tfrecord";
 constexpr char kCounter[] = "python3 " MILLRACE_SOURCE_DIR "/tests/tools/count_records.py";
 constexpr char kParseJsonLines[] =

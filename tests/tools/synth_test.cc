@@ -18,6 +18,10 @@
 namespace millrace::tools {
 namespace {
 
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
+
 namespace fs = std::filesystem;
 using test::ReadFile;
 using test::TemporaryFolder;

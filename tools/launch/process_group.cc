@@ -8,24 +8,22 @@
 #include "tools/common/text_table.h"
 #include "tools/launch/child/process_shim.h"
 #include "tools/launch/child/program_path.h"
-#include "tools/launch/plan/address.h"
-#include "tools/launch/remote.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-constexpr int64_t kAbandonMs = 3000;
+constexpr int64_t kUnresponsiveMs = 3000;  // after a SIGKILL
 
 }  // namespace
 
-Words KeeperCommand(const LaunchOptions& options, const std::string& destination) {
-  // Not by its path: the file may have been replaced since this process was started.
-  if (destination.empty()) return {"/proc/self/exe", kKeeperFlag};
-  return RemoteCommand(options.ssh, destination, {OwnPath(), kKeeperFlag});
+Words ShimCommand(const LaunchOptions& options, const std::string& destination) {
+  // Not OwnPath(): the file can have been replaced since this process started.
+  if (destination.empty()) return {"/proc/self/exe", kShimFlag};
+  return RemoteCommand(options.ssh, destination, {OwnPath(), kShimFlag});
 }
 
-Crew::Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, std::string token,
-           std::string directory, Supervisor& supervisor)
+ProcessGroup::ProcessGroup(const LaunchOptions& options, const std::vector<HostReport>& hosts,
+                           std::string token, std::string directory, Supervisor& supervisor)
     : options_(options),
       hosts_(hosts),
       token_(std::move(token)),
@@ -35,33 +33,33 @@ Crew::Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, s
     members_.push_back({.id = placed.id, .host = placed.host});
 }
 
-Status Crew::StartKeepers() {
+Status ProcessGroup::StartShims() {
   for (Member& member : members_) {
-    member.keepers = 0;
-    RETURN_IF_ERROR(StartKeeper(member));
+    member.shims_started = 0;
+    RETURN_IF_ERROR(StartShim(member));
   }
   return {};
 }
 
-Status Crew::StartKeeper(Member& member) {
-  member = {.id = member.id, .host = member.host, .keepers = member.keepers + 1};
+Status ProcessGroup::StartShim(Member& member) {
+  member = {.id = member.id, .host = member.host, .shims_started = member.shims_started + 1};
   const std::string destination = options_.hosts.empty() ? "" : options_.hosts[member.host];
   const auto channel = static_cast<size_t>(&member - members_.data());
   const Watch watch = member.id.role == Role::kServer ? Watch::kLines : Watch::kNothing;
   ASSIGN_OR_RETURN(member.child,
-                   supervisor_.Start(KeeperCommand(options_, destination), channel, watch));
+                   supervisor_.Start(ShimCommand(options_, destination), channel, watch));
   return {};
 }
 
-void Crew::Give(const Member& member, const Words& command) {
-  // One that has ended already is judged by its exit status.
+void ProcessGroup::SendTask(const Member& member, const Words& command) {
+  // The exit status of a member that has already exited is handled later.
   if (!member.is_alive()) return;
-  supervisor_.Give(*member.child, {.directory = directory_,
-                                   .command = command,
-                                   .token = options_.shape.num_ps > 0 ? token_ : ""});
+  supervisor_.SendTask(*member.child, {.directory = directory_,
+                                       .command = command,
+                                       .token = options_.shape.num_ps > 0 ? token_ : ""});
 }
 
-JobFlags Crew::Flags() const {
+JobFlags ProcessGroup::Flags() const {
   JobFlags flags = {.num_ps = options_.shape.num_ps,
                     .num_workers = options_.shape.num_workers,
                     .ps_hosts = {},
@@ -76,39 +74,41 @@ JobFlags Crew::Flags() const {
   return flags;
 }
 
-void Crew::StartServers() {
+void ProcessGroup::StartServers() {
   for (size_t i = 0; i < options_.shape.num_ps; ++i) StartServer(i);
 }
 
-void Crew::StartServer(size_t index) {
+void ProcessGroup::StartServer(size_t index) {
   const Member& member = members_[index];
   const std::string listen = JoinHostPort(hosts_[member.host].address, 0);
-  Give(member, ServerCommand(options_.server, options_.worker, Flags(), index, listen));
+  SendTask(member, ServerCommand(options_.server, options_.worker, Flags(), index, listen));
 }
 
-void Crew::StartWorkers(Start start) {
+void ProcessGroup::StartWorkers(Start start) {
   for (size_t i = 0; i < options_.shape.num_workers; ++i) StartWorker(i, start);
 }
 
-void Crew::StartWorker(size_t index, Start start) {
-  Give(worker(index), WorkerCommand(options_.worker, Flags(), index, start));
+void ProcessGroup::StartWorker(size_t index, Start start) {
+  SendTask(worker(index), WorkerCommand(options_.worker, Flags(), index, start));
 }
 
-Member& Crew::OfChild(size_t child) {
+Member& ProcessGroup::OfChild(size_t child) {
   const auto member = std::find_if(members_.begin(), members_.end(),
                                    [&](const Member& m) { return m.child == child; });
   CHECK(member != members_.end());
   return *member;
 }
 
-bool Crew::IsAnyAlive() const { return IsAnyAlive(Role::kServer) || IsAnyAlive(Role::kWorker); }
+bool ProcessGroup::IsAnyAlive() const {
+  return IsAnyAlive(Role::kServer) || IsAnyAlive(Role::kWorker);
+}
 
-bool Crew::IsAnyAlive(Role role) const {
+bool ProcessGroup::IsAnyAlive(Role role) const {
   return std::any_of(members_.begin(), members_.end(),
                      [&](const Member& m) { return m.id.role == role && m.is_alive(); });
 }
 
-std::string Crew::SilentServers() const {
+std::string ProcessGroup::ServersNotListening() const {
   std::string names;
   for (const Member& member : members_) {
     if (member.id.role != Role::kServer || member.port != 0) continue;
@@ -118,19 +118,19 @@ std::string Crew::SilentServers() const {
   return names;
 }
 
-bool Crew::AllPidsKnown() const {
+bool ProcessGroup::AllPidsKnown() const {
   return std::all_of(members_.begin(), members_.end(), [](const Member& m) { return m.pid != 0; });
 }
 
-void Crew::Signal(Role role, int signal_number) {
+void ProcessGroup::Signal(Role role, int signal_number) {
   for (Member& member : members_) {
     if (member.id.role != role || !member.is_alive()) continue;
-    member.was_told = true;
+    member.was_signaled = true;
     supervisor_.Signal(*member.child, signal_number);
   }
 }
 
-void Crew::Kill(Role role) {
+void ProcessGroup::Kill(Role role) {
   Signal(role, SIGKILL);
   for (Member& member : members_) {
     if (member.id.role == role && member.is_alive() && !member.killed_ms)
@@ -138,26 +138,26 @@ void Crew::Kill(Role role) {
   }
 }
 
-void Crew::AbandonStubborn(int64_t now_ms) {
+void ProcessGroup::KillUnresponsive(int64_t now_ms) {
   for (Member& member : members_) {
-    if (!member.is_alive() || !member.killed_ms || now_ms < *member.killed_ms + kAbandonMs)
+    if (!member.is_alive() || !member.killed_ms || now_ms < *member.killed_ms + kUnresponsiveMs)
       continue;
-    supervisor_.Abandon(*member.child);
+    supervisor_.KillChild(*member.child);
     member.killed_ms.reset();
   }
 }
 
-std::optional<int64_t> Crew::NextAbandonMs() const {
+std::optional<int64_t> ProcessGroup::NextKillMs() const {
   std::optional<int64_t> next;
   for (const Member& member : members_) {
     if (member.is_alive() && member.killed_ms)
-      next = std::min(next.value_or(INT64_MAX), *member.killed_ms + kAbandonMs);
+      next = std::min(next.value_or(INT64_MAX), *member.killed_ms + kUnresponsiveMs);
   }
   return next;
 }
 
-std::string Crew::PlacementTable() const {
-  TextTable table({{"process"}, {"host"}, {"address"}, {"pid"}});
+std::string ProcessGroup::PlacementTable() const {
+  tools::TextTable table({{"process"}, {"host"}, {"address"}, {"pid"}});
   for (const Member& member : members_) {
     const HostReport& host = hosts_[member.host];
     table.Add({NameOf(member.id), host.info.name,
@@ -167,11 +167,11 @@ std::string Crew::PlacementTable() const {
   return table.Text();
 }
 
-std::string Crew::Describe(ProcessId id) const {
+std::string ProcessGroup::Describe(ProcessId id) const {
   const auto member =
       std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.id == id; });
   const std::string pid = member->pid == 0 ? "" : "pid " + std::to_string(member->pid) + " ";
   return NameOf(id) + " (" + pid + "on " + hosts_[member->host].info.name + ")";
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

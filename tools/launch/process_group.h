@@ -1,4 +1,4 @@
-// The processes of a job: how each is started, and what is known of it.
+// The processes of a job: starts them, signals them and keeps their state.
 #pragma once
 
 #include <sys/types.h>
@@ -14,36 +14,37 @@
 #include "tools/launch/launch_options.h"
 #include "tools/launch/supervisor.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// The command that starts a keeper: on this host for an empty destination, else by ssh.
-Words KeeperCommand(const LaunchOptions& options, const std::string& destination);
+// The command that starts a process shim: on this host if `destination` is empty, else through ssh.
+Words ShimCommand(const LaunchOptions& options, const std::string& destination);
 
 struct Member {
   ProcessId id;
   size_t host = 0;
-  std::optional<size_t> child = {};  // while it runs: the supervisor's number
-  pid_t pid = 0;                     // 0: not known yet
-  uint16_t port = 0;                 // of a server that listens
-  bool was_told = false;             // to end, by us
+  std::optional<size_t> child = {};  // the supervisor's number, while it runs
+  pid_t pid = 0;                     // 0: not yet known
+  uint16_t port = 0;                 // of a server; 0: does not listen yet
+  bool was_signaled = false;         // by the launcher
   std::optional<int64_t> killed_ms = {};
-  int keepers = 0;  // started for it, since the job was
+  int shims_started = 0;  // since the start or restart of the job
 
   bool is_alive() const { return child.has_value(); }
 };
 
-// Its member number i has the console's channel i.
-class Crew {
+// Member i writes to channel i of the console.
+class ProcessGroup {
  public:
-  // `hosts` has an entry for each of options.hosts, or one for this host. All arguments outlive it.
-  Crew(const LaunchOptions& options, const std::vector<HostReport>& hosts, std::string token,
-       std::string directory, Supervisor& supervisor);
+  // `hosts` has one entry for each of options.hosts, or one for this host. All references must
+  // outlive the group.
+  ProcessGroup(const LaunchOptions& options, const std::vector<HostReport>& hosts,
+               std::string token, std::string directory, Supervisor& supervisor);
 
-  // Starts a keeper for every member, and forgets what was known of earlier ones. Workers' keepers
-  // have to wait for the servers, but the connections to their hosts need not.
-  Status StartKeepers();
-  Status StartKeeper(Member& member);
-  // These tell the keepers what to run.
+  // Starts a process shim for every member and resets the members' state. Shims of workers start
+  // before the servers listen, so that connections to their hosts are already open.
+  Status StartShims();
+  Status StartShim(Member& member);
+  // These send the tasks to the shims.
   void StartServers();
   void StartServer(size_t index);
   void StartWorkers(Start start);
@@ -55,25 +56,26 @@ class Crew {
 
   bool IsAnyAlive() const;
   bool IsAnyAlive(Role role) const;
-  // Of the role, names with the host: "ps 0 on node1, ps 2 on node3".
-  std::string SilentServers() const;
-  bool AllServersListen() const { return SilentServers().empty(); }
+  // The servers that do not listen yet, with their hosts: "ps 0 on node1, ps 2 on node3".
+  std::string ServersNotListening() const;
+  bool AllServersListen() const { return ServersNotListening().empty(); }
   bool AllPidsKnown() const;
 
-  // To those alive.
+  // These signal all members of the role that are alive.
   void Signal(Role role, int signal_number);
   void Kill(Role role);
-  // Keepers and ssh clients that are still there a while after a Kill.
-  void AbandonStubborn(int64_t now_ms);
-  std::optional<int64_t> NextAbandonMs() const;
+  // Kills the shims and ssh clients that have not exited within some seconds after Kill.
+  void KillUnresponsive(int64_t now_ms);
+  // When KillUnresponsive must be called next.
+  std::optional<int64_t> NextKillMs() const;
 
-  // process, host, address, pid
+  // Columns: process, host, address, pid.
   std::string PlacementTable() const;
   // "worker 1 (pid 4711 on node2)"
   std::string Describe(ProcessId id) const;
 
  private:
-  void Give(const Member& member, const Words& command);
+  void SendTask(const Member& member, const Words& command);
   JobFlags Flags() const;
 
   const LaunchOptions& options_;
@@ -84,4 +86,4 @@ class Crew {
   std::vector<Member> members_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

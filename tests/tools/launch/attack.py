@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Attacks a running server on loopback: random bytes, huge claims, wrong tokens, half-open connections.
+"""Attacks a running server on loopback: random bytes, huge sizes, wrong tokens, half-open connections.
 
-Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it ends early when the server does. Prints what
-it did; exit status 1 if it could not connect fifty times.
+Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it stops when the server exits. Prints
+counts; exit status 1 if fewer than fifty connections succeeded.
 """
 import pathlib
 import random
@@ -47,13 +47,13 @@ def attacks(rng):
         lambda: join_with_token(noise(32)),
         lambda: join_with_token(b""),
         lambda: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        lambda: struct.pack(">I", STRICT_CALL)[: rng.randint(1, 3)],  # and then nothing
+        lambda: struct.pack(">I", STRICT_CALL)[: rng.randint(1, 3)],  # then nothing more
     ]
 
 
 def main():
     port, rng = int(sys.argv[1]), random.Random(int(sys.argv[2]))
-    kinds, held, made, answered = attacks(rng), [], 0, 0
+    kinds, held, made, replied = attacks(rng), [], 0, 0
     for _ in range(300):
         try:
             s = connect(port)
@@ -63,12 +63,12 @@ def main():
         held.append(s)
         try:
             s.sendall(rng.choice(kinds)())
-            answered += bool(s.recv(4096))
-        except OSError:  # cut off, or no answer in time
+            replied += bool(s.recv(4096))
+        except OSError:  # closed, or no reply in time
             pass
-        if len(held) > 40:  # half-open ones stay for a while
+        if len(held) > 40:  # half-open connections stay open for a while
             held.pop(rng.randrange(len(held))).close()
-    print(f"{made} attacks, {answered} got an answer at once")
+    print(f"{made} attacks, {replied} with an immediate reply")
     return 0 if made >= 50 else 1
 
 

@@ -1,15 +1,18 @@
-// Jobs that train a net on servers, and lose processes on the way.
+// Jobs that train a net with servers and lose processes.
 
-#include "tests/support/disturbed_jobs.h"
+#include "tests/support/fault_fixture.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-class ConvnetJobTest : public DisturbedJobTest {
- protected:
-  ConvnetJobTest() : DisturbedJobTest("--checkpoint_every=1500") {}
+using test::FaultTest;
+using test::Program;
 
-  using DisturbedJobTest::Command;
+class ConvnetJobTest : public FaultTest {
+ protected:
+  ConvnetJobTest() : FaultTest("--checkpoint_every=1500") {}
+
+  using FaultTest::Command;
   std::vector<std::string> Command(const std::string& mode, const std::string& run,
                                    const std::string& more) const override {
     return {"millrace-convnet",
@@ -26,23 +29,21 @@ class ConvnetJobTest : public DisturbedJobTest {
   }
 };
 
-TEST_F(ConvnetJobTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
-  ExpectSameModelWithout({"worker 2", "ps 0", "worker 0"});
+TEST_F(ConvnetJobTest, SyncJobThatLosesAProcessEndsWithTheSameModelBitForBit) {
+  ExpectSameModelAfterKill({"worker 2", "ps 0", "worker 0"});
 }
 
-TEST_F(ConvnetJobTest, InterruptedJobIsResumedToTheSameModel) {
-  ExpectSameModelAfterInterruption();
+TEST_F(ConvnetJobTest, InterruptedJobIsResumedToTheSameModel) { ExpectSameModelAfterInterrupt(); }
+
+TEST_F(ConvnetJobTest, InterruptedJobWithAStoppedWorkerIsResumedToTheSameModel) {
+  ExpectSameModelAfterInterruptWithStoppedWorker();
 }
 
-TEST_F(ConvnetJobTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) {
-  ExpectSameModelAfterStandstill();
-}
-
-TEST_F(ConvnetJobTest, AsyncJobTakesALostWorkerBackAndGoesOnFromItsCheckpoint) {
-  Launched job = Launch(flags_, Command("async", "run"));
-  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
+TEST_F(ConvnetJobTest, AsyncJobRestartsAWorkerAndResumesAfterAServerLoss) {
+  Program job = Launch(flags_, Command("async", "run"));
+  ASSERT_TRUE(WaitForEvaluations(job, "run")) << job.output();
   Kill(job, "worker 1");
-  ASSERT_TRUE(job.Says(") was killed by SIGKILL: ")) << job.output();
+  ASSERT_TRUE(job.WaitForOutput(") was killed by SIGKILL: ")) << job.output();
   Kill(job, "ps 1");
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_EQ(job.Count(") was killed by SIGKILL: "), 2u) << job.output();
@@ -50,4 +51,4 @@ TEST_F(ConvnetJobTest, AsyncJobTakesALostWorkerBackAndGoesOnFromItsCheckpoint) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::launch

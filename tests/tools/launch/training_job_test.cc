@@ -1,18 +1,24 @@
-// Whole training jobs of the real programs, disturbed in every way that a job should survive.
+// Whole training jobs of the real programs, with every kind of fault that a job should survive.
 
 #include <memory>
 
-#include "tests/support/disturbed_jobs.h"
+#include "tests/support/fault_fixture.h"
 #include "tests/support/program.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
+
+using test::FaultTest;
+using test::Program;
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
 
 using std::chrono::steady_clock;
 
-class TrainingTest : public DisturbedJobTest {
+class TrainingTest : public FaultTest {
  protected:
-  TrainingTest() : DisturbedJobTest("--checkpoint_every=60000") {}
+  TrainingTest() : FaultTest("--checkpoint_every=60000") {}
 
   static void SetUpTestSuite() {
     data_ = std::make_unique<test::TemporaryFolder>();
@@ -24,7 +30,7 @@ class TrainingTest : public DisturbedJobTest {
   }
   static void TearDownTestSuite() { data_.reset(); }
 
-  using DisturbedJobTest::Command;
+  using FaultTest::Command;
   std::vector<std::string> Command(const std::string& mode, const std::string& run,
                                    const std::string& more) const override {
     return {"millrace-lr",
@@ -49,54 +55,54 @@ class TrainingTest : public DisturbedJobTest {
 };
 std::unique_ptr<test::TemporaryFolder> TrainingTest::data_;
 
-TEST_F(TrainingTest, SyncJobThatLostAProcessEndsWithTheSameModelBitForBit) {
-  ExpectSameModelWithout({"worker 1", "ps 1", "worker 0"});
+TEST_F(TrainingTest, SyncJobThatLosesAProcessEndsWithTheSameModelBitForBit) {
+  ExpectSameModelAfterKill({"worker 1", "ps 1", "worker 0"});
 }
 
-TEST_F(TrainingTest, OneRestartIsEnoughForAllThatDieTogether) {
-  const std::string expected = Undisturbed();
+TEST_F(TrainingTest, OneRestartIsEnoughForProcessesKilledTogether) {
+  const std::string expected = FaultlessModel();
   const std::vector<std::string> once = {"--num_ps=2", "--num_workers=3", "--restart=1"};
-  Launched job = Launch(once, Command("sync", "run"));
-  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
+  Program job = Launch(once, Command("sync", "run"));
+  ASSERT_TRUE(WaitForEvaluations(job, "run")) << job.output();
   for (const char* victim : {"worker 1", "worker 0", "worker 2"}) Kill(job, victim);
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_EQ(job.Count("(restart 1 of 1)"), 1u) << job.output();
   EXPECT_TRUE(Model("run") == expected) << job.output();
 }
 
-// Random bytes, huge claims, wrong tokens and half-open connections on both servers' ports while
-// the job runs.
+// Sends random bytes, huge sizes, wrong tokens and half-open connections to both servers while the
+// job runs.
 TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
-  const std::string expected = Undisturbed();
-  Launched job = Launch(flags_, Command("sync", "attacked"));
-  ASSERT_TRUE(IsUnderWay(job, "attacked")) << job.output();
-  const std::string said = job.output();
+  const std::string expected = FaultlessModel();
+  Program job = Launch(flags_, Command("sync", "attacked"));
+  ASSERT_TRUE(WaitForEvaluations(job, "attacked")) << job.output();
+  const std::string output = job.output();
   std::string attacks;
   for (const char* shard : {"shard 0 of 2", "shard 1 of 2"}) {
-    const size_t at = said.find(shard);
-    ASSERT_NE(at, std::string::npos) << said;
-    const size_t colon = said.find(':', said.find("listening on ", at));
-    const std::string port = said.substr(colon + 1, said.find('\n', colon) - colon - 1);
+    const size_t at = output.find(shard);
+    ASSERT_NE(at, std::string::npos) << output;
+    const size_t colon = output.find(':', output.find("listening on ", at));
+    const std::string port = output.substr(colon + 1, output.find('\n', colon) - colon - 1);
     attacks += (attacks.empty() ? "python3 -B " : " & first=$!; python3 -B ") +
                std::string(MILLRACE_SOURCE_DIR "/tests/tools/launch/attack.py ") + port + " 1";
   }
-  EXPECT_EQ(std::system((attacks + " && wait $first").c_str()), 0);
+  EXPECT_EQ(RunShell(attacks + " && wait $first").status, 0);
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_TRUE(Model("attacked") == expected);
 }
 
-// What a restart finds again is not tried again, however many restarts are left.
-TEST_F(TrainingTest, DamagedDataUsesUpOneRestart) {
-  const std::string file = folder_ / "damaged.tfrecord";
+// A failure that a restart repeats is not retried, however many restarts are left.
+TEST_F(TrainingTest, CorruptDataUsesUpOneRestart) {
+  const std::string file = folder_ / "corrupt.tfrecord";
   std::string bytes = test::ReadFile(*data_ / "train-00001-of-00004.tfrecord");
   bytes[bytes.size() / 2] ^= 1;
   test::WriteFile(file, bytes);
   for (const char* mode : {"sync", "async"}) {
     SCOPED_TRACE(mode);
-    Launched job = Launch({"--num_ps=1", "--num_workers=2", "--restart=5"},
-                          {"millrace-lr", std::string("--mode=") + mode,
-                           "--train=" + *data_ / "train-00000-*" + "," + file,
-                           "--num_features=100000", "--run_dir=" + folder_ / mode});
+    Program job = Launch({"--num_ps=1", "--num_workers=2", "--restart=5"},
+                         {"millrace-lr", std::string("--mode=") + mode,
+                          "--train=" + *data_ / "train-00000-*" + "," + file,
+                          "--num_features=100000", "--run_dir=" + folder_ / mode});
     EXPECT_EQ(job.Wait(), 1) << job.output();
     EXPECT_EQ(job.Count("(restart 1 of 5)"), 1u) << job.output();
     EXPECT_EQ(job.Count("(restart 2 of 5)"), 0u) << job.output();
@@ -104,47 +110,47 @@ TEST_F(TrainingTest, DamagedDataUsesUpOneRestart) {
   }
 }
 
-TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) { ExpectSameModelAfterInterruption(); }
+TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) { ExpectSameModelAfterInterrupt(); }
 
-TEST_F(TrainingTest, InterruptedJobWithAWorkerThatStandsStillKeepsWhatItLearnt) {
-  ExpectSameModelAfterStandstill();
+TEST_F(TrainingTest, InterruptedJobWithAStoppedWorkerIsResumedToTheSameModel) {
+  ExpectSameModelAfterInterruptWithStoppedWorker();
 }
 
-// Whoever stops one process and not the job gets what a kill gives.
-TEST_F(TrainingTest, WorkerThatIsToldToEndAloneCountsAsLostAndComesBack) {
-  const std::string expected = Undisturbed();
-  Launched job = Launch(flags_, Command("sync", "run"));
-  ASSERT_TRUE(IsUnderWay(job, "run")) << job.output();
-  Kill(job, "worker 2", SIGSTOP);  // so that nobody comes to an end meanwhile
+// SIGTERM to one process has the same effect as SIGKILL.
+TEST_F(TrainingTest, TerminatedWorkerIsRestarted) {
+  const std::string expected = FaultlessModel();
+  Program job = Launch(flags_, Command("sync", "run"));
+  ASSERT_TRUE(WaitForEvaluations(job, "run")) << job.output();
+  Kill(job, "worker 2", SIGSTOP);  // so that the job cannot finish before the restart
   Kill(job, "worker 1", SIGTERM);
-  EXPECT_TRUE(job.Says("it is started again to rejoin")) << job.output();
+  EXPECT_TRUE(job.WaitForOutput("restarting it to rejoin")) << job.output();
   Kill(job, "worker 2", SIGCONT);
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_TRUE(Model("run") == expected) << job.output();
 }
 
-TEST_F(TrainingTest, WorkersMayHaveNothingToLearn) {
+TEST_F(TrainingTest, WorkersMayHaveNoData) {
   test::WriteFile(folder_ / "empty", "");
   for (const std::string mode : {"sync", "async"}) {
     std::vector<std::string> command = Command(mode, mode);
     command[2] = "--train=" + *data_ / "train-00000-of-00004.tfrecord" + "," + folder_ / "empty";
-    Launched job = Launch({"--num_ps=1", "--num_workers=2"}, command);
+    Program job = Launch({"--num_ps=1", "--num_workers=2"}, command);
     EXPECT_EQ(job.Wait(), 0) << job.output();
     EXPECT_EQ(job.Count("worker 0 | trained   180,000 examples"), 1u) << job.output();
   }
 }
 
-TEST_F(TrainingTest, ChiefThatHasLearntItsPartGoesOnTestingAndSaving) {
+TEST_F(TrainingTest, ChiefWithoutDataStillEvaluatesAndSaves) {
   test::WriteFile(folder_ / "empty", "");
   std::string model;
   for (const std::string run : {"run", "again"}) {
     std::vector<std::string> command = Command("sync", run);
     command[2] = "--train=" + folder_ / "empty" + "," + *data_ / "train-00000-of-00004.tfrecord";
-    Launched job = Launch({"--num_ps=2", "--num_workers=2", "--restart=1"}, command);
-    ASSERT_TRUE(IsUnderWay(job, run)) << job.output();
+    Program job = Launch({"--num_ps=2", "--num_workers=2", "--restart=1"}, command);
+    ASSERT_TRUE(WaitForEvaluations(job, run)) << job.output();
     if (run == "again") Kill(job, "ps 1");
     EXPECT_EQ(job.Wait(), 0) << job.output();
-    EXPECT_EQ(Tests(run), 3);
+    EXPECT_EQ(Evaluations(run), 3);
     for (const char* shard : {"shard-0", "shard-1"}) {
       EXPECT_TRUE(std::filesystem::exists(
           folder_ / (run + "/checkpoints/" + shard + "/checkpoint-000000001800")));
@@ -155,23 +161,23 @@ TEST_F(TrainingTest, ChiefThatHasLearntItsPartGoesOnTestingAndSaving) {
 }
 
 TEST_F(TrainingTest, ZstdOnTheWireLosesNothingAndBf16Little) {
-  const std::string expected = Undisturbed();
-  const double logloss = LastLogloss("undisturbed");
-  Launched zstd = Launch(flags_, Command("sync", "zstd", "--wire_zstd"));
+  const std::string expected = FaultlessModel();
+  const double logloss = LastLogloss("faultless");
+  Program zstd = Launch(flags_, Command("sync", "zstd", "--wire_zstd"));
   EXPECT_EQ(zstd.Wait(), 0) << zstd.output();
   EXPECT_TRUE(Model("zstd") == expected);
-  Launched bf16 = Launch(flags_, Command("sync", "bf16", "--wire_bf16"));
+  Program bf16 = Launch(flags_, Command("sync", "bf16", "--wire_bf16"));
   EXPECT_EQ(bf16.Wait(), 0) << bf16.output();
   EXPECT_FALSE(Model("bf16") == expected);
   EXPECT_NEAR(LastLogloss("bf16"), logloss, 0.002 * logloss);
 }
 
-TEST_F(TrainingTest, BackupWorkersGoOnWhileOneStandsStill) {
-  Launched job =
+TEST_F(TrainingTest, BackupWorkersContinueWhileOneIsStopped) {
+  Program job =
       Launch({"--deploy_mode=cluster2"}, Command("sync", "backup", "--replicas_to_aggregate=2"));
-  ASSERT_TRUE(IsUnderWay(job, "backup")) << job.output();
+  ASSERT_TRUE(WaitForEvaluations(job, "backup")) << job.output();
   Kill(job, "worker 2", SIGSTOP);
-  EXPECT_TRUE(IsUnderWay(job, "backup", Tests("backup") + 2)) << job.output();
+  EXPECT_TRUE(WaitForEvaluations(job, "backup", Evaluations("backup") + 2)) << job.output();
   Kill(job, "worker 2", SIGCONT);
   EXPECT_EQ(job.Wait(), 0) << job.output();
 }
@@ -179,8 +185,8 @@ TEST_F(TrainingTest, BackupWorkersGoOnWhileOneStandsStill) {
 TEST_F(TrainingTest, SyncJobWithoutRestartsEndsSoon) {
   for (const std::string victim : {"worker 2", "ps 0", "worker 0"}) {
     SCOPED_TRACE(victim);
-    Launched job = Launch({"--num_ps=2", "--num_workers=3"}, Command("sync", victim));
-    ASSERT_TRUE(IsUnderWay(job, victim)) << job.output();
+    Program job = Launch({"--num_ps=2", "--num_workers=3"}, Command("sync", victim));
+    ASSERT_TRUE(WaitForEvaluations(job, victim)) << job.output();
     const auto begin = steady_clock::now();
     Kill(job, victim);
     EXPECT_EQ(job.Wait(), 137) << job.output();
@@ -192,11 +198,12 @@ TEST_F(TrainingTest, SyncJobWithoutRestartsEndsSoon) {
 TEST_F(TrainingTest, AsyncJobFinishesWithoutAWorker) {
   for (const std::string mode : {"async", "ssp"}) {
     SCOPED_TRACE(mode);
-    Launched job = Launch({"--deploy_mode=cluster2"}, Command(mode, mode));
-    ASSERT_TRUE(IsUnderWay(job, mode)) << job.output();
+    Program job = Launch({"--deploy_mode=cluster2"}, Command(mode, mode));
+    ASSERT_TRUE(WaitForEvaluations(job, mode)) << job.output();
     Kill(job, "worker 1");
     EXPECT_EQ(job.Wait(), 137) << job.output();
-    EXPECT_EQ(job.Count("was killed by SIGKILL: the others go on without it"), 1u) << job.output();
+    EXPECT_EQ(job.Count("was killed by SIGKILL: the other processes continue without it"), 1u)
+        << job.output();
     EXPECT_EQ(job.Count("lost      1 of 3 workers: worker 1;"), 1u) << job.output();
     EXPECT_EQ(job.Count(" s, without 1 of 3 workers"), 1u) << job.output();
     EXPECT_GT(Model(mode).size(), 100000u) << job.output();
@@ -205,7 +212,7 @@ TEST_F(TrainingTest, AsyncJobFinishesWithoutAWorker) {
 
 TEST_F(TrainingTest, RanksOfMpirunTrainTheSameModel) {
   if (RunShell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
-  const std::string expected = Undisturbed();
+  const std::string expected = FaultlessModel();
   std::vector<std::string> words = {"/usr/bin/env",
                                     "mpirun",
                                     "--allow-run-as-root",
@@ -217,10 +224,10 @@ TEST_F(TrainingTest, RanksOfMpirunTrainTheSameModel) {
                                     "--rendezvous=" + folder_ / "meet",
                                     "--"};
   for (const std::string& word : Command("sync", "mpi")) words.push_back(word);
-  Launched job(words, folder_.path(), folder_ / "log");
+  Program job(words, folder_.path(), folder_ / "log");
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_TRUE(Model("mpi") == expected) << job.output();
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -13,21 +13,21 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/launch/child/descendants.h"
+#include "tools/launch/child/child_process.h"
 #include "tools/launch/child/program_path.h"
 #include "tools/launch/child/shim_message.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/child/unique_fd.h"
-#include "tools/launch/environment.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 constexpr std::string_view kPidLine = "millrace-launch: pid ";
 constexpr int kKilled = 128 + SIGKILL;
 constexpr int kInterrupted = 128 + SIGINT;
 
-int Complain(const std::string& message, int status) {
+// Returns `status`.
+int PrintError(const std::string& message, int status) {
   std::fprintf(stderr, "%s\n", message.c_str());
   return status;
 }
@@ -44,15 +44,16 @@ Result<Pipe> MakePipe() {
   return Pipe{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-// In the child, between fork and exec. Returns only if exec failed.
-void BecomeProcess(const std::vector<char*>& argv, pid_t keeper, int gate) {
+// Runs in the child, between fork and exec. Waits for a byte from `gate`, so that the shim can
+// print the pid before the first output of the process. Returns only if exec failed.
+void BecomeProcess(const std::vector<char*>& argv, pid_t shim, int gate) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (::getppid() != keeper) ::_exit(kKilled);
-  char open_gate;
-  if (::read(gate, &open_gate, 1) != 1) ::_exit(kKilled);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
+  if (::getppid() != shim) ::_exit(kKilled);
+  char byte;
+  if (::read(gate, &byte, 1) != 1) ::_exit(kKilled);
+  const int null_fd = ::open("/dev/null", O_RDONLY);
+  ::dup2(null_fd, STDIN_FILENO);
   ::signal(SIGPIPE, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -60,22 +61,24 @@ void BecomeProcess(const std::vector<char*>& argv, pid_t keeper, int gate) {
   ::execv(argv[0], argv.data());
 }
 
-class Keeper {
+class ProcessShim {
  public:
+  explicit ProcessShim(std::string_view search_path) : search_path_(search_path) {}
+
   int Run() {
-    ::prctl(PR_SET_NAME, "millrace-keep", 0, 0, 0);
+    ::prctl(PR_SET_NAME, "millrace-shim", 0, 0, 0);
     AdoptOrphans();
     ::signal(SIGPIPE, SIG_IGN);
-    TakeSignals();
-    KeeperTask task;
+    BlockSignals();
+    ShimTask task;
     const Status status = ReadTask(task);
     if (status.code() == Code::kCancelled) return kInterrupted;
-    if (!status.ok()) return Complain("millrace-launch: " + status.message(), 1);
-    return Keep(task);
+    if (!status.ok()) return PrintError("millrace-launch: " + status.message(), 1);
+    return RunTask(task);
   }
 
  private:
-  void TakeSignals() {
+  void BlockSignals() {
     sigset_t signals;
     sigemptyset(&signals);
     for (const int number : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&signals, number);
@@ -83,14 +86,14 @@ class Keeper {
     signals_ = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
   }
 
-  Status ReadTask(KeeperTask& task) {
+  Status ReadTask(ShimTask& task) {
     while (true) {
       ASSIGN_OR_RETURN(const auto message, messages_.Next());
       if (message) {
         ASSIGN_OR_RETURN(const bool complete, AddToTask(*message, task));
         if (complete) return {};
       } else if (!ReadControl()) {
-        return Cancelled("the launcher is gone");
+        return Cancelled("the launcher has exited");
       }
     }
   }
@@ -103,20 +106,20 @@ class Keeper {
     return size > 0 || (size < 0 && errno == EINTR);
   }
 
-  int Keep(KeeperTask& task) {
+  int RunTask(ShimTask& task) {
     if (::chdir(task.directory.c_str()) != 0) {
-      return Complain(IoError(task.directory + ": cannot work in this folder", errno).message(),
-                      126);
+      return PrintError(IoError(task.directory + ": cannot work in this folder", errno).message(),
+                        126);
     }
-    const Result<std::string> program = FindProgram(task.command[0], SearchPath());
+    const Result<std::string> program = FindProgram(task.command[0], search_path_);
     if (!program.ok()) {
-      const bool is_there = program.status().code() != Code::kNotFound;
-      return Complain(program.status().message(), is_there ? 126 : 127);
+      const bool exists = program.status().code() != Code::kNotFound;
+      return PrintError(program.status().message(), exists ? 126 : 127);
     }
     std::optional<TokenFile> token_file;
     if (!task.token.empty()) {
       Result<TokenFile> made = TokenFile::Create(task.token);
-      if (!made.ok()) return Complain(made.status().message(), 126);
+      if (!made.ok()) return PrintError(made.status().message(), 126);
       token_file.emplace(std::move(*made));
       task.command.push_back("--token_file=" + token_file->path());
     }
@@ -124,9 +127,9 @@ class Keeper {
     const Status started = StartProcess(task.command);
     if (!started.ok()) {
       KillDescendants();
-      return Complain(started.message(), start_error_);
+      return PrintError(started.message(), start_error_);
     }
-    const int status = WaitForEnd();
+    const int status = WaitForExit();
     KillDescendants();
     return status;
   }
@@ -137,17 +140,17 @@ class Keeper {
     std::vector<char*> argv;
     for (std::string& word : command) argv.push_back(word.data());
     argv.push_back(nullptr);
-    const pid_t keeper = ::getpid();
+    const pid_t shim = ::getpid();
     process_ = ::fork();
     if (process_ < 0) return IoError("cannot start " + command[0], errno);
     if (process_ == 0) {
       gate.write.Close();
-      BecomeProcess(argv, keeper, gate.read.get());
+      BecomeProcess(argv, shim, gate.read.get());
       const int error = errno;
       if (::write(failure.write.get(), &error, sizeof error) < 0) ::_exit(126);
       ::_exit(StatusForErrno(error));
     }
-    ::setpgid(process_, process_);  // whoever is first: a signal must find the group
+    ::setpgid(process_, process_);  // also in the child: a signal can come before that call
     failure.write.Close();
     const std::string line = std::string(kPidLine) + std::to_string(process_) + "\n";
     if (::write(STDERR_FILENO, line.data(), line.size()) < 0 ||
@@ -159,7 +162,7 @@ class Keeper {
     return IoError("cannot start " + command[0], error);
   }
 
-  int WaitForEnd() {
+  int WaitForExit() {
     bool has_launcher = true;
     while (true) {
       if (!HandleMessages()) return kKilled;
@@ -173,36 +176,37 @@ class Keeper {
     }
   }
 
-  // False when everything is to be killed.
+  // False when all descendants must be killed.
   bool HandleMessages() {
     while (true) {
       const auto message = messages_.Next();
       if (!message.ok()) return false;
       if (!message->has_value()) return true;
-      const KeeperMessage& m = **message;
-      if (m.type != KeeperMessageType::kSignal || m.payload.size() != 1) return false;
+      const ShimMessage& m = **message;
+      if (m.type != ShimMessageType::kSignal || m.payload.size() != 1) return false;
       if (m.payload[0] == SIGKILL) return false;
       ::kill(-process_, m.payload[0]);
     }
   }
 
-  // The exit status, when the process has ended.
+  // The exit status if the process has exited.
   std::optional<int> HandleSignals() {
     signalfd_siginfo info;
     while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
-      // All but SIGCHLD are passed over: whoever signals a whole job has signalled the process as
-      // well, and a second signal would end it at once.
+      // The shim ignores SIGTERM, SIGINT and SIGHUP. A sender that signals all processes of a job
+      // has also signaled this process, and a second signal would kill it immediately.
     }
-    std::optional<int> ended;
+    std::optional<int> exit_status;
     int status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      if (pid != process_) continue;  // an orphan that was adopted
-      ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (pid != process_) continue;  // an adopted orphan
+      exit_status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }
-    return ended;
+    return exit_status;
   }
 
-  KeeperMessageReader messages_;
+  const std::string search_path_;
+  ShimMessageReader messages_;
   UniqueFd signals_;
   pid_t process_ = -1;
   int start_error_ = 126;
@@ -210,9 +214,9 @@ class Keeper {
 
 }  // namespace
 
-int RunKeeper() { return Keeper().Run(); }
+int RunProcessShim(std::string_view search_path) { return ProcessShim(search_path).Run(); }
 
-std::optional<pid_t> KeptPid(std::string_view line) {
+std::optional<pid_t> PidFromShimLine(std::string_view line) {
   if (!line.starts_with(kPidLine)) return std::nullopt;
   line.remove_prefix(kPidLine.size());
   pid_t pid = 0;
@@ -221,4 +225,4 @@ std::optional<pid_t> KeptPid(std::string_view line) {
   return pid;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -1,10 +1,12 @@
-// The process between a launcher and one process of its job: it starts that process, passes signals
-// on, and leaves nothing of it behind, not even when the launcher is killed or the connection to it
-// is lost. The same on this host and, through ssh, on others.
+// The process shim runs between the launcher and one process of the job. It starts that process,
+// forwards signals to it and kills all its descendants when it exits, when the launcher is killed
+// or when the connection to the launcher is lost. The launcher starts it as a child on this host
+// and through ssh on other hosts.
 //
-// Standard input carries keeper_message.h; standard output and error are those of the process. The
-// first line on standard error is the keeper's own, and tells the process's pid. The exit status is
-// that of the process; 128 + n when signal n killed it; 126 or 127 when it could not be started.
+// Standard input carries the messages of shim_message.h; standard output and error are those of the
+// process. The first line on standard error is written by the shim and contains the process's pid.
+// The exit status is that of the process: 128 + n if signal n killed it, 126 or 127 if it could not
+// be started.
 #pragma once
 
 #include <sys/types.h>
@@ -12,14 +14,15 @@
 #include <optional>
 #include <string_view>
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// The word that makes millrace-launch a keeper.
-constexpr char kKeeperFlag[] = "--keep";
+// The argument that makes millrace-launch run as a process shim.
+constexpr char kShimFlag[] = "--process_shim";
 
-int RunKeeper();
+// `search_path` lists the folders for programs, separated by colons. Returns the exit status.
+int RunProcessShim(std::string_view search_path);
 
-// The pid in the keeper's line, if `line` is that.
-std::optional<pid_t> KeptPid(std::string_view line);
+// The pid in the shim's first line; nothing if `line` is another line.
+std::optional<pid_t> PidFromShimLine(std::string_view line);
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

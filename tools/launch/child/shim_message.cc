@@ -2,13 +2,13 @@
 
 #include <cstdint>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 constexpr size_t kHeadBytes = 5;
 constexpr size_t kMaxPayload = 1 << 20;
 
-std::string Encode(KeeperMessageType type, std::string_view payload) {
+std::string Encode(ShimMessageType type, std::string_view payload) {
   std::string bytes(1, static_cast<char>(type));
   for (int shift = 0; shift < 32; shift += 8)
     bytes += static_cast<char>(static_cast<uint32_t>(payload.size()) >> shift);
@@ -17,19 +17,19 @@ std::string Encode(KeeperMessageType type, std::string_view payload) {
 
 }  // namespace
 
-std::string EncodeTask(const KeeperTask& task) {
-  std::string bytes = Encode(KeeperMessageType::kDirectory, task.directory);
-  for (const std::string& word : task.command) bytes += Encode(KeeperMessageType::kWord, word);
-  if (!task.token.empty()) bytes += Encode(KeeperMessageType::kToken, task.token);
-  return bytes + Encode(KeeperMessageType::kGo, "");
+std::string EncodeTask(const ShimTask& task) {
+  std::string bytes = Encode(ShimMessageType::kDirectory, task.directory);
+  for (const std::string& word : task.command) bytes += Encode(ShimMessageType::kWord, word);
+  if (!task.token.empty()) bytes += Encode(ShimMessageType::kToken, task.token);
+  return bytes + Encode(ShimMessageType::kStart, "");
 }
 
 std::string EncodeSignal(int signal_number) {
-  return Encode(KeeperMessageType::kSignal, std::string(1, static_cast<char>(signal_number)));
+  return Encode(ShimMessageType::kSignal, std::string(1, static_cast<char>(signal_number)));
 }
 
-Result<std::optional<KeeperMessage>> KeeperMessageReader::Next() {
-  if (bytes_.size() < kHeadBytes) return std::optional<KeeperMessage>();
+Result<std::optional<ShimMessage>> ShimMessageReader::Next() {
+  if (bytes_.size() < kHeadBytes) return std::optional<ShimMessage>();
   if (std::string_view("DATGS").find(bytes_[0]) == std::string_view::npos) {
     return Corrupt("message of type " + std::to_string(static_cast<uint8_t>(bytes_[0])) +
                    ": expected D, A, T, G or S");
@@ -40,31 +40,30 @@ Result<std::optional<KeeperMessage>> KeeperMessageReader::Next() {
     return Corrupt("message of " + std::to_string(size) + " bytes: expected at most " +
                    std::to_string(kMaxPayload));
   }
-  if (bytes_.size() < kHeadBytes + size) return std::optional<KeeperMessage>();
-  KeeperMessage message = {static_cast<KeeperMessageType>(bytes_[0]),
-                           bytes_.substr(kHeadBytes, size)};
+  if (bytes_.size() < kHeadBytes + size) return std::optional<ShimMessage>();
+  ShimMessage message = {static_cast<ShimMessageType>(bytes_[0]), bytes_.substr(kHeadBytes, size)};
   bytes_.erase(0, kHeadBytes + size);
   return std::optional(std::move(message));
 }
 
-Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task) {
+Result<bool> AddToTask(const ShimMessage& message, ShimTask& task) {
   switch (message.type) {
-    case KeeperMessageType::kDirectory:
+    case ShimMessageType::kDirectory:
       task.directory = message.payload;
       return false;
-    case KeeperMessageType::kWord:
+    case ShimMessageType::kWord:
       task.command.push_back(message.payload);
       return false;
-    case KeeperMessageType::kToken:
+    case ShimMessageType::kToken:
       task.token = message.payload;
       return false;
-    case KeeperMessageType::kGo:
+    case ShimMessageType::kStart:
       if (task.command.empty()) return Corrupt("a task without a command");
       return true;
-    case KeeperMessageType::kSignal:
-      return Cancelled("told to stop before it began");
+    case ShimMessageType::kSignal:
+      return Cancelled("stopped before its start");
   }
   return Corrupt("message of no known type");
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

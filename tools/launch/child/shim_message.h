@@ -1,11 +1,11 @@
-// What a launcher tells a keeper, through the keeper's standard input:
+// The messages of a launcher to a process shim, on the shim's standard input:
 //
-//   type  1 byte   'D' working directory, 'A' one word of the command, 'T' the token, 'G' go,
+//   type  1 byte   'D' working directory, 'A' one word of the command, 'T' the token, 'G' start,
 //                  'S' signal
 //   size  4 bytes  of the payload, little-endian
 //   payload        text; for 'S' one byte, the signal's number; for 'G' nothing
 //
-// The end of the input means that the launcher is gone.
+// The end of the input means that the launcher has exited.
 #pragma once
 
 #include <optional>
@@ -15,44 +15,45 @@
 #include "io/base/status.h"
 #include "tools/launch/plan/command.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-enum class KeeperMessageType : char {
+enum class ShimMessageType : char {
   kDirectory = 'D',
   kWord = 'A',
   kToken = 'T',
-  kGo = 'G',
+  kStart = 'G',
   kSignal = 'S',
 };
 
-struct KeeperMessage {
-  KeeperMessageType type = KeeperMessageType::kGo;
+struct ShimMessage {
+  ShimMessageType type = ShimMessageType::kStart;
   std::string payload;
 };
 
-// The process that a keeper is to start.
-struct KeeperTask {
+// The process that a shim starts.
+struct ShimTask {
   std::string directory;
   Words command;
-  // If not empty, it is put into a file of mode 600, and --token_file=FILE is added to the command.
+  // If not empty, the shim writes it to a file of mode 600 and adds --token_file=FILE to the
+  // command.
   std::string token;
 };
 
 // All messages of a task, 'G' included.
-std::string EncodeTask(const KeeperTask& task);
+std::string EncodeTask(const ShimTask& task);
 std::string EncodeSignal(int signal_number);
 
-class KeeperMessageReader {
+class ShimMessageReader {
  public:
   void Feed(std::string_view bytes) { bytes_ += bytes; }
   // The next message; nothing when more bytes are needed.
-  Result<std::optional<KeeperMessage>> Next();
+  Result<std::optional<ShimMessage>> Next();
 
  private:
   std::string bytes_;
 };
 
-// Takes a message of a task. True when that was the last one.
-Result<bool> AddToTask(const KeeperMessage& message, KeeperTask& task);
+// Adds one message to `task`. Returns true when the task is complete.
+Result<bool> AddToTask(const ShimMessage& message, ShimTask& task);
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

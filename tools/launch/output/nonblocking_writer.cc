@@ -6,11 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 bool HasRoom(int fd) {
@@ -20,9 +19,9 @@ bool HasRoom(int fd) {
 
 }  // namespace
 
-void Outlet::Flush() {
+void NonblockingWriter::Flush() {
   while (backlog() > 0 && HasRoom(fd_)) {
-    // A pipe that has room at all has room for so much.
+    // poll reports a pipe as writable if at least PIPE_BUF bytes fit.
     const size_t size = std::min<size_t>(backlog(), PIPE_BUF);
     const ssize_t written = ::write(fd_, pending_.data() + written_, size);
     if (written >= 0) {
@@ -36,16 +35,16 @@ void Outlet::Flush() {
   if (backlog() == 0) Clear();
 }
 
-void Outlet::Fail(int error, size_t bytes) {
-  // Of these three there may be room again.
+void NonblockingWriter::Fail(int error, size_t bytes) {
+  // After these three errors a later write can succeed.
   is_closed_ = error != ENOSPC && error != EDQUOT && error != EFBIG;
   if (lost_bytes_ == 0) {
-    complaint_ = IoError(name_ + ": cannot write", error).message() +
-                 "; the job goes on, what is written there is lost";
+    error_ = IoError(name_ + ": cannot write", error).message() +
+             "; the job continues without this output";
   }
   if (is_closed_) bytes = backlog();
   lost_bytes_ += bytes;
   written_ += bytes;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -1,5 +1,5 @@
-// A place where text goes that may be slow, full or closed: standard output, standard error, a log
-// file.
+// Writes text to a file descriptor that may be slow, full or closed: standard output, standard
+// error or a log file.
 #pragma once
 
 #include <cstddef>
@@ -8,15 +8,15 @@
 #include <string_view>
 #include <utility>
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// Text is kept until Flush can write it without waiting, so a reader that stops reading (a pager)
-// does not stop the launcher from hearing signals. What a full disk refuses is dropped and counted;
-// a reader that has gone is not tried again.
-class Outlet {
+// Append only queues; Flush writes what the descriptor takes without blocking. So a reader that
+// stops reading (a pager) cannot keep the launcher from handling signals. Text that a full disk
+// rejects is dropped and counted. After any other error nothing more is written.
+class NonblockingWriter {
  public:
-  // `name` is for messages. The descriptor is the caller's.
-  Outlet(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
+  // `name` is for messages. The caller owns the descriptor.
+  NonblockingWriter(int fd, std::string name) : fd_(fd), name_(std::move(name)) {}
 
   void Append(std::string_view text) {
     if (!is_closed_) pending_ += text;
@@ -26,15 +26,15 @@ class Outlet {
 
   int fd() const { return fd_; }
   size_t backlog() const { return pending_.size() - written_; }
-  // Drops what is pending and what will come.
+  // Drops pending and future text.
   void Close() {
     is_closed_ = true;
     Clear();
   }
 
-  // What went wrong since the last call; "" if nothing did. Told once for a place, however often it
-  // fails.
-  std::string TakeComplaint() { return std::exchange(complaint_, {}); }
+  // The error since the last call; "" if there was none. Only the first error of a writer is
+  // reported.
+  std::string TakeError() { return std::exchange(error_, {}); }
   uint64_t lost_bytes() const { return lost_bytes_; }
 
  private:
@@ -47,7 +47,7 @@ class Outlet {
   size_t written_ = 0;  // of pending_
   bool is_closed_ = false;
   uint64_t lost_bytes_ = 0;
-  std::string complaint_;
+  std::string error_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sources the completion scripts that the programs write and asks them as bash would.
-# Usage: completion_test.sh BIN_DIR
+# Sources the completion scripts of all programs and calls them as bash does.
+# Usage: bash_completion_test.sh BIN_DIR
 set -u
 bin=$1
 folder=$(mktemp -d)
@@ -14,14 +14,14 @@ for program in convnet launch lr predict ps records report; do
   script=$("$bin/millrace-$program" --help=bash) && eval "$script" || exit 1
 done
 
-# complete_line WORD...: the last word is the one under the cursor. Bash has split the line at "=".
+# complete_line WORD...: the last word is at the cursor. Bash splits the line at "=".
 complete_line() {
   COMP_WORDS=("$@")
   COMP_CWORD=$(($# - 1))
   "_${1//-/_}"
 }
 
-# expect EXPECTED WORD...: the answers, sorted, with | between.
+# expect EXPECTED WORD...: the completions, sorted, separated by |.
 expect() {
   local expected=$1 found
   shift
@@ -57,14 +57,14 @@ expect 'cluster|cluster2' millrace-launch --deploy_mode = cl
 expect 'model.bin' millrace-launch --deploy_mode = cluster -- millrace-lr m
 expect '--listen=' millrace-ps --lis
 
-# With bash-completion installed, what is behind -- is completed as the command that it is.
+# With bash-completion installed, the words after -- are completed as a command line.
 if [ -r /usr/share/bash-completion/bash_completion ]; then
   . /usr/share/bash-completion/bash_completion
   COMP_LINE='millrace-launch --deploy_mode cluster -- millrace-lr --optimizer ad' COMP_POINT=${#COMP_LINE}
   expect 'adagrad|adam' millrace-launch --deploy_mode cluster -- millrace-lr --optimizer ad
 fi
 
-# Every word that a script offers stands in the help text.
+# The help text contains every word that a script offers.
 for program in convnet launch lr predict ps report 'records synth' 'records convert' 'records cat'; do
   read -ra command <<<"$program"
   help=$("$bin/millrace-${command[0]}" "${command[@]:1}" --help)

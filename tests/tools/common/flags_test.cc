@@ -8,7 +8,7 @@ DEFINE_int32(test_level, 0, "level");
 DEFINE_double(test_rate, 0.444, "a rate");
 DEFINE_bool(test_values, true, "whether values are written");
 DEFINE_string(test_out, "", "where to write");
-DEFINE_string(test_rule, "", "slow or fast; empty: as it comes");
+DEFINE_string(test_rule, "", "slow or fast; empty: either");
 DEFINE_string(test_vocabulary, "", "of the other command");
 
 namespace millrace::tools {
@@ -43,7 +43,7 @@ class FlagsTest : public testing::Test {
   gflags::FlagSaver saver_;  // each test starts from the defaults
 };
 
-TEST_F(FlagsTest, AllFormsOfAValueAreTaken) {
+TEST_F(FlagsTest, AllFormsOfAValueAreAccepted) {
   const auto line =
       Parse({"--test_rows_wanted=1", "--test_level", "-2", "-test_rate=.5", "--test-out", "a=b"});
   ASSERT_TRUE(line.ok()) << line.status().message();
@@ -65,7 +65,7 @@ TEST_F(FlagsTest, BoolTakesNoFollowingWord) {
   EXPECT_FALSE(FLAGS_test_values);
 }
 
-TEST_F(FlagsTest, PositionalArgumentsMayStandAnywhere) {
+TEST_F(FlagsTest, PositionalArgumentsMayComeAnywhere) {
   const auto line = Parse({"a", "-", "--test_level=1", "b", "--", "--test_level=9", "-x"});
   ASSERT_TRUE(line.ok()) << line.status().message();
   EXPECT_EQ(line->args, (Args{"a", "-", "b", "--test_level=9", "-x"}));
@@ -88,11 +88,11 @@ TEST_F(FlagsTest, UnknownFlagSuggestsTheNearest) {
   EXPECT_EQ(Error({"--zzz"}), "unknown flag --zzz; see prog make --help");
 }
 
-TEST_F(FlagsTest, FlagsOfTheLibraryItselfAreUnknown) {
+TEST_F(FlagsTest, FlagsOfGflagsItselfAreUnknown) {
   EXPECT_EQ(Error({"--flagfile=/etc/passwd"}), "unknown flag --flagfile; see prog make --help");
 }
 
-TEST_F(FlagsTest, FlagOfAnotherCommandIsNamedAsSuch) {
+TEST_F(FlagsTest, FlagOfAnotherCommandIsAnErrorThatNamesTheCommand) {
   EXPECT_EQ(Error({"--test_vocabulary=x"}),
             "flag --test_vocabulary belongs to prog other, not to prog make");
 }
@@ -110,7 +110,7 @@ TEST_F(FlagsTest, BadValueNamesFlagValueAndExpectation) {
             "flag --test_values has the value 'maybe'; expected true or false");
 }
 
-TEST_F(FlagsTest, OnlyTheWordsOfAFlagAreTaken) {
+TEST_F(FlagsTest, OnlyListedWordsAreAccepted) {
   EXPECT_EQ(Error({"--test_rule=quick"}),
             "flag --test_rule has the value 'quick'; expected slow or fast");
   ASSERT_TRUE(Parse({"--test_rule=fast"}).ok());
@@ -124,14 +124,14 @@ TEST_F(FlagsTest, MissingValueIsAnError) {
   EXPECT_EQ(Error({"--test_out", "--test_level=1"}), "flag --test_out needs a value: some text");
 }
 
-TEST_F(FlagsTest, ArgumentsAreRefusedWhereNoneAreTaken) {
+TEST_F(FlagsTest, ArgumentsAreRejectedByACommandWithoutArguments) {
   const std::vector<std::string> words = {"stray"};
   const auto line = ParseLine(kOther, {}, words);
   ASSERT_FALSE(line.ok());
   EXPECT_EQ(line.status().message(), "unexpected argument 'stray': prog other takes only flags");
 }
 
-TEST_F(FlagsTest, HelpAndVersionWinOverWhatFollows) {
+TEST_F(FlagsTest, HelpAndVersionPrecedeLaterErrors) {
   EXPECT_EQ(Parse({"--help", "--nonsense"})->action, ParsedLine::Action::kHelp);
   EXPECT_EQ(Parse({"-h"})->action, ParsedLine::Action::kHelp);
   EXPECT_EQ(Parse({"--version"})->action, ParsedLine::Action::kVersion);
@@ -142,7 +142,7 @@ TEST_F(FlagsTest, HelpAndVersionWinOverWhatFollows) {
             "completion script)");
 }
 
-TEST(Nearest, FarWordsHaveNone) {
+TEST(Nearest, UnrelatedWordsHaveNone) {
   const std::vector<std::string> names = {"synth", "cat", "stat"};
   EXPECT_EQ(Nearest("snth", names), "synth");
   EXPECT_EQ(Nearest("stats", names), "stat");

@@ -25,7 +25,7 @@ const CommandSpec kShow = {.name = "prog show", .job = "shows things"};
 const ProgramSpec kProgram = {
     .name = "prog", .job = "makes and shows things", .commands = {&kMake, &kShow}};
 
-TEST(Help, CommandShowsItsFlagsAlone) {
+TEST(Help, CommandShowsOnlyItsFlags) {
   EXPECT_EQ(HelpText(kMake),
             "prog make: makes things\n"
             "\n"
@@ -55,7 +55,8 @@ TEST(Help, ProgramShowsItsCommands) {
             std::string::npos);
 }
 
-// Dashes would become hyphens, which nobody can paste into a shell; a backslash would vanish.
+// Unescaped dashes would become hyphens, which a shell does not accept, and backslashes would
+// disappear.
 TEST(Help, ManPageKeepsDashesAndBackslashes) {
   const std::string page = ManPage(kProgram);
   EXPECT_NE(page.find(".SH NAME\nprog \\- makes and shows things\n"), std::string::npos) << page;
@@ -65,7 +66,7 @@ TEST(Help, ManPageKeepsDashesAndBackslashes) {
   EXPECT_NE(page.find("\nprog make \\-\\-help_out='x y' a\\eb\n"), std::string::npos) << page;
 }
 
-TEST(Help, CompletionKnowsCommandsFlagsAndWords) {
+TEST(Help, CompletionHasCommandsFlagsAndWords) {
   const std::string script = BashCompletion(kProgram);
   EXPECT_NE(script.find("make show --help --version"), std::string::npos) << script;
   EXPECT_NE(script.find("--help_out= --help_values --nohelp_values --help_rows="),

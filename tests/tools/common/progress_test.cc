@@ -34,12 +34,12 @@ std::string Printed(bool terminal, int steps, double step_s, uint64_t total, uin
   return printed;
 }
 
-TEST(Progress, ShortWorkIsSilent) {
+TEST(Progress, ShortWorkPrintsNothing) {
   EXPECT_EQ(Printed(true, 9, 0.1, 10'000), "");
   EXPECT_EQ(Printed(false, 90, 0.1, 100'000), "");
 }
 
-TEST(Progress, TerminalLineIsRewrittenAndTakenAway) {
+TEST(Progress, TerminalLineIsRewrittenAndRemoved) {
   EXPECT_EQ(Printed(true, 2, 1, 4000),
             "\rreading: 1,000/4,000 (25%) rows, 1,000/s, 3.00 s left\x1b[K"
             "\rreading: 2,000/4,000 (50%) rows, 1,000/s, 2.00 s left\x1b[K"
@@ -51,23 +51,23 @@ TEST(Progress, PlainLinesComeEveryTenSeconds) {
             "reading: 10,000 rows, 1,000/s\nreading: 20,000 rows, 1,000/s\n");
 }
 
-TEST(Progress, MoreThanTheTotalLeavesNoTime) {
+TEST(Progress, MoreThanTheTotalHasNoTimeLeft) {
   EXPECT_EQ(Printed(false, 10, 1, 5000),
             "reading: 10,000/5,000 (200%) rows, 1,000/s, 0.00 s left\n");
 }
 
-TEST(Progress, WhatWasDoneBeforeIsNoSpeed) {
+TEST(Progress, EarlierUnitsDoNotCountForTheRate) {
   EXPECT_EQ(Printed(false, 10, 1, 30'000, 10'000),
             "reading: 20,000/30,000 (67%) rows, 1,000/s, 10.0 s left\n");
 }
 
-TEST(Progress, HiddenLineLeavesTheTerminalToOthers) {
+TEST(Progress, HiddenLineIsRemovedFromTheTerminal) {
   EXPECT_EQ(Printed(true, 2, 1, 0, 0, true),
             "\rreading: 1,000 rows, 1,000/s, hidden\x1b[K\r\x1b[K"
             "\rreading: 2,000 rows, 1,000/s, hidden\x1b[K\r\x1b[K");
 }
 
-TEST(Counted, OneIsNotSeveral) {
+TEST(Counted, OneIsSingular) {
   EXPECT_EQ(Counted(1, "step"), "1 step");
   EXPECT_EQ(Counted(0, "step"), "0 steps");
   EXPECT_EQ(Counted(2000, "step"), "2,000 steps");

@@ -90,7 +90,7 @@ void Job::StartWorkersWhenReady() {
 
 void Job::Handle(const Event& event) {
   if (event.kind == Event::Kind::kSignal) return HandleSignal(event.signal_number);
-  Member& member = group_.OfChild(event.child);
+  Member& member = group_.MemberOfChild(event.child);
   if (event.kind == Event::Kind::kStarted) {
     member.pid = event.pid;
     if (is_placement_shown_)

@@ -52,7 +52,7 @@ Result<int> RunJob(const LaunchOptions& options, const std::string& directory) {
     const std::string run_dir = *FlagIn(options.worker, "run_dir");
     ASSIGN_OR_RETURN(dashboard,
                      tools::Dashboard::Start({.port = options.dashboard_port, .run_dir = run_dir}));
-    console.Print("live page of the job: " + dashboard->url() + "\n");
+    console.Print("live page of the job at " + dashboard->url() + "\n");
   }
   Supervisor supervisor(console);
   ProcessGroup group(options, hosts, token, directory, supervisor);

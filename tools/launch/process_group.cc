@@ -92,7 +92,7 @@ void ProcessGroup::StartWorker(size_t index, Start start) {
   SendTask(worker(index), WorkerCommand(options_.worker, Flags(), index, start));
 }
 
-Member& ProcessGroup::OfChild(size_t child) {
+Member& ProcessGroup::MemberOfChild(size_t child) {
   const auto member = std::find_if(members_.begin(), members_.end(),
                                    [&](const Member& m) { return m.child == child; });
   CHECK(member != members_.end());

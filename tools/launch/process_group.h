@@ -52,7 +52,7 @@ class ProcessGroup {
 
   std::vector<Member>& members() { return members_; }
   Member& worker(size_t index) { return members_[options_.shape.num_ps + index]; }
-  Member& OfChild(size_t child);
+  Member& MemberOfChild(size_t child);
 
   bool IsAnyAlive() const;
   bool IsAnyAlive(Role role) const;

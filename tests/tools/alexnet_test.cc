@@ -4,10 +4,14 @@
 
 #include <sstream>
 
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {
+
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
 
 // A column of a run's metrics.csv.
 std::vector<double> Column(const std::string& csv, const std::string& name) {

@@ -13,9 +13,13 @@
 #include "io/example/feature_view.h"
 #include "io/record/record_reader.h"
 #include "io/record/record_writer.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
+
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
 
 inline ProgramRun Convert(const std::string& arguments) {
   return RunProgram("millrace-records", "convert " + arguments);

@@ -6,10 +6,13 @@
 #include <regex>
 
 #include "io/base/random.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {
+
+using test::ProgramRun;
+using test::RunProgram;
 
 namespace fs = std::filesystem;
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What goes wrong around a program is told in one line on standard error, with the right exit status.
+# Errors in the environment of a program give one line on standard error and the right exit status.
 # Usage: failures_test.sh BIN_DIR
 set -u
 PATH=$1:$PATH
@@ -9,7 +9,7 @@ trap '[ -z "$server" ] || kill "$server"; rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
 
-# expect STATUS MESSAGE COMMAND: MESSAGE is the end of what standard error says.
+# expect STATUS MESSAGE COMMAND: standard error ends with MESSAGE.
 expect() {
   local status=$1 message=$2 found
   timeout -k 5 120 bash -c "$3" >out 2>err </dev/null
@@ -31,7 +31,7 @@ test=data/test-00000-of-00001.tfrecord
 $train --run_dir=run >/dev/null || exit 1
 model=run/model/model.bin
 
-# Standard output that cannot be written, or is closed: no result is lost without a word.
+# A standard output that is full or closed is an error.
 full='cannot write standard output: No space left on device'
 for program in convnet launch lr predict ps records report; do
   expect 1 "millrace-$program: $full" "millrace-$program --help >/dev/full"
@@ -46,7 +46,7 @@ expect 1 "$closed" "$train --run_dir=closed >&-"
 expect_text '"status":"finished"' closed/run.json
 expect 1 "$closed" "millrace-predict --model=$model $test >&-"
 
-# A reader that leaves does not end a training.
+# Training continues when the reader of its output exits.
 cat >without_reader.py <<'P'
 import os, subprocess, sys
 reader, writer = os.pipe()
@@ -56,12 +56,12 @@ P
 expect 1 'cannot write standard output: Broken pipe' "python3 without_reader.py $train --test=$test --run_dir=left"
 expect_text '"status":"finished"' left/run.json
 
-# Waiting for a pipe that nobody writes to is ended by one signal.
+# One signal ends a program that reads from a pipe without a writer.
 mkfifo pipe
 expect 124 '' "timeout -k 9 1 millrace-predict --model=pipe $test"
 expect 124 '' "timeout -k 9 1 millrace-predict --model=$model pipe"
 
-# Numbers beyond reason.
+# Values out of range.
 expect 2 '--threads=100000000: expected at most 1024' "millrace-records stat --threads=100000000 $test"
 expect 2 '--threads=100000000: expected at most 1024' "millrace-records verify --threads=100000000 $test"
 expect 2 'num_workers: expected 1 to 4096, found 18446744073709551615' 'millrace-ps --num_workers=18446744073709551615'
@@ -70,11 +70,13 @@ expect 2 '--rejoin_seconds=nan: expected 0 to 1000000' 'millrace-ps --rejoin_sec
 expect 1 'millrace-predict: not enough memory' \
   "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 -"
 
-# A run that could not begin does not seem to go on.
+# A run that cannot begin writes no run.json.
+mkfifo listening
 millrace-ps --listen=127.0.0.1:0 >listening &
 server=$!
-until grep -q listening listening; do kill -0 $server || exit 1; sleep 0.05; done
-port=$(sed 's/.*://' listening)
+exec 3<listening
+read -r line <&3 || exit 1
+port=${line##*:}
 expect 1 "cannot listen on 127.0.0.1:$port: Address already in use" "$train --run_dir=busy --dashboard=$port"
 [ ! -e busy/run.json ] || { echo "busy/run.json: expected no run"; failures=$((failures + 1)); }
 expect 1 "cannot listen on 127.0.0.1:$port: Could not bind: Address already in use" "millrace-ps --listen=127.0.0.1:$port"
@@ -82,12 +84,12 @@ kill $server
 wait $server
 server=
 
-# Found out before anything is learnt.
+# Checked before the training.
 mkdir folder
 expect 2 '--model_out=folder: expected a file, found a folder' "$train --model_out=folder"
 expect 2 '--model_out=folder: expected a file, found a folder' 'millrace-convnet --data=synthetic --model_out=folder'
 
-# The file is named.
+# Errors name the file.
 expect 1 'millrace-ps: --tls_cert=nowhere.pem: No such file or directory' \
   'millrace-ps --tls_cert=nowhere.pem --tls_key=k --tls_ca=c'
 : >empty.tfrecord

@@ -13,11 +13,15 @@
 #include <thread>
 
 #include "io/base/random.h"
-#include "tests/tools/launched.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {
+
+using test::Program;
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
 
 namespace fs = std::filesystem;
 
@@ -113,7 +117,7 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
     Random random(optimizer == "ftrl" ? 1 : 2);
     int kills = 0, status = -1;
     for (int round = 0; round < 200 && status != 0; ++round) {
-      Launched run(words, folder_.path(), folder_ / "log");
+      Program run(words, folder_.path(), folder_ / "log");
       // Later rounds are left more time, so that the test ends.
       std::this_thread::sleep_for(whole_time * random.Uniform() * (0.3 + 0.3 * round));
       run.Signal(SIGKILL);
@@ -144,8 +148,8 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
                                           "--num_features=100000",
                                           "--epochs=100000",
                                           "--run_dir=" + folder_ / "run"};
-  Launched run(words, folder_.path(), folder_ / "log");
-  ASSERT_TRUE(run.Says(" 1000  0.")) << run.output();  // it has learnt something
+  Program run(words, folder_.path(), folder_ / "log");
+  ASSERT_TRUE(run.WaitForOutput(" 1000  0.")) << run.output();  // it has learnt something
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(), 130);
   const std::string log = test::ReadFile(folder_ / "log");
@@ -159,9 +163,9 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
 TEST_F(LrTest, BlockedInputHoldsUpNeitherCtrlCNorErrors) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-lr";
-  Launched run({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_.path(),
-               folder_ / "log");
-  ASSERT_TRUE(run.Says("machine")) << run.output();
+  Program run({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_.path(),
+              folder_ / "log");
+  ASSERT_TRUE(run.WaitForOutput("machine")) << run.output();
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(), 130);
   test::WriteFile(folder_ / "bad", "this is no record, and long enough to be seen as none");

@@ -14,11 +14,14 @@
 #include "io/state/state_writer.h"
 #include "io/text/criteo.h"
 #include "sparse/local_store.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::tools {
 namespace {
+
+using test::ProgramRun;
+using test::RunProgram;
 
 ProgramRun Predict(const std::string& arguments) {
   return RunProgram("millrace-predict", arguments);

@@ -12,10 +12,14 @@
 #include "io/example/example_encoder.h"
 #include "io/record/record_format.h"
 #include "io/record/record_writer.h"
-#include "tests/tools/run_program.h"
+#include "tests/support/program.h"
 
 namespace millrace::tools {
 namespace {
+
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
 
 constexpr char kRealFiles[] = MILLRACE_SHARED_DATA "/tfrecord";
 constexpr char kCounter[] = "python3 " MILLRACE_SOURCE_DIR "/tests/tools/count_records.py";

@@ -12,11 +12,15 @@
 #include "io/base/crc32c.h"
 #include "io/record/record_reader.h"
 #include "tests/proto/example.pb.h"
+#include "tests/support/program.h"
 #include "tests/test_files.h"
-#include "tests/tools/run_program.h"
 
 namespace millrace::tools {
 namespace {
+
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
 
 namespace fs = std::filesystem;
 using test::ReadFile;

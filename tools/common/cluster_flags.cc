@@ -9,15 +9,21 @@
 
 DEFINE_string(ps_hosts, "", "the servers of the job: HOST:PORT,HOST:PORT,... by task_index");
 DEFINE_string(worker_hosts, "", "the workers of the job: HOST,HOST,... by task_index");
-DEFINE_string(job_name, "", "what this process is in the job: ps or worker");
-DEFINE_uint64(task_index, 0, "which one of them it is, from 0 on; worker 0 tests and saves");
-DEFINE_string(token_file, "",
-              "file (mode 600) with the job's secret word; who does not know it is refused");
-DEFINE_string(tls_cert, "", "PEM certificate of this process: mutual TLS, with the next two");
-DEFINE_string(tls_key, "", "PEM key of it");
-DEFINE_string(tls_ca, "", "PEM certificates that vouch for the other processes");
-DEFINE_bool(busy_poll, true,
-            "look for messages for up to 200 us before sleeping, where nobody else wants the core");
+DEFINE_string(job_name, "", "role of this process in the job: ps or worker");
+DEFINE_uint64(task_index, 0,
+              "index of this process in its role, from 0; worker 0 evaluates and saves");
+DEFINE_string(
+    token_file, "",
+    "file (mode 600) with the secret token of the job; peers without the token are rejected");
+DEFINE_string(tls_cert, "",
+              "PEM certificate of this process; mutual TLS needs all three tls flags");
+DEFINE_string(tls_key, "", "PEM private key of this process");
+DEFINE_string(
+    tls_ca, "",
+    "PEM certificates of the authorities that sign the certificates of the other processes");
+DEFINE_bool(
+    busy_poll, true,
+    "poll for messages for up to 200 us before sleeping, unless another process needs the core");
 
 namespace millrace::tools {
 
@@ -57,7 +63,7 @@ std::vector<std::string> WorkerHostsFromFlags() { return SplitList(FLAGS_worker_
 Result<ps::TlsFiles> TlsFromFlags() {
   const ps::TlsFiles files = {.cert = FLAGS_tls_cert, .key = FLAGS_tls_key, .ca = FLAGS_tls_ca};
   RETURN_IF_ERROR(files.Validate());
-  // OpenSSL does not say which file it could not read.
+  // The errors of OpenSSL do not name the file.
   const std::pair<const char*, std::string> flags[] = {
       {"--tls_cert=", files.cert}, {"--tls_key=", files.key}, {"--tls_ca=", files.ca}};
   for (const auto& [flag, path] : flags) {
@@ -82,7 +88,7 @@ Result<std::string> TokenFromFlags() {
   std::string token;
   std::getline(file, token);
   if (token.empty()) {
-    return Invalid("--token_file=" + FLAGS_token_file + ": expected a word, found nothing");
+    return Invalid("--token_file=" + FLAGS_token_file + ": expected a token, found an empty line");
   }
   return token;
 }

@@ -1,4 +1,5 @@
-// The flags by which the processes of a job find each other, for servers and trainers alike.
+// The flags with which the processes of a job find each other. Servers and training programs have
+// them.
 #pragma once
 
 #include <string>
@@ -19,11 +20,11 @@ std::vector<std::string> SplitList(const std::string& text);
 
 Result<std::vector<ps::HostPort>> PsHostsFromFlags();
 std::vector<std::string> WorkerHostsFromFlags();
-// All three files can be read, or none is named.
+// Checks that either all three files are given and readable, or none is given.
 Result<ps::TlsFiles> TlsFromFlags();
 bool PollFromFlags();
-// The content of --token_file without the line end; empty without the flag. A file that others may
-// read is an error.
+// The first line of --token_file; empty without the flag. A file that other users can read is an
+// error.
 Result<std::string> TokenFromFlags();
 // "host, pid 123"
 std::string ProcessName();

@@ -22,7 +22,7 @@ const char* Placeholder(const google::CommandLineFlagInfo& info, ValueKind::Form
   return "TEXT";
 }
 
-// gflags prints all 17 digits of a double.
+// The default value of gflags has all 17 digits of a double.
 std::string DefaultText(const google::CommandLineFlagInfo& info) {
   if (info.type != "double") return info.default_value;
   char text[32];

@@ -1,4 +1,4 @@
-// A command's flags with what gflags knows of them: for the parser and for the texts about flags.
+// The flags of a command with their gflags definitions, for the parser and the help texts.
 #pragma once
 
 #include <gflags/gflags.h>
@@ -10,18 +10,18 @@
 
 namespace millrace::tools {
 
-// Names, in the order of the help text.
+// The names of all flags, in the order of the help text.
 std::vector<std::string> AllFlags(const CommandSpec& spec);
 
-// A spec may only name flags that are defined.
+// `flag` must be defined.
 google::CommandLineFlagInfo InfoOf(const std::string& flag);
 
-// Any text, if the spec does not say more.
+// The default is any text.
 ValueKind KindOf(const CommandSpec& spec, const std::string& flag);
 
 bool IsBool(const google::CommandLineFlagInfo& info);
 
-// As help texts show it: "--[no]resume", "--rows=N", "--train=FILE".
+// The form in help texts: "--[no]resume", "--rows=N", "--train=FILE".
 std::string FlagForm(const CommandSpec& spec, const std::string& flag);
 
 // The description and the default.

@@ -23,7 +23,7 @@ std::string Expected(const google::CommandLineFlagInfo& info) {
   return "a whole number";
 }
 
-bool Takes(const CommandSpec& spec, const std::string& flag) {
+bool HasFlag(const CommandSpec& spec, const std::string& flag) {
   const std::vector<std::string> all = AllFlags(spec);
   return std::find(all.begin(), all.end(), flag) != all.end();
 }
@@ -52,17 +52,17 @@ bool LooksLikeFlag(const std::string& word) {
   return name < word.size() && (std::isalpha(static_cast<unsigned char>(word[name])) != 0);
 }
 
-// --noname for a bool flag "name" that the command takes.
+// --noname for a bool flag "name" of the command.
 bool IsNegation(const CommandSpec& spec, const FlagWord& word) {
   if (word.has_value || word.name.rfind("no", 0) != 0) return false;
   const std::string positive = word.name.substr(2);
-  return Takes(spec, positive) && IsBool(InfoOf(positive));
+  return HasFlag(spec, positive) && IsBool(InfoOf(positive));
 }
 
 Status Unknown(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
                const std::string& name) {
   for (const CommandSpec* sibling : siblings) {
-    if (!Takes(*sibling, name)) continue;
+    if (!HasFlag(*sibling, name)) continue;
     return Invalid("flag --" + name + " belongs to " + sibling->name + ", not to " + spec.name);
   }
   const std::string nearest = Nearest(name, AllFlags(spec));
@@ -80,9 +80,9 @@ std::string Listed(const std::vector<std::string>& words) {
   return text;
 }
 
-// A flag that is empty by default may be set so again.
-bool MayBe(const std::vector<std::string>& words, const google::CommandLineFlagInfo& info,
-           const std::string& value) {
+// A flag whose default is empty accepts an empty value.
+bool IsAllowed(const std::vector<std::string>& words, const google::CommandLineFlagInfo& info,
+               const std::string& value) {
   if (words.empty() || (value.empty() && info.default_value.empty())) return true;
   return std::find(words.begin(), words.end(), value) != words.end();
 }
@@ -90,7 +90,7 @@ bool MayBe(const std::vector<std::string>& words, const google::CommandLineFlagI
 Status Set(const CommandSpec& spec, const std::string& name, const std::string& value) {
   const google::CommandLineFlagInfo info = InfoOf(name);
   const std::vector<std::string> words = KindOf(spec, name).words;
-  const bool allowed = MayBe(words, info, value);
+  const bool allowed = IsAllowed(words, info, value);
   if (allowed && !google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) return {};
   return Invalid("flag --" + name + " has the value '" + value + "'; expected " +
                  (allowed ? Expected(info) : Listed(words)));
@@ -111,7 +111,7 @@ class LineParser {
         break;
       }
       if (LooksLikeFlag(word)) {
-        RETURN_IF_ERROR(TakeFlag(Split(word)));
+        RETURN_IF_ERROR(ParseFlag(Split(word)));
       } else {
         line_.args.push_back(word);
       }
@@ -121,10 +121,10 @@ class LineParser {
   }
 
  private:
-  Status TakeFlag(FlagWord word) {
-    if (word.name == "help" || word.name == "h") return TakeHelp(word);
+  Status ParseFlag(FlagWord word) {
+    if (word.name == "help" || word.name == "h") return ParseHelp(word);
     if (word.name == "version") return Stop(ParsedLine::Action::kVersion);
-    if (!Takes(spec_, word.name)) {
+    if (!HasFlag(spec_, word.name)) {
       if (!IsNegation(spec_, word)) return Unknown(spec_, siblings_, word.name);
       return Set(spec_, word.name.substr(2), "false");
     }
@@ -132,7 +132,7 @@ class LineParser {
     return Set(spec_, word.name, word.value);
   }
 
-  Status TakeHelp(const FlagWord& word) {
+  Status ParseHelp(const FlagWord& word) {
     if (!word.has_value) return Stop(ParsedLine::Action::kHelp);
     if (word.value == "man") return Stop(ParsedLine::Action::kManPage);
     if (word.value == "bash") return Stop(ParsedLine::Action::kBashCompletion);
@@ -145,7 +145,7 @@ class LineParser {
     return {};
   }
 
-  // The value of a flag that came without "=": true, or the next word.
+  // The value of a flag without "=": true, or the next word.
   Status FindValue(FlagWord& word) {
     const google::CommandLineFlagInfo info = InfoOf(word.name);
     if (IsBool(info)) {
@@ -176,7 +176,7 @@ class LineParser {
   ParsedLine line_;
 };
 
-// Levenshtein's distance.
+// The Levenshtein distance.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});

@@ -13,7 +13,7 @@ constexpr size_t kLineWidth = 100;
 constexpr char kMore[] =
     "\n--version prints the version, --help=man a man page, --help=bash a completion script.\n";
 
-// `text` broken at spaces; every line but the first is indented.
+// Breaks `text` at spaces. All lines but the first are indented.
 std::string Wrapped(std::string_view text, size_t indent) {
   std::string out;
   size_t column = indent;
@@ -42,7 +42,7 @@ std::string GroupText(const CommandSpec& spec, const FlagGroup& group, size_t in
   return text;
 }
 
-// Where the descriptions begin: behind the longest flag.
+// The column of the descriptions, to the right of the longest flag.
 size_t DescriptionColumn(const CommandSpec& spec) {
   size_t longest = 0;
   for (const std::string& flag : AllFlags(spec))
@@ -50,7 +50,7 @@ size_t DescriptionColumn(const CommandSpec& spec) {
   return longest + 4;
 }
 
-// Standard output may be a full disk, or closed.
+// Standard output can be a full disk or closed.
 int Print(const std::string& program, const std::string& text) {
   if (std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
   return Fail(program, IoError("cannot write standard output", errno));
@@ -90,7 +90,7 @@ std::string HelpText(const ProgramSpec& program) {
   for (const CommandSpec* command : program.commands) {
     if (!command->examples.empty()) text += "  " + command->examples[0] + "\n";
   }
-  return text + "\n" + program.name + " COMMAND --help tells more.\n" + kMore;
+  return text + "\n" + program.name + " COMMAND --help shows the flags of a command.\n" + kMore;
 }
 
 std::optional<int> Answer(const ProgramSpec& program, const CommandSpec* command,

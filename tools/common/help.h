@@ -1,5 +1,4 @@
-// What a program says of itself, all from its table of flags: help, man page, bash completion,
-// version.
+// The help text, man page, bash completion and version of a program, generated from its flags.
 #pragma once
 
 #include <optional>
@@ -13,30 +12,31 @@ namespace millrace::tools {
 struct ProgramSpec {
   std::string name;  // "millrace-records"
   std::string job;
-  // Either the one command that has the program's own name, or its subcommands.
+  // Either one command with the name of the program, or the subcommands.
   std::vector<const CommandSpec*> commands;
 };
 
 // A program without subcommands.
 ProgramSpec ProgramOf(const CommandSpec& spec);
 
-// "synth" for millrace-records synth; "" where the command is the program.
+// "synth" for millrace-records synth; "" if the program has no subcommands.
 std::string SubcommandName(const ProgramSpec& program, const CommandSpec& command);
 
-// The flags of `spec` alone, by group, with default and description, and the examples.
+// The flags of `spec` by group, with defaults and descriptions, and the examples.
 std::string HelpText(const CommandSpec& spec);
-// The subcommands.
+// The list of subcommands.
 std::string HelpText(const ProgramSpec& program);
 
-// In section 1, for man(7).
+// A page of section 1 for man(7).
 std::string ManPage(const ProgramSpec& program);
 
-// A script for bash to source: completes subcommands, flags, the words that a flag takes, and
-// names of files and folders where those are expected.
+// A script for bash to source. It completes subcommands, flags, the allowed words of a flag, and
+// names of files and folders.
 std::string BashCompletion(const ProgramSpec& program);
 
-// Prints what the line asks for instead of work, and returns the exit status; nothing for kRun.
-// `command` is what the line was parsed with, null if it named no subcommand.
+// Prints the help, man page, completion script or version that `action` requests and returns the
+// exit status; nothing for kRun. `command` is the parsed command, null if the line has no
+// subcommand.
 std::optional<int> Answer(const ProgramSpec& program, const CommandSpec* command,
                           ParsedLine::Action action);
 std::optional<int> Answer(const CommandSpec& spec, ParsedLine::Action action);

@@ -7,7 +7,7 @@ namespace {
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void Note(int signal_number) {
+void HandleSignal(int signal_number) {
   interrupted = 1;
   std::signal(signal_number, SIG_DFL);
 }
@@ -15,8 +15,8 @@ void Note(int signal_number) {
 }  // namespace
 
 void CatchInterrupts() {
-  std::signal(SIGINT, Note);
-  std::signal(SIGTERM, Note);
+  std::signal(SIGINT, HandleSignal);
+  std::signal(SIGTERM, HandleSignal);
 }
 
 bool Interrupted() { return interrupted != 0; }

@@ -1,17 +1,16 @@
-// Ctrl-C and SIGTERM as a question that long work asks now and then, so that it can clean up after
-// itself.
+// Ctrl-C and SIGTERM as a flag that long work checks now and then, so that it can clean up.
 #pragma once
 
 namespace millrace::tools {
 
-// From now on the first SIGINT or SIGTERM only makes Interrupted() true; a second one ends the
-// process at once.
+// After this call the first SIGINT or SIGTERM only makes Interrupted() true. A second one kills the
+// process.
 void CatchInterrupts();
 
 bool Interrupted();
 
-// For programs with connections: a peer that is gone is an error of the write, not the end of the
-// process.
+// For programs with connections: a write to a closed connection returns an error instead of killing
+// the process.
 void IgnoreBrokenPipes();
 
 }  // namespace millrace::tools

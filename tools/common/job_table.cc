@@ -17,7 +17,7 @@ std::string Line(const char* name, uint64_t predicted, uint64_t measured, uint64
   char text[200];
   const auto size = static_cast<double>(measured);
   std::snprintf(text, sizeof text,
-                "wire      %-8s predicted %10s, measured %10s, %.1f bytes an example\n", name,
+                "wire      %-8s predicted %10s, measured %10s, %.1f bytes per example\n", name,
                 BytesText(predicted).c_str(), BytesText(measured).c_str(),
                 Share(size, static_cast<double>(examples)));
   std::string line = text;
@@ -25,8 +25,8 @@ std::string Line(const char* name, uint64_t predicted, uint64_t measured, uint64
   if (predicted > 0 && difference > kTolerance) {
     std::snprintf(
         text, sizeof text,
-        "warning   bytes %s differ from the prediction by %.1f %%: calls were repeated, or "
-        "something else is on the wire\n",
+        "warning   bytes %s differ from the prediction by %.1f %%: calls were retried, or "
+        "the wire carries other traffic\n",
         name, 100 * difference);
     line += text;
   }
@@ -37,7 +37,7 @@ std::string Line(const char* name, uint64_t predicted, uint64_t measured, uint64
 
 std::string WorkerTable(std::span<const ps::WorkerStats> workers, double seconds) {
   std::string table =
-      "\n    worker     examples     pushes  dropped  examples/s   waited for  where\n";
+      "\n    worker     examples     pushes  dropped  examples/s   blocked on  where\n";
   for (const ps::WorkerStats& w : workers) {
     char text[256];
     const double rate = Share(static_cast<double>(w.examples), seconds);
@@ -60,7 +60,7 @@ std::string LostText(std::span<const ps::WorkerStats> workers) {
   }
   if (lost == 0) return "";
   return "lost      " + std::to_string(lost) + " of " + Counted(workers.size(), "worker") + names +
-         "; what was left of its data is not learnt\n";
+         "; the rest of its data is not trained on\n";
 }
 
 std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples) {
@@ -71,14 +71,14 @@ std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples)
   char times[200];
   std::snprintf(
       times, sizeof times,
-      "          %s exchanges, waited %.2f s for answers: %.2f s for other workers, %.2f s "
-      "for the servers' work\n",
+      "          %s exchanges, waited %.2f s for replies: %.2f s for other workers, %.2f s "
+      "for the work of the servers\n",
       WithCommas(sum.exchanges).c_str(), static_cast<double>(sum.wait_ns) * 1e-9,
       static_cast<double>(sum.barrier_ns) * 1e-9, static_cast<double>(sum.server_ns) * 1e-9);
   text += times;
   if (sum.repeats + sum.reconnects == 0) return text;
-  return text + "          " + WithCommas(sum.repeats) + " calls were repeated, " +
-         WithCommas(sum.reconnects) + " connections made again\n";
+  return text + "          " + WithCommas(sum.repeats) + " calls were retried, " +
+         WithCommas(sum.reconnects) + " connections were reopened\n";
 }
 
 }  // namespace millrace::tools

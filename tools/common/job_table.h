@@ -1,4 +1,4 @@
-// What a job's workers and the wire did, as text.
+// The summary of a job's workers and of the bytes on the wire, as text.
 #pragma once
 
 #include <span>
@@ -9,15 +9,15 @@
 
 namespace millrace::tools {
 
-// A row for each worker: examples, pushes, rate, how long the others waited for it. `seconds` is
-// the time of the training.
+// One row per worker: examples, pushes, rate, and how long other workers were blocked on it.
+// `seconds` is the training time.
 std::string WorkerTable(std::span<const ps::WorkerStats> workers, double seconds);
 
-// A line that names the workers that were lost; empty if none was.
+// A line with the lost workers; empty if there are none.
 std::string LostText(std::span<const ps::WorkerStats> workers);
 
-// Predicted and measured bytes of this worker's exchanges with each server, by direction and by
-// example, and a warning where they differ by more than 5 %.
+// Predicted and measured bytes of this worker's exchanges with all servers, per direction and per
+// example, with a warning if they differ by more than 5 %.
 std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples);
 
 }  // namespace millrace::tools

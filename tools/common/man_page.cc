@@ -6,13 +6,13 @@ namespace {
 
 constexpr char kExitStatus[] =
     ".SH EXIT STATUS\n"
-    ".TP\n.B 0\nThe work is done.\n"
-    ".TP\n.B 1\nThe work failed; standard error says why.\n"
-    ".TP\n.B 2\nThe command line cannot be; standard error says what to write instead.\n"
+    ".TP\n.B 0\nSuccess.\n"
+    ".TP\n.B 1\nFailure; standard error has the reason.\n"
+    ".TP\n.B 2\nInvalid command line; standard error suggests what to write instead.\n"
     ".TP\n.B 130\nStopped by Ctrl-C or SIGTERM.\n";
 
-// What troff would take for its own: a backslash, a dash (it makes hyphens of them), and a dot or a
-// quote in front of a line.
+// Escapes the characters that troff interprets: a backslash, a dash (which becomes a hyphen), and a
+// dot or a quote at the start of a line.
 std::string Escaped(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -76,7 +76,7 @@ std::string ManPage(const ProgramSpec& program) {
   text +=
       ".SH DESCRIPTION\n"
       "A flag is written \\fB\\-\\-flag=value\\fR or \\fB\\-\\-flag value\\fR, "
-      "with _ or \\- between its words; one that is true or false as \\fB\\-\\-flag\\fR or "
+      "with _ or \\- between its words; a boolean flag is written \\fB\\-\\-flag\\fR or "
       "\\fB\\-\\-noflag\\fR. "
       "\\fB\\-\\-help\\fR lists the flags, \\fB\\-\\-version\\fR prints the version, "
       "\\fB\\-\\-help=man\\fR this page, \\fB\\-\\-help=bash\\fR a completion script.\n";

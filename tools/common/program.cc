@@ -14,17 +14,17 @@
 namespace millrace::tools {
 namespace {
 
-const char* program_name = "";  // for the handler, which gets no arguments
+const char* program_name = "";  // for the terminate handler, which has no arguments
 
-// Gives closed standard streams to a folder, which can neither be read nor written.
+// Opens a folder, which can neither be read nor written, in place of closed standard streams.
 void KeepClosedStreamsClosed() {
   int fd = ::open("/", O_RDONLY | O_DIRECTORY);
   while (fd >= 0 && fd <= STDERR_FILENO) fd = ::dup(fd);
   if (fd > STDERR_FILENO) ::close(fd);
 }
 
-// A core says nothing about a lack of memory; for everything else it is wanted.
-void EndWithoutMemory() {
+// A core dump does not help if memory is exhausted. Every other error aborts with one.
+void ExitOnBadAlloc() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
   } catch (const std::bad_alloc&) {
@@ -41,7 +41,7 @@ int ProgramMain(const char* name, int (*run)(const std::vector<std::string>& wor
                 char** argv) {
   KeepClosedStreamsClosed();
   program_name = name;
-  std::set_terminate(EndWithoutMemory);
+  std::set_terminate(ExitOnBadAlloc);
   return CheckedStatus(name, run({argv + 1, argv + argc}));
 }
 

@@ -19,7 +19,7 @@ std::string Formatted(const char* format, double value) {
   return text;
 }
 
-// Behind the number of units done.
+// The part after the number of units done.
 std::string ShareText(uint64_t done, uint64_t total) {
   const double percent = 100.0 * static_cast<double>(done) / static_cast<double>(total);
   std::string text = "/";
@@ -63,7 +63,7 @@ void Progress::Hide() {
 
 void Progress::Add(uint64_t units, std::string_view more) {
   done_.fetch_add(units, std::memory_order_relaxed);
-  // Another thread that shows the line right now shows this one's units next time.
+  // Another thread is showing the line. These units are shown next time.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock()) return;
   const double now_s = now_s_();

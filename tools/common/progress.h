@@ -1,5 +1,5 @@
-// The line that tells how far long work has come: rewritten in place on a terminal, a plain line
-// every ten seconds elsewhere, nothing at all for work that is done within a second.
+// The progress line of long work. On a terminal it is rewritten in place, elsewhere it is a new
+// line every ten seconds. Work that takes less than a second has none.
 #pragma once
 
 #include <atomic>
@@ -15,16 +15,16 @@ namespace millrace::tools {
 struct ProgressOptions {
   std::string work;    // "writing train"
   std::string unit;    // "rows"
-  uint64_t total = 0;  // 0: not known, no time left is shown
-  uint64_t first = 0;  // units that were done before
+  uint64_t total = 0;  // 0: unknown, no remaining time is shown
+  uint64_t first = 0;  // units of an earlier, resumed run
   std::FILE* out = stderr;
   // For tests; by default a steady clock, and whether `out` is a terminal.
   std::function<double()> now_s = {};
-  int is_terminal = -1;  // 0, 1; -1: ask the system
+  int is_terminal = -1;  // 0, 1; -1: isatty
 };
 
-// Add may be called from any thread. The destructor takes the line off the terminal, so destroy it
-// before a summary.
+// Add is thread-safe. The destructor removes the line from the terminal, so destroy the object
+// before printing a summary.
 class Progress {
  public:
   explicit Progress(ProgressOptions options);
@@ -32,12 +32,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Cheap, but looks at the clock: call it for some thousand units at a time.
+  // Reads the clock, so call it once per some thousand units.
   void Add(uint64_t units) { Add(units, {}); }
-  // `more` goes to the end of the line.
+  // `more` is added to the end of the line.
   void Add(uint64_t units, std::string_view more);
-  // Takes the line off the terminal until it is next shown: to be called before anything else is
-  // printed there.
+  // Removes the line from the terminal until the next Add that shows it. Call it before printing
+  // anything else.
   void Hide();
 
   uint64_t done() const { return done_.load(std::memory_order_relaxed); }
@@ -51,7 +51,7 @@ class Progress {
   bool is_terminal_;
   double start_s_;
   std::atomic<uint64_t> done_{0};
-  std::mutex mutex_;  // guards the next two and the writing
+  std::mutex mutex_;  // guards the next two and `out`
   double next_show_s_;
   bool shown_ = false;
 };

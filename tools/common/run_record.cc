@@ -16,12 +16,12 @@
 namespace millrace::tools {
 namespace {
 
-// The profiler knows no Status: it says what went wrong, or nothing.
+// The profiler returns errors as text, empty for success.
 Status FromText(const std::string& error) {
   return error.empty() ? Status() : Status(Code::kIo, error);
 }
 
-// How a run is run, not what is learnt: a run may go on, or be over, with another value.
+// Flags that do not affect the model. A run may be resumed with other values of them.
 bool MayChange(const std::string& flag) {
   constexpr std::string_view kFree[] = {
       "run_dir",      "overwrite",  "resume",     "rejoin",   "threads",  "input_threads",
@@ -56,7 +56,7 @@ Result<int> RunRecord::Conduct(bool chief, const std::function<Result<RunOutcome
   if (IsFinished() && changes_.empty() && chief) {
     std::printf("finished  already, at step %s: %s\nrun       %s\n",
                 WithCommas(trainer::StepsInRunJson(earlier_)).c_str(),
-                options_.in_job ? "the job goes on from its last checkpoint all the same"
+                options_.in_job ? "the job continues from its last checkpoint anyway"
                                 : "nothing is left to do",
                 options_.run.path.c_str());
     if (!options_.in_job) return 0;
@@ -172,16 +172,16 @@ void RunRecord::Note(const std::string& note) {
 }
 
 void RunRecord::StartProgress(const char* unit, uint64_t total, bool resumed) {
-  coming_ = {.work = "training", .unit = unit, .total = total};
-  if (!resumed) progress_.emplace(coming_);
+  progress_options_ = {.work = "training", .unit = unit, .total = total};
+  if (!resumed) progress_.emplace(progress_options_);
 }
 
 void RunRecord::ShowProgress(uint64_t examples, std::optional<double> loss) {
   char text[32] = "";
   if (loss) std::snprintf(text, sizeof text, ", loss %.4f", *loss);
   if (!progress_) {
-    coming_.first = shown_ = examples;
-    progress_.emplace(coming_);
+    progress_options_.first = shown_ = examples;
+    progress_.emplace(progress_options_);
   }
   if (examples > shown_) progress_->Add(examples - shown_, text);
   shown_ = examples;

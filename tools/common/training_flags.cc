@@ -9,38 +9,38 @@ DECLARE_string(job_name);
 DECLARE_uint64(task_index);
 
 DEFINE_string(run_dir, "",
-              "folder for metrics, checkpoints, model and trace; empty: nothing is kept");
+              "folder for metrics, checkpoints, model and trace; empty: no files are written");
 DEFINE_bool(overwrite, false, "replace an earlier run in run_dir");
-DEFINE_bool(resume, false, "go on from the newest checkpoint in run_dir");
-DEFINE_uint64(checkpoint_every, 0,
-              "training examples between checkpoints; 0: only when stopped by Ctrl-C");
+DEFINE_bool(resume, false, "continue from the newest checkpoint in run_dir");
+DEFINE_uint64(checkpoint_every, 0, "training examples between checkpoints; 0: only after Ctrl-C");
 DEFINE_string(
     model_in, "",
-    "start from this model's weights: a file, or a run folder (with --resume: only where there "
+    "start from the weights of this model: a file, or a run folder (with --resume: only if there "
     "is no checkpoint)");
-DEFINE_string(model_out, "", "where to write the model; empty: run_dir/model");
+DEFINE_string(model_out, "", "file for the model; empty: run_dir/model");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir; millrace-report reads it");
 DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");
 DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
               "milliseconds between samples of CPU, memory, disk and network in run_dir; 0: none");
 
-DEFINE_string(mode, "single",
-              "single (one process); with servers: sync (a step has all workers' gradients), async "
-              "(a gradient counts when it arrives), ssp (async with a bound)");
+DEFINE_string(
+    mode, "single",
+    "single (one process); with servers: sync (a step sums the gradients of all workers), async "
+    "(a gradient is applied when it arrives), ssp (async with bounded staleness)");
 DEFINE_uint64(staleness, millrace::ps::JobConfig{}.staleness,
-              "ssp: steps that a worker may be ahead of the slowest");
+              "ssp: maximum number of steps that a worker may be ahead of the slowest");
 DEFINE_uint64(
     replicas_to_aggregate, 0,
-    "sync: so many gradients make a step and the rest is dropped; 0: those of all workers");
-DEFINE_bool(wire_bf16, false, "send gradients with 8 bits of precision");
-DEFINE_bool(wire_zstd, false, "pack gradients and weights on the wire");
-DEFINE_bool(rejoin, false, "this worker was part of the job before and comes back");
+    "sync: number of gradients per step, later ones are dropped; 0: those of all workers");
+DEFINE_bool(wire_bf16, false, "send gradients as bfloat16 (8 bits of precision)");
+DEFINE_bool(wire_zstd, false, "compress gradients and weights on the wire");
+DEFINE_bool(rejoin, false, "this worker was part of the job before and rejoins it");
 
 namespace millrace::tools {
 
 FlagGroup RunFlags(const FlagGroup& more) {
   FlagGroup group = {
-      "What it leaves",
+      "Output",
       {"run_dir", "overwrite", "resume", "checkpoint_every", "model_in", "model_out"},
       {{"run_dir", Folder()}, {"model_in", File()}, {"model_out", File()}}};
   group.flags.insert(group.flags.end(), more.flags.begin(), more.flags.end());
@@ -62,10 +62,10 @@ Status CheckTrainingFlags() {
   if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
     return Invalid(
         "a job with servers needs a mode: add --mode=sync or --mode=async (or ssp) to the "
-        "program's flags, behind -- on the command line of millrace-launch");
+        "program's flags, after -- on the command line of millrace-launch");
   }
   if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
-    return Invalid("--profile needs a place for the trace: expected --run_dir");
+    return Invalid("--profile writes a trace to the run folder: expected --run_dir");
   }
   if (FLAGS_sample_ms > 3600000) {
     return Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +

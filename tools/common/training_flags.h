@@ -1,5 +1,4 @@
-// The flags that all training programs have: the run folder, what is measured, and the job with
-// servers.
+// The flags that all training programs have: the run folder, the profiler and the job with servers.
 #pragma once
 
 #include <optional>
@@ -12,16 +11,16 @@
 
 namespace millrace::tools {
 
-// For the help. `more` are the program's own flags of that group, behind --model_out.
+// For the help. `more` are the flags of the program itself in that group, after --model_out.
 FlagGroup RunFlags(const FlagGroup& more);
 FlagGroup WorkerFlags();
 
-// What can be said without looking at the program's own flags.
+// Checks that do not depend on the flags of the program itself.
 Status CheckTrainingFlags();
 
 trainer::RunFolderOptions RunFolderFromFlags();
 Result<profiler::SessionOptions> ProfileFromFlags();
-// Nothing for --mode=single.
+// nullopt for --mode=single.
 Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags();
 
 }  // namespace millrace::tools

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 std::optional<std::string> Variable(const char* name) {
@@ -71,4 +71,4 @@ std::string SshServerAddress() {
   return server;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -1,5 +1,5 @@
-// What other programs tell millrace-launch by environment variables. Nothing else in the project
-// reads any.
+// The environment variables that mpirun, srun, ssh and the shell set. No other code of the project
+// reads environment variables.
 #pragma once
 
 #include <cstddef>
@@ -8,27 +8,27 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// The place of this process among those that mpirun or srun started.
+// The rank of this process among those that mpirun or srun started.
 struct Rank {
   size_t rank = 0;
   size_t size = 1;
-  bool one_host = false;  // all of them are on this host
-  std::string job;        // the same for all of them; "" where the starter does not say
+  bool one_host = false;  // all ranks are on this host
+  std::string job;        // the same for all ranks; "" if the starter does not set one
   std::string starter;    // "mpirun" or "srun"
-  // Started by `starter` itself, not merely below a script that it started.
+  // `starter` started this process itself, not a script that runs it.
   bool is_task = true;
 };
 
-// Nothing where neither OMPI_COMM_WORLD_RANK nor SLURM_PROCID is set.
+// Nothing if neither OMPI_COMM_WORLD_RANK nor SLURM_PROCID is set.
 Result<std::optional<Rank>> RankFromEnvironment();
 
 // PATH
 std::string SearchPath();
 
-// The address of this host by which an ssh client has reached it, "" if none has: from
-// SSH_CONNECTION.
+// This host's address in SSH_CONNECTION, through which an ssh client has connected; "" if it is not
+// set.
 std::string SshServerAddress();
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -7,46 +7,47 @@
 
 #include "tools/common/flag_table.h"
 #include "tools/launch/child/program_path.h"
-#include "tools/launch/plan/address.h"
-#include "tools/launch/remote.h"
 
-using millrace::tools::LaunchOptions;
+using millrace::launch::LaunchOptions;
 
-DEFINE_string(deploy_mode, "",
-              "single: 1 worker, no server, the command as it is; cluster: 2 workers and 1 server; "
-              "cluster2: 3 workers and 1 server");
-DEFINE_uint64(num_ps, 0, "servers, if not by deploy_mode");
-DEFINE_uint64(num_workers, 0, "workers, if not by deploy_mode");
-DEFINE_string(hosts, "",
-              "comma list of ssh destinations, to which servers and workers are dealt in turn; "
-              "empty: this host alone");
-DEFINE_string(ssh, "ssh", "the ssh client and its flags, such as 'ssh -p 2222 -i key'");
 DEFINE_string(
-    rendezvous, "",
-    "folder that all ranks of mpirun or srun can see; each rank runs millrace-launch with "
-    "the same flags, the first num_ps ranks (1 if not given) become servers");
+    deploy_mode, "",
+    "single: 1 worker, no server, the command unchanged; cluster: 2 workers and 1 server; "
+    "cluster2: 3 workers and 1 server");
+DEFINE_uint64(num_ps, 0, "number of servers, without deploy_mode");
+DEFINE_uint64(num_workers, 0, "number of workers, without deploy_mode");
+DEFINE_string(
+    hosts, "",
+    "comma-separated ssh destinations, to which servers and workers are assigned in turn; "
+    "empty: only this host");
+DEFINE_string(ssh, "ssh", "the ssh client and its flags, such as 'ssh -p 2222 -i key'");
+DEFINE_string(rendezvous, "",
+              "folder shared by all ranks of mpirun or srun; each rank runs millrace-launch with "
+              "the same flags, "
+              "and the first num_ps ranks (default 1) become servers");
 
 DEFINE_uint64(restart, LaunchOptions{}.restarts,
-              "how often in all processes that died are started again: a worker alone (--rejoin), "
-              "the whole job from its last checkpoint (--resume) after a server or worker 0");
+              "number of restarts after process failures: of a failed worker (--rejoin), or, if a "
+              "server or worker 0 fails, of the whole job from its last checkpoint (--resume)");
 DEFINE_double(start_timeout, LaunchOptions{}.start_timeout_ms / 1e3,
-              "seconds for servers to listen, hosts to answer and ranks to meet");
+              "seconds until all servers listen, hosts reply and ranks have met");
 DEFINE_double(stop_timeout, LaunchOptions{}.stop_timeout_ms / 1e3,
-              "seconds for workers to end after Ctrl-C or SIGTERM; then they are killed");
+              "seconds for workers to exit after Ctrl-C or SIGTERM before they are killed");
 DEFINE_double(server_grace, LaunchOptions{}.server_grace_ms / 1e3,
-              "seconds for servers to end by themselves when all workers have ended");
+              "seconds for servers to exit after all workers have exited");
 
 DEFINE_string(ps_program, "millrace-ps", "the server program");
-DEFINE_string(ps_flags, "", "more flags for the servers alone");
+DEFINE_string(ps_flags, "", "additional flags for the servers");
 DEFINE_string(tls_cert, "", "passed to servers and workers");
 DEFINE_string(tls_key, "", "passed to servers and workers");
 DEFINE_string(tls_ca, "", "passed to servers and workers");
-DEFINE_string(log_dir, "", "folder for a log file of each process; empty: none");
-DEFINE_uint64(dashboard, LaunchOptions{}.dashboard_port,
-              "port on the loopback for the report page of the whole job while it goes on, and "
-              "/metrics for Prometheus; 0: none");
+DEFINE_string(log_dir, "", "folder for one log file per process; empty: none");
+DEFINE_uint64(
+    dashboard, LaunchOptions{}.dashboard_port,
+    "loopback port of the live report page of the whole job and of /metrics for Prometheus; "
+    "0: none");
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 bool IsGiven(const char* flag) {
@@ -57,7 +58,7 @@ bool IsGiven(const char* flag) {
 Result<JobShape> ShapeFromFlags(const std::optional<Rank>& rank) {
   const bool has_numbers = IsGiven("num_ps") || IsGiven("num_workers");
   if (has_numbers && !FLAGS_deploy_mode.empty())
-    return Invalid("--deploy_mode and --num_ps or --num_workers: expected one way to say it");
+    return Invalid("--deploy_mode and --num_ps or --num_workers: expected one of them");
   JobShape shape;
   if (!FLAGS_deploy_mode.empty()) {
     ASSIGN_OR_RETURN(shape, ShapeOfDeployMode(FLAGS_deploy_mode));
@@ -74,7 +75,7 @@ Result<JobShape> ShapeFromFlags(const std::optional<Rank>& rank) {
     return Invalid(std::to_string(shape.num_ps) + " servers and " +
                    std::to_string(shape.num_workers) + " workers, but " + rank->starter +
                    " has started " + std::to_string(rank->size) +
-                   " ranks: expected one for each process");
+                   " ranks: expected one per process");
   }
   return shape;
 }
@@ -86,10 +87,10 @@ Result<std::vector<std::string>> HostsFromFlags() {
     const size_t end = std::min(rest.find(','), rest.size());
     hosts.push_back(rest.substr(0, end));
     rest.erase(0, end + 1);
-    // A name with a dash in front would be an option to ssh.
+    // ssh would read a name that starts with a dash as an option.
     if (HostOfDestination(hosts.back()).empty() || hosts.back().starts_with("-") ||
         hosts.back().find_first_of(" \t\n'\"") != std::string::npos)
-      return Invalid("--hosts=" + FLAGS_hosts + ": expected names with commas between");
+      return Invalid("--hosts=" + FLAGS_hosts + ": expected names separated by commas");
   }
   return hosts;
 }
@@ -98,7 +99,7 @@ Status CheckRanks(const std::optional<Rank>& rank) {
   if (FLAGS_rendezvous.empty()) {
     if (!rank || rank->size == 1 || !rank->is_task) return {};
     return Invalid(rank->starter + " has started " + std::to_string(rank->size) +
-                   " of these: expected --rendezvous=DIR, a folder where they can meet");
+                   " ranks: expected --rendezvous=DIR, a folder that they share");
   }
   if (!rank) {
     return Invalid(
@@ -106,11 +107,11 @@ Status CheckRanks(const std::optional<Rank>& rank) {
         "SLURM_PROCID is set");
   }
   if (!FLAGS_hosts.empty())
-    return Invalid("--rendezvous and --hosts: expected one of them; the hosts are " +
-                   rank->starter + "'s");
+    return Invalid("--rendezvous and --hosts: expected one of them; " + rank->starter +
+                   " chooses the hosts");
   if (FLAGS_restart > 0) {
     return Invalid("--restart with ranks of " + rank->starter +
-                   ": a rank cannot be started again; expected no --restart");
+                   ": a rank cannot be restarted; expected no --restart");
   }
   return {};
 }
@@ -120,7 +121,7 @@ Result<int64_t> Milliseconds(const char* flag, double seconds) {
   return Invalid(std::string("--") + flag + ": expected seconds, more than 0 and at most 1000000");
 }
 
-// The modes of the command must fit the processes that there are.
+// --mode of the command must match the number of servers.
 Status CheckMode(const LaunchOptions& options) {
   const std::optional<std::string> mode = FlagIn(options.worker, "mode");
   if (options.shape.num_ps == 0) {
@@ -133,7 +134,7 @@ Status CheckMode(const LaunchOptions& options) {
   return Invalid("--mode=" + *mode + " in a job with servers: expected sync, async or ssp");
 }
 
-// The page shows what the processes leave in their run folder.
+// The page shows the files of the run folder.
 Status CheckDashboard(const LaunchOptions& options) {
   if (FLAGS_dashboard == 0) return {};
   if (FLAGS_dashboard > UINT16_MAX) {
@@ -147,7 +148,7 @@ Status CheckDashboard(const LaunchOptions& options) {
   return {};
 }
 
-// What millrace-launch itself adds to the command.
+// The command must not contain flags that millrace-launch adds.
 Status CheckCommand(const LaunchOptions& options) {
   if (options.worker.empty() || options.worker[0].empty())
     return Invalid("no command: expected -- and the program to run, such as -- millrace-lr ...");
@@ -157,8 +158,7 @@ Status CheckCommand(const LaunchOptions& options) {
   }
   if (options.restarts > 0 && !FlagIn(options.worker, "run_dir")) {
     return Invalid(
-        "--restart without --run_dir in the command: there would be no checkpoint to start again "
-        "from");
+        "--restart without --run_dir in the command: there would be no checkpoint to resume from");
   }
   RETURN_IF_ERROR(CheckDashboard(options));
   return CheckMode(options);
@@ -168,7 +168,7 @@ void AddTls(const char* flag, const std::string& value, Words& words) {
   if (!value.empty()) words.push_back(std::string("--") + flag + "=" + value);
 }
 
-// On other hosts they are looked for when those are asked to describe themselves.
+// Programs on other hosts are checked by ReportRemoteHosts.
 Status CheckPrograms(LaunchOptions& options) {
   if (!options.hosts.empty()) {
     ASSIGN_OR_RETURN(options.ssh[0], FindProgram(options.ssh[0], SearchPath()));
@@ -179,10 +179,10 @@ Status CheckPrograms(LaunchOptions& options) {
   return FindProgram(options.server[0], SearchPath()).status();
 }
 
-// The first word of a line without "--" that is neither a flag nor a flag's value: the command,
-// most likely.
+// The first word of a line without "--" that is neither a flag nor the value of a flag: probably
+// the command.
 Words::const_iterator FindCommand(const Words& words) {
-  const std::vector<std::string> flags = AllFlags(LaunchSpec());
+  const std::vector<std::string> flags = tools::AllFlags(LaunchSpec());
   for (auto word = words.begin(); word != words.end(); ++word) {
     if (!word->starts_with("-")) return word;
     const size_t name = word->find_first_not_of('-');
@@ -206,25 +206,25 @@ std::string Joined(Words::const_iterator begin, Words::const_iterator end) {
 
 }  // namespace
 
-const CommandSpec& LaunchSpec() {
-  static const CommandSpec spec = {
+const tools::CommandSpec& LaunchSpec() {
+  static const tools::CommandSpec spec = {
       .name = "millrace-launch",
-      .job = "starts a whole training job, here, on other hosts or under mpirun and srun",
+      .job = "starts a whole training job: on this host, on other hosts, or under mpirun or srun",
       .arguments = "-- COMMAND...",
       .groups = {{"What to start",
                   {"deploy_mode", "num_ps", "num_workers"},
-                  {{"deploy_mode", OneOf({"single", "cluster", "cluster2"})}}},
-                 {"Where", {"hosts", "ssh", "rendezvous"}, {{"rendezvous", Folder()}}},
+                  {{"deploy_mode", tools::OneOf({"single", "cluster", "cluster2"})}}},
+                 {"Where", {"hosts", "ssh", "rendezvous"}, {{"rendezvous", tools::Folder()}}},
                  {"Failures and time limits",
                   {"restart", "start_timeout", "stop_timeout", "server_grace"}},
-                 {"What the processes get and leave",
+                 {"Programs and output",
                   {"ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca", "log_dir",
                    "dashboard"},
-                  {{"ps_program", File()},
-                   {"tls_cert", File()},
-                   {"tls_key", File()},
-                   {"tls_ca", File()},
-                   {"log_dir", Folder()}}}},
+                  {{"ps_program", tools::File()},
+                   {"tls_cert", tools::File()},
+                   {"tls_key", tools::File()},
+                   {"tls_ca", tools::File()},
+                   {"log_dir", tools::Folder()}}}},
       .examples = {
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
           "--train='data/train-*' "
@@ -244,17 +244,17 @@ SplitLine SplitAtDashes(const Words& words) {
 }
 
 Status ExplainDashes(const Words& words, const Status& wrong) {
-  const std::string because = wrong.message() + "; flags of the program to start come behind --";
+  const std::string message = wrong.message() + "; flags of the program to start come after --";
   if (std::find(words.begin(), words.end(), "--") != words.end()) {
-    // A flag that is like none of ours.
+    // The parser has found no similar flag of millrace-launch.
     const bool foreign = wrong.message().ends_with("--help");
-    return foreign ? Invalid(because + " and its name") : wrong;
+    return foreign ? Invalid(message + " and its name") : wrong;
   }
   const auto command = FindCommand(words);
   if (command == words.end()) {
-    return Invalid(because + ", as in millrace-launch FLAGS -- millrace-lr FLAGS");
+    return Invalid(message + ", as in millrace-launch FLAGS -- millrace-lr FLAGS");
   }
-  return Invalid(because + ": millrace-launch" + Joined(words.begin(), command) + " --" +
+  return Invalid(message + ": millrace-launch" + Joined(words.begin(), command) + " --" +
                  Joined(command, words.end()));
 }
 
@@ -284,4 +284,4 @@ Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
   return options;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

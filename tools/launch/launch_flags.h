@@ -8,23 +8,23 @@
 #include "tools/launch/environment.h"
 #include "tools/launch/launch_options.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-const CommandSpec& LaunchSpec();
+const tools::CommandSpec& LaunchSpec();
 
-// `words` cut at the first "--".
+// A command line, split at the first "--".
 struct SplitLine {
   Words flags;
   Words command;
 };
 SplitLine SplitAtDashes(const Words& words);
 
-// What was wrong with the flags of the line `words`, with what to write if the "--" before the
-// command was forgotten or flags of the command stand before it.
+// The error `wrong` of the command line `words`, with the right command line if the "--" before the
+// command is missing or flags of the command come before it.
 Status ExplainDashes(const Words& words, const Status& wrong);
 
-// From the flags that were parsed and the command behind "--". `rank` is what mpirun or srun say.
-// Everything that can be checked without starting a process has been checked then.
+// The options from the parsed flags and the command after "--". `rank` is that of mpirun or srun.
+// Checks everything that can be checked without starting a process.
 Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command, const std::optional<Rank>& rank);
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -9,19 +9,18 @@
 #include "tools/common/help.h"
 #include "tools/common/program.h"
 #include "tools/dashboard/dashboard.h"
-#include "tools/launch/child/keeper.h"
+#include "tools/launch/child/process_shim.h"
 #include "tools/launch/child/token_file.h"
-#include "tools/launch/crew.h"
 #include "tools/launch/environment.h"
-#include "tools/launch/host_report.h"
+#include "tools/launch/hosts.h"
 #include "tools/launch/job.h"
 #include "tools/launch/launch_flags.h"
 #include "tools/launch/output/console.h"
+#include "tools/launch/process_group.h"
 #include "tools/launch/rank_job.h"
-#include "tools/launch/remote.h"
 #include "tools/launch/supervisor.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 constexpr char kProgram[] = "millrace-launch";
@@ -48,19 +47,19 @@ Result<int> RunJob(const LaunchOptions& options, const std::string& directory) {
                                           .log_dir = options.log_dir};
   ASSIGN_OR_RETURN(Console console, Console::Create(console_options, names));
   console.Print(HostTable(hosts));
-  std::unique_ptr<Dashboard> dashboard;
+  std::unique_ptr<tools::Dashboard> dashboard;
   if (options.dashboard_port > 0) {
     const std::string run_dir = *FlagIn(options.worker, "run_dir");
     ASSIGN_OR_RETURN(dashboard,
-                     Dashboard::Start({.port = options.dashboard_port, .run_dir = run_dir}));
+                     tools::Dashboard::Start({.port = options.dashboard_port, .run_dir = run_dir}));
     console.Print("live page of the job at " + dashboard->url() + "\n");
   }
   Supervisor supervisor(console);
-  Crew crew(options, hosts, token, directory, supervisor);
-  Job job(options, crew, supervisor, console);
+  ProcessGroup group(options, hosts, token, directory, supervisor);
+  Job job(options, group, supervisor, console);
   const Result<int> status = job.Run();
-  console.Finish();
-  supervisor.Drain();
+  console.ReportLostBytes();
+  supervisor.FlushConsole();
   return status;
 }
 
@@ -69,32 +68,33 @@ Result<int> Run(const Words& command) {
   ASSIGN_OR_RETURN(const LaunchOptions options, LaunchOptionsFromFlags(command, rank));
   std::error_code error;
   const std::string directory = std::filesystem::current_path(error).string();
-  if (error) return IoError("no working folder", error.value());
+  if (error) return IoError("no working directory", error.value());
   return options.rendezvous.empty() ? RunJob(options, directory)
                                     : RunRank(options, *rank, directory);
 }
 
 int Main(const Words& words) {
-  if (words == Words{kKeeperFlag}) return RunKeeper();
+  if (words == Words{kShimFlag}) return RunProcessShim(SearchPath());
   if (words.size() > 1 && words[0] == kReportFlag) {
     const Words programs(words.begin() + 2, words.end());
     return Print(FormatReport(ReportThisHost(SshServerAddress(), words[1], programs)));
   }
   const SplitLine split = SplitAtDashes(words);
-  const Result<ParsedLine> line = ParseLine(LaunchSpec(), {}, split.flags);
-  if (!line.ok()) return Fail(kProgram, ExplainDashes(words, line.status()));
-  if (const auto answered = Answer(LaunchSpec(), line->action)) return *answered;
+  const Result<tools::ParsedLine> line = tools::ParseLine(LaunchSpec(), {}, split.flags);
+  if (!line.ok()) return tools::Fail(kProgram, ExplainDashes(words, line.status()));
+  if (const auto exit_status = tools::Answer(LaunchSpec(), line->action)) return *exit_status;
   if (!line->args.empty()) {
     const Status wrong = Invalid("unexpected '" + line->args[0] + "'");
-    return Fail(kProgram, ExplainDashes(words, wrong));
+    return tools::Fail(kProgram, ExplainDashes(words, wrong));
   }
   const Result<int> status = Run(split.command);
-  return status.ok() ? *status : Fail(kProgram, status.status());
+  return status.ok() ? *status : tools::Fail(kProgram, status.status());
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::launch
 
 int main(int argc, char** argv) {
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::launch::kProgram, millrace::launch::Main, argc,
+                                      argv);
 }

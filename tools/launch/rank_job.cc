@@ -8,22 +8,22 @@
 #include <utility>
 
 #include "tools/common/progress.h"
+#include "tools/common/text_table.h"
 #include "tools/launch/child/token_file.h"
-#include "tools/launch/crew.h"
-#include "tools/launch/host_report.h"
-#include "tools/launch/own_address.h"
-#include "tools/launch/plan/address.h"
+#include "tools/launch/hosts.h"
 #include "tools/launch/plan/policy.h"
-#include "tools/launch/plan/text_table.h"
+#include "tools/launch/process_group.h"
 #include "tools/launch/rendezvous.h"
 #include "tools/launch/supervisor.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-constexpr int64_t kLookMs = 50;        // between looks for notes from other hosts, at the start
-constexpr int64_t kIdleLookMs = 1000;  // and later
-constexpr int64_t kFailedMs = 3000;    // for a process to end when the job has failed
+// inotify does not report notes that ranks on other hosts write through a network file system, so
+// these are polled: often while the job starts, rarely later.
+constexpr int64_t kStartPollMs = 50;
+constexpr int64_t kPollMs = 1000;
+constexpr int64_t kFailedMs = 3000;  // for a process to exit when the job has failed
 
 std::string RankNote(size_t rank) { return "rank-" + std::to_string(rank); }
 std::string AddressNote(size_t server) { return "address-" + std::to_string(server); }
@@ -43,19 +43,19 @@ class RankJob {
 
   Result<int> Run() {
     RETURN_IF_ERROR(PostOwnNotes());
-    const Status met = Meet();
+    const Status met = WaitForRanks();
     if (stop_signal_ != 0) return 128 + stop_signal_;
     if (failure_) return failure_->status;
-    RETURN_IF_ERROR(Reported(met));
-    RETURN_IF_ERROR(Reported(StartProcess()));
-    const int status = Watch();
+    RETURN_IF_ERROR(PostIfFailed(met));
+    RETURN_IF_ERROR(PostIfFailed(StartProcess()));
+    const int status = WaitForExit();
     if (failure_) return failure_->status;
-    if (status != 0 && !is_stopping_) TellFailure(status, StatusText(status));
+    if (status != 0 && !is_stopping_) PostFailure(status, StatusText(status));
     return status;
   }
 
  private:
-  // A process that the job cannot do without has failed.
+  // The failure of a process that the job needs.
   struct Failure {
     int status = 1;
     std::string text;  // "worker 1 on node2 exited with status 1"
@@ -64,19 +64,19 @@ class RankJob {
   bool is_server() const { return id_.role == Role::kServer; }
 
   Status PostOwnNotes() {
-    own_ = ReportThisHost(OwnAddress(rank_.one_host), directory_, {});
+    own_host_ = ReportThisHost(OwnAddress(rank_.one_host), directory_, {});
     if (rank_.rank == 0) {
       ASSIGN_OR_RETURN(const std::string token, RandomToken());
       RETURN_IF_ERROR(rendezvous_.Post("token", token));
     }
-    return rendezvous_.Post(RankNote(rank_.rank), FormatReport(own_));
+    return rendezvous_.Post(RankNote(rank_.rank), FormatReport(own_host_));
   }
 
-  // The notes without which this rank cannot go on; those that are missing.
+  // The senders of the notes that this rank still needs to start its process.
   std::string MissingNotes() const {
     std::string missing;
-    const auto need = [&](const std::string& note, const std::string& who) {
-      if (!rendezvous_.Read(note)) missing += (missing.empty() ? "" : ", ") + who;
+    const auto need = [&](const std::string& note, const std::string& sender) {
+      if (!rendezvous_.Read(note)) missing += (missing.empty() ? "" : ", ") + sender;
     };
     need("token", "rank 0");
     if (is_server()) return missing;
@@ -87,21 +87,21 @@ class RankJob {
     return missing;
   }
 
-  // Waits for the notes of the others.
-  Status Meet() {
+  // Waits for the notes of the other ranks.
+  Status WaitForRanks() {
     const int64_t deadline_ms = NowMs() + options_.start_timeout_ms;
     std::string missing;
     while (!(missing = MissingNotes()).empty()) {
-      if (LookForFailure()) {
-        console_.Say(failure_->text + ": " + NameOf(id_) + " is not started");
+      if (FindFailure()) {
+        console_.Note(failure_->text + ": not starting " + NameOf(id_));
         return {};
       }
       if (NowMs() >= deadline_ms) {
-        return NotFound("waited " +
-                        DurationText(static_cast<double>(options_.start_timeout_ms) / 1000) +
-                        " (--start_timeout) in vain for " + missing);
+        return NotFound("no message within " +
+                        tools::DurationText(static_cast<double>(options_.start_timeout_ms) / 1000) +
+                        " (--start_timeout) from " + missing);
       }
-      for (const Event& event : Wait(std::min(deadline_ms, NowMs() + kLookMs))) {
+      for (const Event& event : Wait(std::min(deadline_ms, NowMs() + kStartPollMs))) {
         if (event.kind == Event::Kind::kSignal) stop_signal_ = event.signal_number;
       }
       if (stop_signal_ != 0) return Cancelled("stopped by a signal");
@@ -115,8 +115,8 @@ class RankJob {
     return events;
   }
 
-  // Whether another rank has told of a failure that ends the job.
-  bool LookForFailure() {
+  // Whether another rank has posted a failure that ends the job.
+  bool FindFailure() {
     for (const std::string& note : rendezvous_.Names("failed-")) {
       const std::string name = note.substr(note.find('-') + 1);
       const bool is_needed = !name.starts_with("worker") || name == NameOf({Role::kWorker, 0}) ||
@@ -131,16 +131,16 @@ class RankJob {
     return false;
   }
 
-  void TellFailure(int status, const std::string& what) {
-    const std::string text = NameOf(id_) + " on " + own_.info.name + " " + what;
-    console_.Say(text);
-    // If it cannot be told, the others notice by their connections.
-    const Status told = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
-    if (!told.ok()) console_.Say(told.message());
+  void PostFailure(int status, const std::string& what) {
+    const std::string text = NameOf(id_) + " on " + own_host_.info.name + " " + what;
+    console_.Note(text);
+    // If this fails, the other ranks notice it by their connections.
+    const Status posted = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
+    if (!posted.ok()) console_.Note(posted.message());
   }
 
-  Status Reported(const Status& status) {
-    if (!status.ok()) TellFailure(1, "was not started: " + status.message());
+  Status PostIfFailed(const Status& status) {
+    if (!status.ok()) PostFailure(1, "was not started: " + status.message());
     return status;
   }
 
@@ -151,24 +151,24 @@ class RankJob {
                       .ps_hosts = {},
                       .worker_hosts = {},
                       .tls = options_.tls};
-    KeeperTask task = {.directory = directory_, .command = {}, .token = token};
+    ShimTask task = {.directory = directory_, .command = {}, .token = token};
     if (is_server()) {
       task.command = ServerCommand(options_.server, options_.worker, flags, id_.index,
-                                   JoinHostPort(own_.address, 0));
+                                   JoinHostPort(own_host_.address, 0));
     } else {
       RETURN_IF_ERROR(ReadHosts(flags));
       task.command = WorkerCommand(options_.worker, flags, id_.index, Start::kFirst);
       if (options_.shape.num_ps == 0) task.token.clear();
     }
-    ASSIGN_OR_RETURN(child_, supervisor_.Start(KeeperCommand(options_, ""), 0,
+    ASSIGN_OR_RETURN(child_, supervisor_.Start(ShimCommand(options_, ""), 0,
                                                is_server() ? Watch::kLines : Watch::kNothing));
-    supervisor_.Give(child_, task);
+    supervisor_.SendTask(child_, task);
     return {};
   }
 
   Status ReadHosts(JobFlags& flags) {
     std::vector<HostReport> hosts;
-    std::vector<std::vector<std::string>> rows = {{"process", "host", "address", "rank"}};
+    tools::TextTable table({{"process"}, {"host"}, {"address"}, {"rank"}});
     for (size_t rank = 0; rank < rank_.size; ++rank) {
       ASSIGN_OR_RETURN(const HostReport host, ReadReport(rank));
       const ProcessId id = ProcessOfRank(rank, options_.shape);
@@ -176,13 +176,13 @@ class RankJob {
       const std::string address =
           is_worker ? host.address : rendezvous_.Read(AddressNote(id.index)).value_or("");
       (is_worker ? flags.worker_hosts : flags.ps_hosts).push_back(address);
-      rows.push_back({NameOf(id), host.info.name, address, std::to_string(rank)});
-      const bool is_known = std::any_of(hosts.begin(), hosts.end(), [&](const HostReport& h) {
+      table.Add({NameOf(id), host.info.name, address, std::to_string(rank)});
+      const bool is_listed = std::any_of(hosts.begin(), hosts.end(), [&](const HostReport& h) {
         return h.info.name == host.info.name;
       });
-      if (!is_known) hosts.push_back(host);
+      if (!is_listed) hosts.push_back(host);
     }
-    if (IsChief(id_)) console_.Print(HostTable(hosts) + "\n" + TextTable(rows) + "\n");
+    if (IsChief(id_)) console_.Print(HostTable(hosts) + "\n" + table.Text() + "\n");
     return {};
   }
 
@@ -197,22 +197,22 @@ class RankJob {
     return ParseReport(lines);
   }
 
-  // Until the process has ended.
-  int Watch() {
+  // Returns the exit status of the process.
+  int WaitForExit() {
     bool listens = !is_server();
     const int64_t listen_deadline_ms = NowMs() + options_.start_timeout_ms;
     while (true) {
-      for (const Event& event : Wait(NextLookMs(listens, listen_deadline_ms))) {
+      for (const Event& event : Wait(NextWakeMs(listens, listen_deadline_ms))) {
         if (event.kind == Event::Kind::kExited) return event.status;
-        if (event.kind == Event::Kind::kSignal) PassOn(event.signal_number);
+        if (event.kind == Event::Kind::kSignal) ForwardSignal(event.signal_number);
         if (event.kind == Event::Kind::kLine && !listens) listens = PostAddress(event.line);
       }
       if (!listens && !is_stopping_ && NowMs() >= listen_deadline_ms) {
-        TellFailure(1, "has not said in time where it listens (--start_timeout)");
+        PostFailure(1, "is not listening in time (--start_timeout)");
         Stop(SIGTERM, kFailedMs);
       }
-      if (!is_stopping_ && LookForFailure()) {
-        console_.Say(failure_->text + ": " + NameOf(id_) + " is stopped");
+      if (!is_stopping_ && FindFailure()) {
+        console_.Note(failure_->text + ": stopping " + NameOf(id_));
         Stop(SIGTERM, kFailedMs);
       }
       if (kill_at_ && NowMs() >= *kill_at_) {
@@ -222,23 +222,23 @@ class RankJob {
     }
   }
 
-  int64_t NextLookMs(bool listens, int64_t listen_deadline_ms) const {
-    int64_t next = NowMs() + kIdleLookMs;
+  int64_t NextWakeMs(bool listens, int64_t listen_deadline_ms) const {
+    int64_t next = NowMs() + kPollMs;
     if (!listens && !is_stopping_) next = std::min(next, listen_deadline_ms);
     return kill_at_ ? std::min(next, *kill_at_) : next;
   }
 
   bool PostAddress(const std::string& line) {
-    const auto port = AnnouncedPort(line, id_.index, options_.shape.num_ps);
+    const auto port = ListeningPort(line, id_.index, options_.shape.num_ps);
     if (!port) return false;
     const Status posted =
-        rendezvous_.Post(AddressNote(id_.index), JoinHostPort(own_.address, *port));
-    if (!posted.ok()) console_.Say(posted.message());
+        rendezvous_.Post(AddressNote(id_.index), JoinHostPort(own_host_.address, *port));
+    if (!posted.ok()) console_.Note(posted.message());
     return posted.ok();
   }
 
-  void PassOn(int signal_number) {
-    if (is_killed_) return console_.GiveUp();
+  void ForwardSignal(int signal_number) {
+    if (is_killed_) return console_.CloseOutputs();
     if (!is_stopping_) return Stop(SignalForWorkers(signal_number), options_.stop_timeout_ms);
     is_killed_ = true;
     supervisor_.Signal(child_, SIGKILL);
@@ -257,7 +257,7 @@ class RankJob {
   Rendezvous& rendezvous_;
   Supervisor& supervisor_;
   Console& console_;
-  HostReport own_;
+  HostReport own_host_;
   size_t child_ = 0;
   int stop_signal_ = 0;
   std::optional<Failure> failure_;
@@ -268,14 +268,9 @@ class RankJob {
 
 }  // namespace
 
-ProcessId ProcessOfRank(size_t rank, const JobShape& shape) {
-  if (rank < shape.num_ps) return {Role::kServer, rank};
-  return {Role::kWorker, rank - shape.num_ps};
-}
-
 Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::string& directory) {
   const ProcessId id = ProcessOfRank(rank.rank, options.shape);
-  // No colours: a rank cannot know where its starter sends its lines.
+  // No colors: a rank does not know where mpirun or srun writes its lines.
   ConsoleOptions console_options = {.log_dir = options.log_dir};
   for (size_t i = 0; i < rank.size; ++i) {
     console_options.name_width =
@@ -289,9 +284,9 @@ Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::s
   RankJob job(options, rank, directory, rendezvous, supervisor, console);
   Result<int> status = job.Run();
   if (rank.rank == 0) rendezvous.Remove("token");
-  console.Finish();
-  supervisor.Drain();
+  console.ReportLostBytes();
+  supervisor.FlushConsole();
   return status;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

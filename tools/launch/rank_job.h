@@ -1,5 +1,5 @@
-// One process of a job whose ranks mpirun or srun has started: each rank is a launcher of its own,
-// and they meet in a shared folder.
+// One process of a job whose ranks were started by mpirun or srun. Each rank runs its own launcher,
+// and the launchers exchange notes in a shared folder.
 #pragma once
 
 #include <string>
@@ -8,13 +8,10 @@
 #include "tools/launch/environment.h"
 #include "tools/launch/launch_options.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// The first num_ps ranks are servers, the others workers.
-ProcessId ProcessOfRank(size_t rank, const JobShape& shape);
-
-// The exit status of this rank's process. A rank whose process fails tells the others, which then
-// stop theirs, but for async and ssp jobs that have lost a worker other than the chief.
+// Runs this rank's process and returns its exit status. If the process fails, the other ranks stop
+// theirs, unless the job is async or ssp and has lost a worker other than the chief.
 Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::string& directory);
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

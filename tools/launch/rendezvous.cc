@@ -12,10 +12,10 @@
 #include <fstream>
 #include <sstream>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-// A job's id as part of a file name.
+// `text` with only letters, digits, dots and underscores.
 std::string FileName(std::string text) {
   std::replace_if(
       text.begin(), text.end(),
@@ -31,22 +31,22 @@ Status WriteAll(int fd, const std::string& path, const std::string& text) {
 
 }  // namespace
 
-Result<Rendezvous> Rendezvous::Open(const std::string& folder, const std::string& job,
-                                    size_t member, size_t size) {
+Result<Rendezvous> Rendezvous::Open(const std::string& folder, const std::string& job, size_t rank,
+                                    size_t size) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   const std::string path = folder + "/job-" + FileName(job);
   if (error || (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST))
-    return IoError(path + ": cannot make the folder", error ? error.value() : errno);
+    return IoError(path + ": cannot create the folder", error ? error.value() : errno);
   UniqueFd watch(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   if (!watch || ::inotify_add_watch(watch.get(), path.c_str(), IN_MOVED_TO) < 0)
     return IoError(path + ": cannot watch the folder", errno);
-  return Rendezvous(path, member, size, std::move(watch));
+  return Rendezvous(path, rank, size, std::move(watch));
 }
 
 Rendezvous::~Rendezvous() {
   if (!watch_) return;
-  const Status left = Post("left-" + std::to_string(member_), "");
+  const Status left = Post("left-" + std::to_string(rank_), "");
   if (!left.ok() || Names("left-").size() < size_) return;
   std::error_code ignored;
   std::filesystem::remove_all(folder_, ignored);
@@ -70,12 +70,12 @@ std::optional<std::string> Rendezvous::Read(const std::string& name) const {
   return text.str();
 }
 
-std::vector<std::string> Rendezvous::Names(const std::string& beginning) const {
+std::vector<std::string> Rendezvous::Names(const std::string& prefix) const {
   std::vector<std::string> names;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(beginning)) names.push_back(name);
+    if (name.starts_with(prefix)) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -89,4 +89,4 @@ void Rendezvous::ClearWatch() const {
   }
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

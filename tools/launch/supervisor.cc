@@ -11,13 +11,12 @@
 #include <utility>
 
 #include "profiler/clock.h"
-#include "tools/launch/child/descendants.h"
-#include "tools/launch/child/keeper.h"
+#include "tools/launch/child/process_shim.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-// How long output is read after a child's end, should something still hold its pipes open.
+// How long to read output after a child has exited, if another process still has its pipes open.
 constexpr int64_t kDrainMs = 500;
 
 bool IsIgnored(int signal_number) {
@@ -57,7 +56,7 @@ Result<size_t> Supervisor::Start(const Words& command, size_t channel, Watch wat
   return children_.size() - 1;
 }
 
-void Supervisor::Give(size_t child, const KeeperTask& task) {
+void Supervisor::SendTask(size_t child, const ShimTask& task) {
   ChildProcess& process = children_[child]->process;
   process.Send(EncodeTask(task));
   process.WriteControl();
@@ -69,15 +68,15 @@ void Supervisor::Signal(size_t child, int signal_number) {
   process.WriteControl();
 }
 
-void Supervisor::Abandon(size_t child) {
+void Supervisor::KillChild(size_t child) {
   if (!children_[child]->status) ::kill(children_[child]->process.pid(), SIGKILL);
 }
 
 std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int other_fd) {
   while (events_.empty()) {
     std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}, {other_fd, POLLIN, 0}};
-    for (Outlet* outlet : {&console_.out(), &console_.err()})
-      if (outlet->backlog() > 0) polls.push_back({outlet->fd(), POLLOUT, 0});
+    for (NonblockingWriter* writer : {&console_.out(), &console_.err()})
+      if (writer->backlog() > 0) polls.push_back({writer->fd(), POLLOUT, 0});
     for (const auto& child : children_) {
       if (child->process.has_pending()) polls.push_back({child->process.control(), POLLOUT, 0});
       if (console_.is_full()) continue;
@@ -86,7 +85,7 @@ std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int othe
     }
     const int ready = ::poll(polls.data(), polls.size(), PollTimeout(deadline_ms));
     CHECK(ready >= 0 || errno == EINTR);
-    // Output before exits: what a process wrote last is seen before its end.
+    // Output comes before exits, so that the last lines of a process come before its exit.
     for (const auto& child : children_) child->process.WriteControl();
     ReadOutputs();
     ReadSignals();
@@ -101,7 +100,7 @@ std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int othe
 int Supervisor::PollTimeout(std::optional<int64_t> deadline_ms) const {
   std::optional<int64_t> wake_ms = deadline_ms;
   for (const auto& child : children_) {
-    if (!child->status || child->is_over || console_.is_full()) continue;
+    if (!child->status || child->is_ended || console_.is_full()) continue;
     wake_ms = std::min(wake_ms.value_or(INT64_MAX), child->reaped_ms + kDrainMs);
   }
   if (!wake_ms) return -1;
@@ -117,7 +116,7 @@ void Supervisor::ReadOutputs() {
   }
 }
 
-// False at the stream's end.
+// Returns false at the end of the stream.
 bool Supervisor::ReadStream(size_t number, Stream stream) {
   Child& child = *children_[number];
   const bool is_out = stream == Stream::kOut;
@@ -133,21 +132,21 @@ bool Supervisor::ReadStream(size_t number, Stream stream) {
   } else {
     splitter.Finish(lines);
   }
-  TakeLines(number, stream, std::move(lines));
+  AddLines(number, stream, std::move(lines));
   return size > 0;
 }
 
-void Supervisor::TakeLines(size_t number, Stream stream, std::vector<std::string> lines) {
+void Supervisor::AddLines(size_t number, Stream stream, std::vector<std::string> lines) {
   Child& child = *children_[number];
   for (std::string& line : lines) {
     if (stream == Stream::kErr && !child.has_pid) {
-      if (const std::optional<pid_t> pid = KeptPid(line)) {
+      if (const std::optional<pid_t> pid = PidFromShimLine(line)) {
         child.has_pid = true;
         events_.push_back({.kind = Event::Kind::kStarted, .child = number, .pid = *pid});
         continue;
       }
     }
-    if (stream == Stream::kErr) child.last_error = line;
+    if (stream == Stream::kErr) child.last_stderr_line = line;
     const bool is_watched = stream == Stream::kOut && child.watch != Watch::kNothing;
     if (!is_watched || child.watch == Watch::kLines)
       console_.ProcessLine(child.channel, stream, line);
@@ -171,7 +170,7 @@ void Supervisor::Reap() {
     const auto child = std::find_if(children_.begin(), children_.end(), [&](const auto& c) {
       return c->process.pid() == pid && !c->status;
     });
-    if (child == children_.end()) continue;  // an orphan that was adopted
+    if (child == children_.end()) continue;  // an adopted orphan
     (*child)->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     (*child)->reaped_ms = NowMs();
   }
@@ -180,30 +179,30 @@ void Supervisor::Reap() {
 void Supervisor::EndChildren() {
   for (size_t i = 0; i < children_.size(); ++i) {
     Child& child = *children_[i];
-    if (!child.status || child.is_over) continue;
+    if (!child.status || child.is_ended) continue;
     const bool is_read = !child.has_out && !child.has_err;
     const bool has_waited = child.is_idle && NowMs() >= child.reaped_ms + kDrainMs;
     if (!is_read && (console_.is_full() || !has_waited)) continue;
     std::vector<std::string> lines;
     child.out.Finish(lines);
-    TakeLines(i, Stream::kOut, std::exchange(lines, {}));
+    AddLines(i, Stream::kOut, std::exchange(lines, {}));
     child.err.Finish(lines);
-    TakeLines(i, Stream::kErr, std::move(lines));
+    AddLines(i, Stream::kErr, std::move(lines));
     child.has_out = child.has_err = false;
-    child.is_over = true;
+    child.is_ended = true;
     events_.push_back({.kind = Event::Kind::kExited,
                        .child = i,
-                       .line = child.last_error,
+                       .line = child.last_stderr_line,
                        .status = *child.status});
   }
 }
 
-void Supervisor::Drain() {
+void Supervisor::FlushConsole() {
   while (true) {
     console_.Flush();
     std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}};
-    for (Outlet* outlet : {&console_.out(), &console_.err()})
-      if (outlet->backlog() > 0) polls.push_back({outlet->fd(), POLLOUT, 0});
+    for (NonblockingWriter* writer : {&console_.out(), &console_.err()})
+      if (writer->backlog() > 0) polls.push_back({writer->fd(), POLLOUT, 0});
     if (polls.size() == 1) return;
     ::poll(polls.data(), polls.size(), -1);
     ReadSignals();
@@ -211,4 +210,4 @@ void Supervisor::Drain() {
   }
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

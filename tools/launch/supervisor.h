@@ -1,4 +1,4 @@
-// All children of a launcher and the signals sent to it, as one stream of events.
+// All children of the launcher and the signals sent to it, as one stream of events.
 #pragma once
 
 #include <sys/types.h>
@@ -12,20 +12,19 @@
 
 #include "io/base/status.h"
 #include "tools/launch/child/child_process.h"
-#include "tools/launch/child/keeper_message.h"
+#include "tools/launch/child/shim_message.h"
 #include "tools/launch/child/unique_fd.h"
 #include "tools/launch/output/console.h"
-#include "tools/launch/output/line_splitter.h"
+#include "tools/launch/output/lines.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
 struct Event {
   enum class Kind {
-    kStarted,  // the keeper has told its process's pid
-    kLine,     // a line on standard output of a child that is watched
-    kExited,   // a child has ended, and everything it wrote was read; `line` is the last one of
-               // its standard error
-    kSignal,   // SIGINT, SIGTERM or SIGHUP was sent to the launcher
+    kStarted,  // the process shim has reported the pid of its process
+    kLine,     // a line on standard output of a watched child
+    kExited,   // a child has exited and all its output was read; `line` is its last stderr line
+    kSignal,   // the launcher has received SIGINT, SIGTERM or SIGHUP
   };
   Kind kind = Kind::kSignal;
   size_t child = 0;
@@ -35,46 +34,48 @@ struct Event {
   int signal_number = 0;
 };
 
-// What to pass on: a terminal that closes (SIGHUP) is no reason to end without a checkpoint.
+// The signal to send to workers when the launcher receives `signal_number`. SIGHUP, from a terminal
+// that closes, becomes SIGTERM, so that workers write a checkpoint.
 int SignalForWorkers(int signal_number);
 
-// Milliseconds of a clock that only goes forward.
+// Milliseconds of the steady clock.
 int64_t NowMs();
 
 enum class Watch {
   kNothing,
-  kLines,      // lines on standard output are shown, and events as well
-  kLinesOnly,  // they are events and not shown
+  kLines,      // lines on standard output are shown and are events
+  kLinesOnly,  // they are events and are not shown
 };
 
-// A launcher has one at a time. Its children are told to end, and killed with all they have
-// started, when it goes.
+// A launcher has one at a time. The destructor kills all children and their descendants.
 class Supervisor {
  public:
-  // Takes over SIGINT, SIGTERM, SIGHUP (unless it is ignored, as nohup does) and SIGCHLD for good.
+  // Blocks SIGINT, SIGTERM, SIGCHLD and SIGHUP (unless it is ignored, as under nohup) permanently
+  // and reads them as events.
   explicit Supervisor(Console& console);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Starts `command`, a keeper or an ssh client before one. Its lines go to the console's
-  // `channel`. Returns the child's number.
+  // Starts `command`, a process shim or an ssh client that runs one. Its lines go to the console's
+  // `channel`. Returns the number of the child.
   Result<size_t> Start(const Words& command, size_t channel, Watch watch);
 
-  // Tells a keeper what to run, once.
-  void Give(size_t child, const KeeperTask& task);
+  // Sends a process shim its task. To be called once per child.
+  void SendTask(size_t child, const ShimTask& task);
 
-  // Through the keeper to the process and its group. SIGKILL ends all its descendants as well.
+  // Sends a signal through the process shim to the process and its POSIX process group. SIGKILL
+  // kills all its descendants.
   void Signal(size_t child, int signal_number);
-  // Kills the child itself, for keepers and ssh clients that answer no more.
-  void Abandon(size_t child);
+  // Kills the child itself: a process shim or ssh client that no longer responds.
+  void KillChild(size_t child);
 
-  // Waits until something has happened, until `deadline_ms` (none: for ever), or until `other_fd`
-  // can be read (-1: none).
+  // Waits for events, for `deadline_ms` (nothing: no deadline), or until `other_fd` is readable
+  // (-1: none).
   std::vector<Event> Wait(std::optional<int64_t> deadline_ms, int other_fd = -1);
 
-  // Waits until the console has written everything; a signal ends the waiting.
-  void Drain();
+  // Waits until the console has written all its output or a signal arrives.
+  void FlushConsole();
 
  private:
   struct Child {
@@ -82,18 +83,18 @@ class Supervisor {
     size_t channel = 0;
     Watch watch = Watch::kNothing;
     bool has_pid = false;
-    bool has_out = true, has_err = true;  // not at their ends yet
+    bool has_out = true, has_err = true;  // the streams are open
     LineSplitter out = {}, err = {};
     std::optional<int> status = {};
     int64_t reaped_ms = 0;
-    bool is_idle = false;         // the last read of an open stream found nothing
-    bool is_over = false;         // its kExited event was given
-    std::string last_error = {};  // line
+    bool is_idle = false;   // the last read of an open stream found no data
+    bool is_ended = false;  // its kExited event was added
+    std::string last_stderr_line = {};
   };
 
   void ReadOutputs();
   bool ReadStream(size_t child, Stream stream);
-  void TakeLines(size_t child, Stream stream, std::vector<std::string> lines);
+  void AddLines(size_t child, Stream stream, std::vector<std::string> lines);
   void ReadSignals();
   void Reap();
   void EndChildren();
@@ -105,4 +106,4 @@ class Supervisor {
   std::vector<Event> events_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -17,28 +17,28 @@
 DECLARE_string(job_name);
 DECLARE_uint64(task_index);
 DEFINE_string(listen, "127.0.0.1:0", "HOST:PORT to listen on; port 0: a free one");
-DEFINE_uint64(num_ps, 1, "servers of the job");
-DEFINE_uint64(num_workers, 1, "workers of the job");
-DEFINE_string(run_dir, "", "folder of the run: checkpoints go there; empty: none can be written");
-DEFINE_double(rejoin_seconds, 4, "how long a worker that is gone is waited for");
+DEFINE_uint64(num_ps, 1, "number of servers of the job");
+DEFINE_uint64(num_workers, 1, "number of workers of the job");
+DEFINE_string(run_dir, "", "run folder for checkpoints; empty: no checkpoints");
+DEFINE_double(rejoin_seconds, 4, "seconds that the job waits for a lost worker to rejoin");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir");
 DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
               "milliseconds between samples of CPU, memory, disk and network; 0: none");
 
-namespace millrace::tools {
+namespace millrace::ps_server {
 namespace {
 
 constexpr char kProgram[] = "millrace-ps";
 
-const CommandSpec& Spec() {
-  static const CommandSpec spec = {
+const tools::CommandSpec& Spec() {
+  static const tools::CommandSpec spec = {
       .name = kProgram,
       .job = "holds one shard of the model for the workers of a job",
       .groups = {{"This server",
                   {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds", "profile",
                    "sample_ms"},
-                  {{"run_dir", Folder()}}},
-                 ServerFlags()},
+                  {{"run_dir", tools::Folder()}}},
+                 tools::ServerFlags()},
       .examples = {
           "millrace-ps --listen=127.0.0.1:7000 --num_workers=3 --run_dir=runs/1",
           "millrace-ps --ps_hosts=a:7000,b:7000 --worker_hosts=a,b,c --job_name=ps "
@@ -65,10 +65,10 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   options.shard.num_shards = FLAGS_num_ps;
   options.shard.num_workers = FLAGS_num_workers;
   ps::HostPort address;
-  ASSIGN_OR_RETURN(const auto ps_hosts, PsHostsFromFlags());
+  ASSIGN_OR_RETURN(const auto ps_hosts, tools::PsHostsFromFlags());
   if (!ps_hosts.empty()) {
     options.shard.num_shards = ps_hosts.size();
-    options.shard.num_workers = WorkerHostsFromFlags().size();
+    options.shard.num_workers = tools::WorkerHostsFromFlags().size();
     if (FLAGS_task_index >= ps_hosts.size()) {
       return Invalid("--task_index=" + std::to_string(FLAGS_task_index) + ": expected below the " +
                      std::to_string(ps_hosts.size()) + " of --ps_hosts");
@@ -81,9 +81,9 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   }
   options.host = address.host;
   options.port = address.port;
-  ASSIGN_OR_RETURN(options.tls, TlsFromFlags());
-  options.poll = PollFromFlags();
-  ASSIGN_OR_RETURN(options.token, TokenFromFlags());
+  ASSIGN_OR_RETURN(options.tls, tools::TlsFromFlags());
+  options.poll = tools::PollFromFlags();
+  ASSIGN_OR_RETURN(options.token, tools::TokenFromFlags());
   if (!FLAGS_run_dir.empty()) {
     options.shard.checkpoints =
         FLAGS_run_dir + "/checkpoints/shard-" + std::to_string(FLAGS_task_index);
@@ -105,44 +105,46 @@ profiler::SessionOptions ProfileFromFlags() {
 
 int Serve(const ps::ServerOptions& options) {
   const auto server = ps::Server::Start(options);
-  if (!server.ok()) return Fail(kProgram, server.status());
+  if (!server.ok()) return tools::Fail(kProgram, server.status());
   const bool v6 = options.host.find(':') != std::string::npos;
   std::printf("%s: shard %zu of %zu listening on %s%s%s:%d\n", kProgram, options.shard.shard,
               options.shard.num_shards, v6 ? "[" : "", options.host.c_str(), v6 ? "]" : "",
               (*server)->port());
   std::fflush(stdout);
-  // The chief has made the run folder ready by then; a job that never begins leaves it as it is.
-  const bool begun = (*server)->WaitBegun(Interrupted);
+  // The chief has prepared the run folder when the job begins. Without a job the folder is not
+  // changed.
+  const bool begun = (*server)->WaitBegun(tools::Interrupted);
   profiler::Session profile;
   const std::string started = begun ? profile.Start(ProfileFromFlags()) : "";
-  const Status status = (*server)->Wait(Interrupted);
+  const Status status = (*server)->Wait(tools::Interrupted);
   const std::string finished = begun ? profile.Finish() : "";
   const ps::Server::Summary s = (*server)->summary();
-  std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s refused\n", kProgram,
-              options.shard.shard, WithCommas(s.steps).c_str(), WithCommas(s.messages).c_str(),
-              BytesText(s.bytes_in).c_str(), BytesText(s.bytes_out).c_str(),
-              WithCommas(s.refused).c_str());
+  std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s rejected\n", kProgram,
+              options.shard.shard, tools::WithCommas(s.steps).c_str(),
+              tools::WithCommas(s.messages).c_str(), tools::BytesText(s.bytes_in).c_str(),
+              tools::BytesText(s.bytes_out).c_str(), tools::WithCommas(s.refused).c_str());
   for (const std::string& error : {started, finished}) {
-    if (!error.empty()) return Fail(kProgram, Status(Code::kIo, error));
+    if (!error.empty()) return tools::Fail(kProgram, Status(Code::kIo, error));
   }
-  if (status.code() == Code::kCancelled) return kExitInterrupted;
-  return status.ok() ? 0 : Fail(kProgram, status);
+  if (status.code() == Code::kCancelled) return tools::kExitInterrupted;
+  return status.ok() ? 0 : tools::Fail(kProgram, status);
 }
 
 int Main(const std::vector<std::string>& words) {
-  const Result<ParsedLine> line = ParseLine(Spec(), {}, words);
-  if (!line.ok()) return Fail(kProgram, line.status());
-  if (const auto answered = Answer(Spec(), line->action)) return *answered;
+  const Result<tools::ParsedLine> line = tools::ParseLine(Spec(), {}, words);
+  if (!line.ok()) return tools::Fail(kProgram, line.status());
+  if (const auto exit_status = tools::Answer(Spec(), line->action)) return *exit_status;
   const Result<ps::ServerOptions> options = OptionsFromFlags();
-  if (!options.ok()) return Fail(kProgram, options.status());
-  CatchInterrupts();
-  IgnoreBrokenPipes();
+  if (!options.ok()) return tools::Fail(kProgram, options.status());
+  tools::CatchInterrupts();
+  tools::IgnoreBrokenPipes();
   return Serve(*options);
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::ps_server
 
 int main(int argc, char** argv) {
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::ps_server::kProgram, millrace::ps_server::Main,
+                                      argc, argv);
 }

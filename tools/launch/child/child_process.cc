@@ -1,17 +1,21 @@
 #include "tools/launch/child/child_process.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include <utility>
+#include <cstdlib>
+#include <fstream>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-// Our end does not block, and neither end is inherited by accident.
+// Our end does not block. Both ends are closed on exec.
 Status MakePipe(UniqueFd& ours, UniqueFd& theirs, bool we_read) {
   int fds[2];
   if (::pipe2(fds, O_CLOEXEC) != 0) return IoError("cannot make a pipe", errno);
@@ -21,7 +25,7 @@ Status MakePipe(UniqueFd& ours, UniqueFd& theirs, bool we_read) {
   return {};
 }
 
-// The settings of a child: a group of its own, no signal blocked or ignored.
+// A child gets a new process group, with no signal blocked or ignored.
 class SpawnSettings {
  public:
   SpawnSettings() {
@@ -42,7 +46,7 @@ class SpawnSettings {
   SpawnSettings(const SpawnSettings&) = delete;
   SpawnSettings& operator=(const SpawnSettings&) = delete;
 
-  void Become(const UniqueFd& ours, int theirs) {
+  void Redirect(const UniqueFd& ours, int theirs) {
     ::posix_spawn_file_actions_adddup2(&files_, ours.get(), theirs);
   }
   int Spawn(pid_t& pid, char* const* argv) const {
@@ -54,6 +58,28 @@ class SpawnSettings {
   posix_spawnattr_t attributes_;
 };
 
+// /proc/PID/stat is "PID (name) S PPID ...". The name may contain brackets, so this searches for
+// the last one.
+pid_t ParentOf(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t bracket = line.rfind(')');
+  if (bracket == std::string::npos || bracket + 4 >= line.size()) return 0;
+  return static_cast<pid_t>(std::atol(line.c_str() + bracket + 4));
+}
+
+void KillChildren() {
+  DIR* processes = ::opendir("/proc");
+  if (processes == nullptr) return;
+  const pid_t self = ::getpid();
+  while (const dirent* entry = ::readdir(processes)) {
+    const pid_t pid = static_cast<pid_t>(std::atol(entry->d_name));
+    if (pid > 0 && ParentOf(entry->d_name) == self) ::kill(pid, SIGKILL);
+  }
+  ::closedir(processes);
+}
+
 }  // namespace
 
 Result<ChildProcess> ChildProcess::Start(const Words& command) {
@@ -63,9 +89,9 @@ Result<ChildProcess> ChildProcess::Start(const Words& command) {
   RETURN_IF_ERROR(MakePipe(child.out_, out, true));
   RETURN_IF_ERROR(MakePipe(child.err_, err, true));
   SpawnSettings settings;
-  settings.Become(in, STDIN_FILENO);
-  settings.Become(out, STDOUT_FILENO);
-  settings.Become(err, STDERR_FILENO);
+  settings.Redirect(in, STDIN_FILENO);
+  settings.Redirect(out, STDOUT_FILENO);
+  settings.Redirect(err, STDERR_FILENO);
   Words words = command;
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
@@ -81,10 +107,24 @@ void ChildProcess::WriteControl() {
     if (size >= 0) {
       pending_.erase(0, static_cast<size_t>(size));
     } else if (errno != EINTR) {
-      if (errno != EAGAIN) control_.Close();  // the child is gone, as its exit status will say
+      if (errno != EAGAIN) control_.Close();  // the child has exited: Reap reports it
       return;
     }
   }
 }
 
-}  // namespace millrace::tools
+void AdoptOrphans() { ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); }
+
+void KillDescendants() {
+  // The children of a child become ours before the child can be waited for, so each wait is
+  // followed by a new search.
+  while (true) {
+    const pid_t exited = ::waitpid(-1, nullptr, WNOHANG);
+    if (exited > 0) continue;
+    if (exited < 0 && errno != EINTR) return;
+    KillChildren();
+    if (::waitpid(-1, nullptr, 0) < 0 && errno != EINTR) return;
+  }
+}
+
+}  // namespace millrace::launch

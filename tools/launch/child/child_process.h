@@ -1,5 +1,5 @@
-// A keeper as its launcher sees it: a child process (the keeper itself, or an ssh client with the
-// keeper at its other end) with three pipes.
+// Child processes of the launcher and of a process shim: how one is started, and how all are
+// killed.
 #pragma once
 
 #include <sys/types.h>
@@ -11,14 +11,15 @@
 #include "tools/launch/child/unique_fd.h"
 #include "tools/launch/plan/command.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// The pipes do not block. When the object goes, the keeper's input ends, and with it the process
-// that it keeps; waiting for the child is the owner's affair.
+// A process shim, or an ssh client that runs one on another host, with pipes to its standard
+// streams. The pipes do not block. The destructor closes the shim's input, which makes the shim
+// kill its process. The owner must wait for the child.
 class ChildProcess {
  public:
-  // `command` begins with the path of a program. The child is in a process group of its own, so
-  // that Ctrl-C at the terminal reaches the launcher alone.
+  // `command` begins with the path of a program. The child gets a new POSIX process group, so that
+  // Ctrl-C at the terminal reaches only the launcher.
   static Result<ChildProcess> Start(const Words& command);
 
   pid_t pid() const { return pid_; }
@@ -26,7 +27,7 @@ class ChildProcess {
   int out() const { return out_.get(); }
   int err() const { return err_.get(); }
 
-  // Queues bytes for the child's input. They are written by WriteControl when there is room.
+  // Queues bytes for the child's input. WriteControl writes as many as the pipe has room for.
   void Send(std::string_view bytes) { pending_ += bytes; }
   bool has_pending() const { return control_ && !pending_.empty(); }
   void WriteControl();
@@ -39,4 +40,12 @@ class ChildProcess {
   std::string pending_;
 };
 
-}  // namespace millrace::tools
+// Makes this process the parent of its orphaned descendants, even of those that have changed their
+// session or process group.
+void AdoptOrphans();
+
+// Kills all children, waits for each, and repeats this for the orphans that they leave. After
+// AdoptOrphans no descendant survives.
+void KillDescendants();
+
+}  // namespace millrace::launch

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 // 0, or why it cannot be executed.
@@ -52,4 +52,4 @@ Result<std::string> FindProgram(const std::string& name, std::string_view search
   return Failure("'" + name + "': no program of this name " + places, error);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -1,4 +1,4 @@
-// Where a program is.
+// Finds the files of programs.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// The file of this process's own program.
+// The file of the running program.
 std::string OwnPath();
 
-// The file that `name` stands for: itself if it has a slash, else beside this program, else in
-// `search_path` (folders with colons between). Code::kNotFound if there is none; other
-// errors if there is one that cannot be executed.
+// The path of the program `name`: `name` itself if it contains a slash, else a file in the folder
+// of the running program, else one in `search_path` (folders separated by colons). Code::kNotFound
+// if there is none; another code if there is one that cannot be executed.
 Result<std::string> FindProgram(const std::string& name, std::string_view search_path);
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <utility>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 Status WriteSecret(const std::string& path, const std::string& text) {
@@ -55,4 +55,4 @@ TokenFile::~TokenFile() {
   ::rmdir(folder_.c_str());
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

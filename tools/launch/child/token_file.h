@@ -1,16 +1,16 @@
-// A secret in a file that nobody else may read.
+// The secret token of a job, and a file for it that only its owner can read.
 #pragma once
 
 #include <string>
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
 // 32 random bytes from the kernel as 64 hexadecimal digits.
 Result<std::string> RandomToken();
 
-// A file of mode 600 in a folder of its own, of mode 700; both go with the object.
+// A file of mode 600 in a new folder of mode 700. The destructor removes both.
 class TokenFile {
  public:
   static Result<TokenFile> Create(const std::string& token);
@@ -23,7 +23,7 @@ class TokenFile {
  private:
   explicit TokenFile(std::string folder) : folder_(std::move(folder)) {}
 
-  std::string folder_;  // empty: moved away
+  std::string folder_;  // empty: moved from
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

@@ -1,11 +1,11 @@
-// A file descriptor that is closed with its owner.
+// A file descriptor that its owner closes.
 #pragma once
 
 #include <unistd.h>
 
 #include <utility>
 
-namespace millrace::tools {
+namespace millrace::launch {
 
 class UniqueFd {
  public:
@@ -28,4 +28,4 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

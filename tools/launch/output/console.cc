@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tools/launch/output/printable.h"
+#include "tools/launch/output/lines.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 constexpr size_t kFullBytes = 1 << 20;
@@ -27,7 +27,7 @@ Result<Console> Console::Create(const ConsoleOptions& options,
   if (!options.log_dir.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.log_dir, error);
-    if (error) return IoError(options.log_dir + ": cannot make the folder", error.value());
+    if (error) return IoError(options.log_dir + ": cannot create the folder", error.value());
   }
   for (const std::string& name : names) {
     Channel channel;
@@ -70,7 +70,7 @@ void Console::Show(size_t channel, Stream stream, std::string_view line) {
   (is_out ? out_ : err_).Append(prefix + Printable(line) + "\n");
 }
 
-void Console::Say(std::string_view message) {
+void Console::Note(std::string_view message) {
   err_.Append("millrace-launch: " + std::string(message) + "\n");
 }
 
@@ -86,32 +86,32 @@ bool Console::is_full() const { return out_.backlog() > kFullBytes || err_.backl
 void Console::Flush() {
   out_.Flush();
   err_.Flush();
-  PassOnComplaint(out_);
-  PassOnComplaint(err_);
+  NoteError(out_);
+  NoteError(err_);
   for (Channel& channel : channels_) {
     if (!channel.log || channel.log->backlog() == 0) continue;
     channel.log->Flush();
-    PassOnComplaint(*channel.log);
+    NoteError(*channel.log);
   }
   err_.Flush();
 }
 
-void Console::GiveUp() {
+void Console::CloseOutputs() {
   out_.Close();
   err_.Close();
 }
 
-void Console::PassOnComplaint(Outlet& from) {
-  const std::string complaint = from.TakeComplaint();
-  if (!complaint.empty()) Say(complaint);
+void Console::NoteError(NonblockingWriter& from) {
+  const std::string error = from.TakeError();
+  if (!error.empty()) Note(error);
 }
 
-void Console::Finish() {
+void Console::ReportLostBytes() {
   for (const Channel& channel : channels_) {
     if (!channel.log || channel.log->lost_bytes() == 0) continue;
-    Say("the log of " + channel.prefix.substr(0, channel.prefix.find(" |")) + " lacks " +
-        std::to_string(channel.log->lost_bytes()) + " bytes");
+    Note("the log of " + channel.prefix.substr(0, channel.prefix.find(" |")) + " is missing " +
+         std::to_string(channel.log->lost_bytes()) + " bytes");
   }
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

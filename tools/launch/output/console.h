@@ -1,5 +1,5 @@
-// What the person at the terminal sees: the launcher's own words, and the lines of all processes,
-// each behind its name; and the same lines in log files, if asked for.
+// The output of the launcher: its own messages, the lines of all processes, each with the name of
+// its process, and optional log files with the same lines.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 #include "io/base/status.h"
 #include "tools/launch/child/unique_fd.h"
-#include "tools/launch/output/outlet.h"
+#include "tools/launch/output/nonblocking_writer.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
 enum class Stream { kOut, kErr };
 
@@ -23,44 +23,44 @@ struct ConsoleOptions {
   bool color_out = false;
   bool color_err = false;
   std::string log_dir;    // empty: no log files
-  size_t name_width = 0;  // at least so wide are prefixes
+  size_t name_width = 0;  // minimum width of the names before lines
 };
 
 class Console {
  public:
-  // One channel for each name, in this order; their prefixes have the same width. Makes log_dir and
-  // NAME.log in it ("worker 1": worker-1.log).
+  // Creates one channel per name, in this order, and NAME.log in log_dir ("worker 1":
+  // worker-1.log).
   static Result<Console> Create(const ConsoleOptions& options,
                                 const std::vector<std::string>& names);
 
-  // A line of a process, to the stream that it was written to.
+  // Shows a line of a process on the stream to which the process wrote it.
   void ProcessLine(size_t channel, Stream stream, std::string_view line);
-  // "millrace-launch: ..." on standard error; never held back.
-  void Say(std::string_view message);
-  // Plain text on standard output; never held back.
+  // Prints "millrace-launch: ..." on standard error, also between Hold and Release.
+  void Note(std::string_view message);
+  // Prints plain text on standard output, also between Hold and Release.
   void Print(std::string_view text);
 
-  // Keeps lines of processes back until Release, so that the tables stand before them.
+  // Delays the lines of processes until Release, so that the tables come first.
   void Hold() { is_held_ = true; }
   void Release();
 
-  // The outlets that wait for room, for poll.
-  Outlet& out() { return out_; }
-  Outlet& err() { return err_; }
-  // So much is waiting that no more should be read from the processes.
+  // For poll.
+  NonblockingWriter& out() { return out_; }
+  NonblockingWriter& err() { return err_; }
+  // True when so much output is pending that the launcher should stop reading from processes.
   bool is_full() const;
   void Flush();
-  // Gives up a terminal or pager that reads no more: nothing waits for it.
-  void GiveUp();
-  // Says what log files have lost.
-  void Finish();
+  // Drops all output to a terminal or pager that has stopped reading.
+  void CloseOutputs();
+  // Reports how many bytes are missing in log files.
+  void ReportLostBytes();
 
  private:
   struct Channel {
     std::string prefix;
     std::string color;
     UniqueFd log_fd;
-    std::optional<Outlet> log;
+    std::optional<NonblockingWriter> log;
   };
   struct HeldLine {
     size_t channel;
@@ -71,13 +71,13 @@ class Console {
   explicit Console(const ConsoleOptions& options);
   Status OpenLog(const std::string& name, Channel& channel);
   void Show(size_t channel, Stream stream, std::string_view line);
-  void PassOnComplaint(Outlet& from);
+  void NoteError(NonblockingWriter& from);
 
   ConsoleOptions options_;
-  Outlet out_, err_;
+  NonblockingWriter out_, err_;
   std::vector<Channel> channels_;
   bool is_held_ = false;
   std::vector<HeldLine> held_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

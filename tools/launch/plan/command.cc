@@ -1,12 +1,13 @@
 #include "tools/launch/plan/command.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
-// "--run_dir=x" -> "run_dir=x"; "" for what is no flag.
+// "--run_dir=x" -> "run_dir=x"; "" if `word` is not a flag.
 std::string WithoutDashes(std::string_view word) {
   const size_t dashes = std::min(word.find_first_not_of('-'), word.size());
   if (dashes == 0 || dashes > 2 || dashes == word.size()) return "";
@@ -21,7 +22,7 @@ bool IsFlag(const std::string& word, std::string_view name) {
   return text == name || text.starts_with(std::string(name) + "=");
 }
 
-// As gflags reads a boolean.
+// The values that gflags reads as false.
 bool IsOff(const std::string& value) {
   static const std::set<std::string> kOff = {"0", "f", "false", "n", "no"};
   return kOff.contains(value);
@@ -80,6 +81,18 @@ Result<Words> SplitWords(std::string_view text) {
   return words;
 }
 
+std::string ShellQuoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
 Words ServerCommand(const Words& server, const Words& worker, const JobFlags& job, size_t index,
                     const std::string& listen) {
   Words words = server;
@@ -110,4 +123,20 @@ Words WorkerCommand(const Words& worker, const JobFlags& job, size_t index, Star
   return words;
 }
 
-}  // namespace millrace::tools
+Words RemoteCommand(const Words& ssh, const std::string& destination, const Words& words) {
+  Words command = ssh;
+  if (std::filesystem::path(ssh[0]).filename() == "ssh") {
+    for (const char* option : {"BatchMode=yes", "ConnectTimeout=10", "ServerAliveInterval=5",
+                               "ServerAliveCountMax=3", "RequestTTY=no"}) {
+      command.push_back("-o");
+      command.push_back(option);
+    }
+  }
+  command.push_back(destination);
+  std::string line;
+  for (const std::string& word : words) line += (line.empty() ? "" : " ") + ShellQuoted(word);
+  command.push_back(line);
+  return command;
+}
+
+}  // namespace millrace::launch

@@ -9,18 +9,22 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
 using Words = std::vector<std::string>;
 
-// The value of a flag among the words of a command: of --name=value, --name value, and with one
-// dash; the last one counts. A flag without a value has the value "".
+// The value of a flag in a command: --name=value or --name value, with one or two dashes. The last
+// one counts. A flag without a value has the value "".
 std::optional<std::string> FlagIn(const Words& command, std::string_view name);
 
 // Splits at spaces; '...' and "..." keep spaces, a backslash keeps the next character.
 Result<Words> SplitWords(std::string_view text);
 
-// What every process of a job is told. All but the token, which never stands on a command line.
+// `text` as one word for a shell.
+std::string ShellQuoted(const std::string& text);
+
+// The flags that millrace-launch adds for every process of a job. The token is not among them: it
+// never appears on a command line.
 struct JobFlags {
   size_t num_ps = 0;
   size_t num_workers = 1;
@@ -31,13 +35,18 @@ struct JobFlags {
 
 enum class Start { kFirst, kRejoin, kResume };
 
-// `listen` is HOST:PORT. The server keeps its checkpoints where the worker's command has its run,
-// and writes a trace if the worker does.
+// `listen` is HOST:PORT. The server gets --run_dir and --profile if `worker` has them.
 Words ServerCommand(const Words& server, const Words& worker, const JobFlags& job, size_t index,
                     const std::string& listen);
 
-// A job without servers runs the command as it is. An --overwrite would take away what a process
-// that is started again needs, so it is left out then.
+// In a job without servers, `worker` itself. A process that is restarted needs the earlier files,
+// so
+// --overwrite is removed for kRejoin and kResume.
 Words WorkerCommand(const Words& worker, const JobFlags& job, size_t index, Start start);
 
-}  // namespace millrace::tools
+// The command that runs `words` on the host `destination`. OpenSSH gets options that make it fail
+// instead of prompting, and that detect a lost host within seconds. Options in `ssh` come first and
+// so take precedence.
+Words RemoteCommand(const Words& ssh, const std::string& destination, const Words& words);
+
+}  // namespace millrace::launch

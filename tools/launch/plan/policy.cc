@@ -5,93 +5,90 @@
 
 #include <algorithm>
 
-namespace millrace::tools {
+namespace millrace::launch {
 namespace {
 
 constexpr int kUsage = 2;
 constexpr int kCannotRun = 126;
-constexpr int kNotThere = 127;
+constexpr int kNotFound = 127;
 constexpr int kInterrupted = 128 + SIGINT;
 
 // The same command would fail in the same way again.
-bool IsHopeless(const Death& death) {
-  return death.status == kUsage || death.status == kCannotRun || death.status == kNotThere ||
-         death.is_repeat;
+bool IsPermanent(const ProcessExit& exit) {
+  return exit.status == kUsage || exit.status == kCannotRun || exit.status == kNotFound ||
+         exit.is_repeat;
 }
 
 bool WasKilled(int status) { return status > 128 && status < 128 + NSIG && status != kInterrupted; }
 
-// Less is nearer to the root.
-int Rank(const Death& death) {
-  return (WasKilled(death.status) ? 0 : 2) + (death.id.role == Role::kServer ? 0 : 1);
+// The root cause has the lowest rank.
+int Rank(const ProcessExit& exit) {
+  return (WasKilled(exit.status) ? 0 : 2) + (exit.id.role == Role::kServer ? 0 : 1);
+}
+
+template <typename Exits>
+auto FindRoot(const Exits& exits) {
+  return std::min_element(
+      exits.begin(), exits.end(),
+      [](const ProcessExit& a, const ProcessExit& b) { return Rank(a) < Rank(b); });
 }
 
 }  // namespace
 
-Verdict Judge(const Death& death, const FailurePolicy& policy) {
-  if (policy.is_chief_done) return Verdict::kGoOn;
-  const bool can_restart = policy.restarts_left > 0 && !IsHopeless(death);
-  if (death.id.role == Role::kServer || IsChief(death.id))
-    return can_restart ? Verdict::kRestartJob : Verdict::kEndJob;
-  if (can_restart) return Verdict::kRestartWorker;
-  return policy.survives_workers ? Verdict::kGoOn : Verdict::kEndJob;
+Decision Decide(const ProcessExit& exit, const FailurePolicy& policy) {
+  if (policy.is_chief_done) return Decision::kContinue;
+  const bool can_restart = policy.restarts_left > 0 && !IsPermanent(exit);
+  if (exit.id.role == Role::kServer || IsChief(exit.id))
+    return can_restart ? Decision::kRestartJob : Decision::kEndJob;
+  if (can_restart) return Decision::kRestartWorker;
+  return policy.survives_workers ? Decision::kContinue : Decision::kEndJob;
 }
 
-Verdict JudgeAll(std::span<const Death> deaths, const FailurePolicy& policy) {
-  Verdict verdict = Verdict::kGoOn;
+Decision DecideAll(std::span<const ProcessExit> exits, const FailurePolicy& policy) {
+  Decision decision = Decision::kContinue;
   size_t workers = 0;
-  for (const Death& death : deaths) {
-    const Verdict one = Judge(death, policy);
-    if (one == Verdict::kRestartWorker) ++workers;
-    verdict = std::max(verdict, one);
+  for (const ProcessExit& exit : exits) {
+    const Decision one = Decide(exit, policy);
+    if (one == Decision::kRestartWorker) ++workers;
+    decision = std::max(decision, one);
   }
   const bool too_few = workers > policy.restarts_left && !policy.survives_workers;
-  return too_few ? std::max(verdict, Verdict::kRestartJob) : verdict;
+  return too_few ? std::max(decision, Decision::kRestartJob) : decision;
 }
 
-namespace {
+ProcessExit RootCause(std::span<const ProcessExit> exits) { return *FindRoot(exits); }
 
-template <typename Deaths>
-auto FindRoot(const Deaths& deaths) {
-  return std::min_element(deaths.begin(), deaths.end(),
-                          [](const Death& a, const Death& b) { return Rank(a) < Rank(b); });
-}
-
-}  // namespace
-
-Death RootCause(std::span<const Death> deaths) { return *FindRoot(deaths); }
-
-void MarkRepeat(std::span<Death> deaths, std::span<const Death> earlier) {
-  if (deaths.empty()) return;
-  Death& root = *FindRoot(deaths);
-  if (WasKilled(root.status) || root.last_words.empty()) return;
-  root.is_repeat = std::any_of(earlier.begin(), earlier.end(), [&](const Death& before) {
+void MarkRepeat(std::span<ProcessExit> exits, std::span<const ProcessExit> earlier) {
+  if (exits.empty()) return;
+  ProcessExit& root = *FindRoot(exits);
+  if (WasKilled(root.status) || root.last_stderr_line.empty()) return;
+  root.is_repeat = std::any_of(earlier.begin(), earlier.end(), [&](const ProcessExit& before) {
     return before.id == root.id && before.status == root.status &&
-           before.last_words == root.last_words;
+           before.last_stderr_line == root.last_stderr_line;
   });
 }
 
-std::string WhyItEnds(std::span<const Death> deaths, size_t restarts) {
-  if (std::any_of(deaths.begin(), deaths.end(),
-                  [](const Death& death) { return death.is_repeat; })) {
-    return "; it failed in the same way before it was started again";
+std::string EndReason(std::span<const ProcessExit> exits, size_t restarts) {
+  if (std::any_of(exits.begin(), exits.end(),
+                  [](const ProcessExit& exit) { return exit.is_repeat; })) {
+    return "; it failed in the same way before its restart";
   }
-  if (std::any_of(deaths.begin(), deaths.end(), IsHopeless))
+  if (std::any_of(exits.begin(), exits.end(), IsPermanent))
     return restarts > 0 ? "; the same command would fail again" : "";
   if (restarts > 0)
     return "; all restarts (--restart=" + std::to_string(restarts) + ") are used up";
-  const Death root = RootCause(deaths);
+  const ProcessExit root = RootCause(exits);
   if (!WasKilled(root.status))
-    return "; --restart=N would start it again from its last checkpoint, if the cause may pass";
+    return "; --restart=N would restart it from its last checkpoint, if the cause is temporary";
   if (root.id.role == Role::kWorker && !IsChief(root.id))
-    return "; every worker is needed (--restart=N would start it again)";
-  return "; --restart=N would start it again from its last checkpoint";
+    return "; the job needs every worker (--restart=N would restart it)";
+  return "; --restart=N would restart it from its last checkpoint";
 }
 
 std::string StatusText(int status) {
   const std::string number = std::to_string(status);
   if (status == kInterrupted) return "was interrupted (status " + number + ")";
-  if (status == kNotThere || status == kCannotRun)
+  if (status == kNotFound || status == kCannotRun)
     return "could not be started (status " + number + ")";
   if (!WasKilled(status)) return "exited with status " + number;
   const char* name = ::sigabbrev_np(status - 128);
@@ -99,4 +96,4 @@ std::string StatusText(int status) {
          (name != nullptr ? "SIG" + std::string(name) : "signal " + std::to_string(status - 128));
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

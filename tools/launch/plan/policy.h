@@ -1,4 +1,4 @@
-// What a death means for the job.
+// Decides what the launcher does when processes of the job fail.
 #pragma once
 
 #include <cstddef>
@@ -7,50 +7,52 @@
 
 #include "tools/launch/plan/placement.h"
 
-namespace millrace::tools {
+namespace millrace::launch {
 
-// A process that ended with a status other than 0. 128 + n stands for signal n, as in a shell.
-struct Death {
+// The exit of a process with a status other than 0. 128 + n is signal n, as in a shell.
+struct ProcessExit {
   ProcessId id;
   int status = 1;
-  std::string last_words = {};  // the last line on its standard error
-  bool is_repeat = false;       // it ended like that before it was started again
+  std::string last_stderr_line = {};
+  bool is_repeat = false;  // the process failed in the same way before its restart
 };
 
 struct FailurePolicy {
-  bool survives_workers = false;  // async and ssp: the others can go on without one
-  bool is_chief_done = false;     // the model is saved: no death matters to it any more
+  bool survives_workers = false;  // async and ssp: other workers can continue without one
+  bool is_chief_done = false;     // the model is saved, so no later failure matters
   size_t restarts_left = 0;
 };
 
-enum class Verdict {
-  kGoOn,           // without it
-  kRestartWorker,  // it alone, to rejoin
-  kRestartJob,     // everything, from the last checkpoint
+// In the order of severity.
+enum class Decision {
+  kContinue,       // without the process
+  kRestartWorker,  // only this one, to rejoin
+  kRestartJob,     // all processes, from the last checkpoint
   kEndJob,
 };
 
-Verdict Judge(const Death& death, const FailurePolicy& policy);
+Decision Decide(const ProcessExit& exit, const FailurePolicy& policy);
 
-// Of deaths at about the same time. A restart of the whole job costs one, whoever died, and serves
-// where there are too few for each of the workers; so kEndJob means that no restart would help.
-Verdict JudgeAll(std::span<const Death> deaths, const FailurePolicy& policy);
+// The decision for exits at about the same time. A restart of the whole job uses one restart,
+// however many processes failed. It is chosen when there are too few restarts for the workers one
+// by one, so kEndJob means that no restart would help.
+Decision DecideAll(std::span<const ProcessExit> exits, const FailurePolicy& policy);
 
-// Of deaths at about the same time, the one that brought about the others: a process that was
-// killed before one that gave up, a server before a worker, an earlier one before a later one.
-// `deaths` is not empty, and in the order of their arrival.
-Death RootCause(std::span<const Death> deaths);
+// The exit that caused the other exits at about the same time: a killed process before one that
+// failed by itself, a server before a worker, an earlier one before a later one. `exits` is not
+// empty and in the order of arrival.
+ProcessExit RootCause(std::span<const ProcessExit> exits);
 
-// Of deaths at about the same time, marks the root cause if it ended by itself with the same words
-// as in one of `earlier`: what it found then, such as a damaged record, it will find again. What
-// others say who gave up because of it tells nothing.
-void MarkRepeat(std::span<Death> deaths, std::span<const Death> earlier);
+// Sets is_repeat of the root cause if it was not killed and `earlier` has an exit of the same
+// process with the same status and last stderr line: what it found then, such as a corrupt record,
+// it would find again. The other exits are only consequences, so they are not compared.
+void MarkRepeat(std::span<ProcessExit> exits, std::span<const ProcessExit> earlier);
 
-// What to add to the news that the job ends because of `deaths`, --restart=`restarts` having
-// been given: "; all restarts (--restart=2) are used up".
-std::string WhyItEnds(std::span<const Death> deaths, size_t restarts);
+// The reason for kEndJob, as the end of a message: "; all restarts (--restart=2) are used up".
+// `restarts` is the value of --restart.
+std::string EndReason(std::span<const ProcessExit> exits, size_t restarts);
 
 // "was killed by SIGKILL", "exited with status 1", "was interrupted (status 130)"
 std::string StatusText(int status);
 
-}  // namespace millrace::tools
+}  // namespace millrace::launch

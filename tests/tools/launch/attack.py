@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Attacks a running server on loopback: random bytes, huge sizes, wrong tokens, half-open connections.
+
+Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it stops when the server exits. Prints
+counts; exit status 1 if fewer than fifty connections succeeded.
+"""
+import pathlib
+import random
+import re
+import socket
+import struct
+import sys
+
+STRICT_CALL = 0x80010001
+CONTRACT = pathlib.Path(__file__).parents[3] / "ps" / "parameter_server.thrift"
+VERSION = int(re.search(r"kProtocolVersion = (\d+)", CONTRACT.read_text())[1])
+
+
+def connect(port):
+    s = socket.create_connection(("127.0.0.1", port), timeout=2)
+    s.settimeout(0.002)
+    return s
+
+
+def call(name, body, sequence=1):
+    """A message of Thrift's strict binary protocol."""
+    return struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body
+
+
+def join_with_token(token):
+    """join(1: JoinRequest{1: version, 2: token, 3: worker, 4: name, 5: config, 6: rejoin})"""
+    text = lambda field, value: struct.pack(">bhI", 11, field, len(value)) + value
+    request = struct.pack(">bhi", 8, 1, VERSION) + text(2, token) + struct.pack(">bhi", 8, 3, 0)
+    request += text(4, b"nobody") + text(5, b"") + struct.pack(">bhb", 2, 6, 1) + b"\0"
+    return call(b"join", struct.pack(">bh", 12, 1) + request + b"\0")
+
+
+def attacks(rng):
+    noise = lambda size: rng.getrandbits(8 * size).to_bytes(size, "big")
+    return [
+        lambda: noise(rng.randint(1, 5000)),
+        lambda: struct.pack(">II", STRICT_CALL, 0x7FFFFFFF) + noise(20),  # a name of 2 GB
+        lambda: call(b"exchange", struct.pack(">bhbhI", 12, 1, 11, 8, 0x70000000)),  # a string of 1.8 GB
+        lambda: call(b"exchange", noise(300)),
+        lambda: call(b"stop", noise(64)),
+        lambda: call(b"no_such_call", b"\0"),
+        lambda: join_with_token(noise(32)),
+        lambda: join_with_token(b""),
+        lambda: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        lambda: struct.pack(">I", STRICT_CALL)[: rng.randint(1, 3)],  # then nothing more
+    ]
+
+
+def main():
+    port, rng = int(sys.argv[1]), random.Random(int(sys.argv[2]))
+    kinds, held, made, replied = attacks(rng), [], 0, 0
+    for _ in range(300):
+        try:
+            s = connect(port)
+        except OSError:
+            break
+        made += 1
+        held.append(s)
+        try:
+            s.sendall(rng.choice(kinds)())
+            replied += bool(s.recv(4096))
+        except OSError:  # closed, or no reply in time
+            pass
+        if len(held) > 40:  # half-open connections stay open for a while
+            held.pop(rng.randrange(len(held))).close()
+    print(f"{made} attacks, {replied} with an immediate reply")
+    return 0 if made >= 50 else 1
+
+
+sys.exit(main())

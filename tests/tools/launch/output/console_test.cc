@@ -1,0 +1,67 @@
+#include "tools/launch/output/console.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include "tests/test_files.h"
+
+namespace millrace::launch {
+namespace {
+
+class ConsoleTest : public testing::Test {
+ protected:
+  Console Make(bool color, const std::string& log_dir = "") {
+    out_ = UniqueFd(::open((folder_ / "out").c_str(), O_WRONLY | O_CREAT, 0600));
+    err_ = UniqueFd(::open((folder_ / "err").c_str(), O_WRONLY | O_CREAT, 0600));
+    const ConsoleOptions options = {.out = out_.get(),
+                                    .err = err_.get(),
+                                    .color_out = color,
+                                    .color_err = color,
+                                    .log_dir = log_dir};
+    Result<Console> console = Console::Create(options, {"ps 0", "worker 10"});
+    CHECK(console.ok());
+    return std::move(*console);
+  }
+
+  test::TemporaryFolder folder_;
+  UniqueFd out_, err_;
+};
+
+TEST_F(ConsoleTest, LinesHaveTheNameOfTheirProcess) {
+  Console console = Make(false);
+  console.ProcessLine(0, Stream::kOut, "listening");
+  console.ProcessLine(1, Stream::kErr, "bad\x01");
+  console.Flush();
+  EXPECT_EQ(test::ReadFile(folder_ / "out"), "ps 0      | listening\n");
+  EXPECT_EQ(test::ReadFile(folder_ / "err"), "worker 10 | bad\\x01\n");
+}
+
+TEST_F(ConsoleTest, HeldLinesComeAfterTheTables) {
+  Console console = Make(false);
+  console.Hold();
+  console.ProcessLine(0, Stream::kOut, "early");
+  console.Print("table\n");
+  console.Release();
+  console.ProcessLine(0, Stream::kOut, "late");
+  console.Flush();
+  EXPECT_EQ(test::ReadFile(folder_ / "out"), "table\nps 0      | early\nps 0      | late\n");
+}
+
+TEST_F(ConsoleTest, ColorsAreUsedOnRequest) {
+  Console console = Make(true);
+  console.ProcessLine(0, Stream::kOut, "x");
+  console.Flush();
+  EXPECT_EQ(test::ReadFile(folder_ / "out"), "\033[32mps 0      | \033[0mx\n");
+}
+
+TEST_F(ConsoleTest, LogFilesHaveUnchangedLines) {
+  Console console = Make(true, folder_ / "logs/here");
+  console.ProcessLine(1, Stream::kOut, "one\x01");
+  console.ProcessLine(1, Stream::kErr, "two");
+  console.Flush();
+  EXPECT_EQ(test::ReadFile(folder_ / "logs/here/worker-10.log"), "one\x01\ntwo\n");
+  EXPECT_EQ(test::ReadFile(folder_ / "logs/here/ps-0.log"), "");
+}
+
+}  // namespace
+}  // namespace millrace::launch

@@ -1,0 +1,90 @@
+#include "tools/launch/output/lines.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <string>
+#include <vector>
+
+namespace millrace::launch {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+// The lines of `text` when it comes in pieces of `size` bytes.
+Lines Split(const std::string& text, size_t size = SIZE_MAX) {
+  LineSplitter splitter;
+  Lines lines;
+  for (size_t begin = 0; begin < text.size(); begin += std::min(size, text.size()))
+    splitter.Feed(std::string_view(text).substr(begin, size), 0, lines);
+  splitter.Finish(lines);
+  return lines;
+}
+
+TEST(LineSplitter, LinesDoNotDependOnThePiecesOfTheInput) {
+  const std::string text = "one\n\ntwo\r\nthree\rFOUR\r\r\nfive\r\n\r\nlast";
+  const Lines expected = {"one", "", "two", "three", "FOUR", "five", "", "last"};
+  for (size_t size = 1; size <= text.size(); ++size) EXPECT_EQ(Split(text, size), expected) << size;
+}
+
+TEST(LineSplitter, UnfinishedLineIsKeptUntilItsEnd) {
+  LineSplitter splitter;
+  Lines lines;
+  splitter.Feed("half", 0, lines);
+  EXPECT_EQ(lines, Lines{});
+  splitter.Feed(" whole\nnext", 0, lines);
+  EXPECT_EQ(lines, Lines{"half whole"});
+  splitter.Finish(lines);
+  splitter.Finish(lines);
+  EXPECT_EQ(lines, (Lines{"half whole", "next"}));
+}
+
+TEST(LineSplitter, ProgressIsShownOnceASecondAndAtItsEnd) {
+  LineSplitter splitter;
+  Lines lines;
+  for (int percent = 0; percent <= 100; ++percent)
+    splitter.Feed("\r" + std::to_string(percent) + " %", 30 * percent, lines);
+  splitter.Feed("\n", 3000, lines);
+  EXPECT_EQ(lines, (Lines{"0 %", "34 %", "68 %", "100 %"}));
+}
+
+TEST(LineSplitter, LongLinesAreCutBetweenCharacters) {
+  const std::string line(3 * LineSplitter::kMaxLine + 5, 'x');
+  const Lines lines = Split(line + "\nnext\n", 1000);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(std::accumulate(lines.begin(), lines.begin() + 4, std::string()), line);
+  EXPECT_EQ(lines[4], "next");
+  for (size_t shift = 0; shift < 4; ++shift) {
+    std::string text(LineSplitter::kMaxLine - 4 + shift, 'x');
+    text += "\xF0\x9F\x98\x80 and more";  // four bytes
+    const Lines cut = Split(text, 7);
+    ASSERT_EQ(cut.size(), 2u);
+    EXPECT_EQ(cut[0] + cut[1], text);
+    EXPECT_EQ(Printable(cut[0]) + Printable(cut[1]), text) << shift;
+  }
+}
+
+TEST(LineSplitter, LineOfMaximumLengthIsNotCut) {
+  const std::string line(LineSplitter::kMaxLine, 'x');
+  EXPECT_EQ(Split(line + "\n", 100), Lines{line});
+  EXPECT_EQ(Split(std::string(LineSplitter::kMaxLine + 8, '\x80')).size(), 2u) << "not UTF-8";
+}
+
+TEST(Printable, TextIsUnchangedAndOtherBytesAreEscaped) {
+  EXPECT_EQ(Printable("a\tb ü € 😀"), "a\tb ü € 😀");
+  EXPECT_EQ(Printable("\x1b[2Jgone\x07"), "\\x1b[2Jgone\\x07");
+  EXPECT_EQ(Printable(std::string_view("\0\x7f", 2)), "\\x00\\x7f");
+  EXPECT_EQ(Printable("\xff\xfe"), "\\xff\\xfe");
+  EXPECT_EQ(Printable("caf\xe9!"), "caf\\xe9!");
+  EXPECT_EQ(Printable("\xC2\x9B"
+                      "2J"),
+            "\\xc2\\x9b2J")
+      << "a control character of two bytes";
+  EXPECT_EQ(Printable("\xE0\x80\xAF"), "\\xe0\\x80\\xaf") << "overlong";
+  EXPECT_EQ(Printable("\xED\xA0\x80"), "\\xed\\xa0\\x80") << "a UTF-16 surrogate";
+  EXPECT_EQ(Printable("\xF4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "above U+10FFFF";
+  EXPECT_EQ(Printable("\xE2\x82"), "\\xe2\\x82") << "truncated";
+}
+
+}  // namespace
+}  // namespace millrace::launch

@@ -1,0 +1,233 @@
+// Whole training jobs of the real programs, with every kind of fault that a job should survive.
+
+#include <memory>
+
+#include "tests/support/fault_fixture.h"
+#include "tests/support/program.h"
+
+namespace millrace::launch {
+namespace {
+
+using test::FaultTest;
+using test::Program;
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
+
+using std::chrono::steady_clock;
+
+class TrainingTest : public FaultTest {
+ protected:
+  TrainingTest() : FaultTest("--checkpoint_every=60000") {}
+
+  static void SetUpTestSuite() {
+    data_ = std::make_unique<test::TemporaryFolder>();
+    const ProgramRun made =
+        RunProgram("millrace-records",
+                   "synth --rows=120000 --test_rows=2000 --num_features=100000 --shards=4 --out=" +
+                       data_->path());
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  static void TearDownTestSuite() { data_.reset(); }
+
+  using FaultTest::Command;
+  std::vector<std::string> Command(const std::string& mode, const std::string& run,
+                                   const std::string& more) const override {
+    return {"millrace-lr",
+            "--mode=" + mode,
+            "--train=" + *data_ / "train-*",
+            "--test=" + *data_ / "test-*",
+            "--num_features=100000",
+            "--epochs=6",
+            "--eval_every=60000",
+            "--run_dir=" + folder_ / run,
+            more};
+  }
+
+  double LastLogloss(const std::string& run) const {
+    const std::string rows = test::ReadFile(folder_ / (run + "/metrics.jsonl"));
+    const size_t at = rows.rfind("\"logloss\":");
+    EXPECT_NE(at, std::string::npos) << rows;
+    return std::atof(rows.c_str() + at + 10);
+  }
+
+  static std::unique_ptr<test::TemporaryFolder> data_;
+};
+std::unique_ptr<test::TemporaryFolder> TrainingTest::data_;
+
+TEST_F(TrainingTest, SyncJobThatLosesAProcessEndsWithTheSameModelBitForBit) {
+  ExpectSameModelAfterKill({"worker 1", "ps 1", "worker 0"});
+}
+
+TEST_F(TrainingTest, OneRestartIsEnoughForProcessesKilledTogether) {
+  const std::string expected = FaultlessModel();
+  const std::vector<std::string> once = {"--num_ps=2", "--num_workers=3", "--restart=1"};
+  Program job = Launch(once, Command("sync", "run"));
+  ASSERT_TRUE(WaitForEvaluations(job, "run")) << job.output();
+  for (const char* victim : {"worker 1", "worker 0", "worker 2"}) Kill(job, victim);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("(restart 1 of 1)"), 1u) << job.output();
+  EXPECT_TRUE(Model("run") == expected) << job.output();
+}
+
+// Sends random bytes, huge sizes, wrong tokens and half-open connections to both servers while the
+// job runs.
+TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
+  const std::string expected = FaultlessModel();
+  Program job = Launch(flags_, Command("sync", "attacked"));
+  ASSERT_TRUE(WaitForEvaluations(job, "attacked")) << job.output();
+  const std::string output = job.output();
+  std::string attacks;
+  for (const char* shard : {"shard 0 of 2", "shard 1 of 2"}) {
+    const size_t at = output.find(shard);
+    ASSERT_NE(at, std::string::npos) << output;
+    const size_t colon = output.find(':', output.find("listening on ", at));
+    const std::string port = output.substr(colon + 1, output.find('\n', colon) - colon - 1);
+    attacks += (attacks.empty() ? "python3 -B " : " & first=$!; python3 -B ") +
+               std::string(MILLRACE_SOURCE_DIR "/tests/tools/launch/attack.py ") + port + " 1";
+  }
+  EXPECT_EQ(RunShell(attacks + " && wait $first").status, 0);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_TRUE(Model("attacked") == expected);
+}
+
+// A failure that a restart repeats is not retried, however many restarts are left.
+TEST_F(TrainingTest, CorruptDataUsesUpOneRestart) {
+  const std::string file = folder_ / "corrupt.tfrecord";
+  std::string bytes = test::ReadFile(*data_ / "train-00001-of-00004.tfrecord");
+  bytes[bytes.size() / 2] ^= 1;
+  test::WriteFile(file, bytes);
+  for (const char* mode : {"sync", "async"}) {
+    SCOPED_TRACE(mode);
+    Program job = Launch({"--num_ps=1", "--num_workers=2", "--restart=5"},
+                         {"millrace-lr", std::string("--mode=") + mode,
+                          "--train=" + *data_ / "train-00000-*" + "," + file,
+                          "--num_features=100000", "--run_dir=" + folder_ / mode});
+    EXPECT_EQ(job.Wait(), 1) << job.output();
+    EXPECT_EQ(job.Count("(restart 1 of 5)"), 1u) << job.output();
+    EXPECT_EQ(job.Count("(restart 2 of 5)"), 0u) << job.output();
+    EXPECT_GE(job.Count("CRC"), 2u) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, InterruptedJobIsResumedToTheSameModel) { ExpectSameModelAfterInterrupt(); }
+
+TEST_F(TrainingTest, InterruptedJobWithAStoppedWorkerIsResumedToTheSameModel) {
+  ExpectSameModelAfterInterruptWithStoppedWorker();
+}
+
+// SIGTERM to one process has the same effect as SIGKILL.
+TEST_F(TrainingTest, TerminatedWorkerIsRestarted) {
+  const std::string expected = FaultlessModel();
+  Program job = Launch(flags_, Command("sync", "run"));
+  ASSERT_TRUE(WaitForEvaluations(job, "run")) << job.output();
+  Kill(job, "worker 2", SIGSTOP);  // so that the job cannot finish before the restart
+  Kill(job, "worker 1", SIGTERM);
+  EXPECT_TRUE(job.WaitForOutput("restarting it to rejoin")) << job.output();
+  Kill(job, "worker 2", SIGCONT);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_TRUE(Model("run") == expected) << job.output();
+}
+
+TEST_F(TrainingTest, WorkersMayHaveNoData) {
+  test::WriteFile(folder_ / "empty", "");
+  for (const std::string mode : {"sync", "async"}) {
+    std::vector<std::string> command = Command(mode, mode);
+    command[2] = "--train=" + *data_ / "train-00000-of-00004.tfrecord" + "," + folder_ / "empty";
+    Program job = Launch({"--num_ps=1", "--num_workers=2"}, command);
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    EXPECT_EQ(job.Count("worker 0 | trained   180,000 examples"), 1u) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, ChiefWithoutDataStillEvaluatesAndSaves) {
+  test::WriteFile(folder_ / "empty", "");
+  std::string model;
+  for (const std::string run : {"run", "again"}) {
+    std::vector<std::string> command = Command("sync", run);
+    command[2] = "--train=" + folder_ / "empty" + "," + *data_ / "train-00000-of-00004.tfrecord";
+    Program job = Launch({"--num_ps=2", "--num_workers=2", "--restart=1"}, command);
+    ASSERT_TRUE(WaitForEvaluations(job, run)) << job.output();
+    if (run == "again") Kill(job, "ps 1");
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    EXPECT_EQ(Evaluations(run), 3);
+    for (const char* shard : {"shard-0", "shard-1"}) {
+      EXPECT_TRUE(std::filesystem::exists(
+          folder_ / (run + "/checkpoints/" + shard + "/checkpoint-000000001800")));
+    }
+    if (model.empty()) model = Model(run);
+    EXPECT_TRUE(Model(run) == model) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, ZstdOnTheWireLosesNothingAndBf16Little) {
+  const std::string expected = FaultlessModel();
+  const double logloss = LastLogloss("faultless");
+  Program zstd = Launch(flags_, Command("sync", "zstd", "--wire_zstd"));
+  EXPECT_EQ(zstd.Wait(), 0) << zstd.output();
+  EXPECT_TRUE(Model("zstd") == expected);
+  Program bf16 = Launch(flags_, Command("sync", "bf16", "--wire_bf16"));
+  EXPECT_EQ(bf16.Wait(), 0) << bf16.output();
+  EXPECT_FALSE(Model("bf16") == expected);
+  EXPECT_NEAR(LastLogloss("bf16"), logloss, 0.002 * logloss);
+}
+
+TEST_F(TrainingTest, BackupWorkersContinueWhileOneIsStopped) {
+  Program job =
+      Launch({"--deploy_mode=cluster2"}, Command("sync", "backup", "--replicas_to_aggregate=2"));
+  ASSERT_TRUE(WaitForEvaluations(job, "backup")) << job.output();
+  Kill(job, "worker 2", SIGSTOP);
+  EXPECT_TRUE(WaitForEvaluations(job, "backup", Evaluations("backup") + 2)) << job.output();
+  Kill(job, "worker 2", SIGCONT);
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+}
+
+TEST_F(TrainingTest, SyncJobWithoutRestartsEndsSoon) {
+  for (const std::string victim : {"worker 2", "ps 0", "worker 0"}) {
+    SCOPED_TRACE(victim);
+    Program job = Launch({"--num_ps=2", "--num_workers=3"}, Command("sync", victim));
+    ASSERT_TRUE(WaitForEvaluations(job, victim)) << job.output();
+    const auto begin = steady_clock::now();
+    Kill(job, victim);
+    EXPECT_EQ(job.Wait(), 137) << job.output();
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
+    EXPECT_EQ(job.Count("millrace-launch: " + victim + " (pid "), 1u) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, AsyncJobFinishesWithoutAWorker) {
+  for (const std::string mode : {"async", "ssp"}) {
+    SCOPED_TRACE(mode);
+    Program job = Launch({"--deploy_mode=cluster2"}, Command(mode, mode));
+    ASSERT_TRUE(WaitForEvaluations(job, mode)) << job.output();
+    Kill(job, "worker 1");
+    EXPECT_EQ(job.Wait(), 137) << job.output();
+    EXPECT_EQ(job.Count("was killed by SIGKILL: the other processes continue without it"), 1u)
+        << job.output();
+    EXPECT_EQ(job.Count("lost      1 of 3 workers: worker 1;"), 1u) << job.output();
+    EXPECT_EQ(job.Count(" s, without 1 of 3 workers"), 1u) << job.output();
+    EXPECT_GT(Model(mode).size(), 100000u) << job.output();
+  }
+}
+
+TEST_F(TrainingTest, RanksOfMpirunTrainTheSameModel) {
+  if (RunShell("command -v mpirun").status != 0) GTEST_SKIP() << "mpirun is not installed";
+  const std::string expected = FaultlessModel();
+  std::vector<std::string> words = {"/usr/bin/env",
+                                    "mpirun",
+                                    "--allow-run-as-root",
+                                    "--oversubscribe",
+                                    "-n",
+                                    "5",
+                                    Launcher(),
+                                    "--num_ps=2",
+                                    "--rendezvous=" + folder_ / "meet",
+                                    "--"};
+  for (const std::string& word : Command("sync", "mpi")) words.push_back(word);
+  Program job(words, folder_.path(), folder_ / "log");
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_TRUE(Model("mpi") == expected) << job.output();
+}
+
+}  // namespace
+}  // namespace millrace::launch

@@ -4,11 +4,11 @@
 
 #include "profiler/recent_spans.h"
 #include "tools/dashboard/prometheus.h"
+#include "tools/report/diagnosis.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
 #include "tools/report/page_data.h"
 #include "tools/report/peaks.h"
-#include "tools/report/verdict.h"
 
 namespace millrace::tools {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 
 #include "io/base/status.h"
+#include "tools/report/diagnosis.h"
 #include "tools/report/op_table.h"
 #include "tools/report/peaks.h"
 #include "tools/report/run_data.h"
-#include "tools/report/verdict.h"
 
 namespace millrace::tools {
 

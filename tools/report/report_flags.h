@@ -6,7 +6,7 @@
 
 #include "io/base/status.h"
 #include "tools/common/flags.h"
-#include "tools/report/verdict.h"
+#include "tools/report/diagnosis.h"
 
 namespace millrace::tools {
 

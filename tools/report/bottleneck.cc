@@ -1,4 +1,4 @@
-#include "tools/report/what_if.h"
+#include "tools/report/bottleneck.h"
 
 #include <algorithm>
 

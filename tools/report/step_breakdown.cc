@@ -1,4 +1,4 @@
-#include "tools/report/step_split.h"
+#include "tools/report/step_breakdown.h"
 
 #include <algorithm>
 #include <cmath>

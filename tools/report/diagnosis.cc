@@ -1,4 +1,4 @@
-#include "tools/report/verdict.h"
+#include "tools/report/diagnosis.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,11 +8,11 @@
 #include <map>
 
 #include "tools/common/progress.h"
+#include "tools/report/bottleneck.h"
 #include "tools/report/graph.h"
 #include "tools/report/op_table.h"
 #include "tools/report/resource_file.h"
 #include "tools/report/text_table.h"
-#include "tools/report/what_if.h"
 
 namespace millrace::tools {
 namespace {

@@ -18,7 +18,7 @@ namespace millrace::tools {
 namespace {
 
 constexpr char kRealFiles[] = MILLRACE_SHARED_DATA "/tfrecord";
-constexpr char kCounter[] = "python3 " MILLRACE_SOURCE_DIR "/tests/tools/count_records.py";
+constexpr char kCounter[] = "python3 " MILLRACE_SOURCE_DIR "/tests/tools/records/count_records.py";
 constexpr char kParseJsonLines[] =
     "python3 -c 'import json,sys; print(sum(1 for l in sys.stdin if json.loads(l)))'";
 

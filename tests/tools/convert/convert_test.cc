@@ -2,7 +2,7 @@
 #include "io/text/criteo.h"
 #include "io/text/libsvm.h"
 #include "io/text/string_hash.h"
-#include "tests/tools/convert_files.h"
+#include "tests/tools/convert/convert_files.h"
 
 namespace millrace::tools {
 namespace {

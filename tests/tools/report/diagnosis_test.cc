@@ -1,6 +1,6 @@
 // Verdicts on traces whose truth is known.
 
-#include "tools/report/verdict.h"
+#include "tools/report/diagnosis.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/report/step_split.h"
+#include "tools/report/step_breakdown.h"
 
 namespace millrace::tools {
 

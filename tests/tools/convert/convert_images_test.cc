@@ -1,5 +1,5 @@
 // MNIST files and folders of images.
-#include "tests/tools/convert_files.h"
+#include "tests/tools/convert/convert_files.h"
 #include "tools/convert/image_header.h"
 
 namespace millrace::tools {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/report/run_data.h"
-#include "tools/report/step_split.h"
+#include "tools/report/step_breakdown.h"
 
 namespace millrace::tools {
 

@@ -10,8 +10,11 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::Interrupted;
+using tools::Progress;
 
 constexpr uint64_t kProgressRows = 4096;
 
@@ -185,4 +188,4 @@ Status ConvertText(const TextOptions& options, const std::vector<std::string>& f
   return {};
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

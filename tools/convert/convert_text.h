@@ -12,9 +12,9 @@
 #include "io/text/vw.h"
 #include "tools/convert/format.h"
 #include "tools/convert/shard_writer.h"
-#include "tools/convert/tally.h"
+#include "tools/convert/summary.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 struct TextOptions {
   Format format = Format::kLibsvm;
@@ -35,4 +35,4 @@ struct TextOptions {
 Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
                    ShardWriter& out, ConvertTally& tally);
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -8,7 +8,7 @@
 #include "io/record/record_reader.h"
 #include "io/text/text_format.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
 
 constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
@@ -48,4 +48,4 @@ Result<Format> DetectFormat(const std::string& path) {
   }
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

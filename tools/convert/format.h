@@ -6,7 +6,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages };
 
@@ -19,4 +19,4 @@ Result<Format> FormatFromName(std::string_view name);
 // be looked at twice and is an error.
 Result<Format> DetectFormat(const std::string& path);
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

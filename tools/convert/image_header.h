@@ -6,7 +6,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 struct ImageHeader {
   const char* format = "";  // "jpeg" or "png", by the content
@@ -18,4 +18,4 @@ struct ImageHeader {
 // what was expected and found.
 Result<ImageHeader> ReadImageHeader(std::string_view bytes);
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -5,8 +5,10 @@
 
 #include "tools/common/interrupt.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::Interrupted;
 
 namespace fs = std::filesystem;
 
@@ -80,4 +82,4 @@ Status ShardWriter::Close() {
   return {};
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "io/record/record_writer.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 struct ShardOptions {
   std::string folder;  // made when it is not there
@@ -45,4 +45,4 @@ class ShardWriter {
   size_t next_ = 0;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

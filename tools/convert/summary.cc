@@ -7,8 +7,12 @@
 
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::BytesText;
+using tools::DurationText;
+using tools::WithCommas;
 
 std::string Share(uint64_t part, uint64_t whole) {
   char text[32];
@@ -93,4 +97,4 @@ void PrintSummary(const SummaryOptions& options, const ShardWriter& out,
                        " records/s");
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -67,8 +67,19 @@ DECLARE_string(model_out);
 DECLARE_uint64(checkpoint_every);
 DEFINE_uint64(input_threads, kDefaults.input_threads, "threads that decode images ahead");
 
-namespace millrace::tools {
+namespace millrace::convnet {
 namespace {
+
+using tools::CheckTrainingFlags;
+using tools::ClusterFromFlags;
+using tools::CommandSpec;
+using tools::File;
+using tools::FlagValues;
+using tools::OneOf;
+using tools::ProfileFromFlags;
+using tools::RunFlags;
+using tools::RunFolderFromFlags;
+using tools::WorkerFlags;
 
 // Chosen on 10,000 images held out of MNIST's training set: docs/convnets.md.
 constexpr double kLenetAdamRate = 0.003;
@@ -262,4 +273,4 @@ std::vector<std::pair<std::string, std::string>> ConvnetFlagValues() {
   return FlagValues(ConvnetSpec());
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convnet

@@ -14,9 +14,9 @@
 #include "tools/common/flags.h"
 #include "trainer/run/run_folder.h"
 
-namespace millrace::tools {
+namespace millrace::convnet {
 
-const CommandSpec& ConvnetSpec();
+const tools::CommandSpec& ConvnetSpec();
 
 struct ConvnetOptions {
   convnets::NetTrainOptions train;
@@ -38,4 +38,4 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags();
 // Names and values of all flags, for run.json.
 std::vector<std::pair<std::string, std::string>> ConvnetFlagValues();
 
-}  // namespace millrace::tools
+}  // namespace millrace::convnet

@@ -11,7 +11,7 @@
 #include "io/base/status.h"
 #include "tools/dashboard/http_server.h"
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 
 struct DashboardOptions {
   uint16_t port = 0;    // 0: any free one
@@ -30,4 +30,4 @@ class Dashboard {
   std::unique_ptr<HttpServer> server_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

@@ -17,7 +17,7 @@
 
 #include "profiler/trace.h"
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -223,4 +223,4 @@ void HttpServer::Serve(const std::stop_token& stop) {
   for (const Connection& c : connections) ::close(c.fd);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

@@ -13,7 +13,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 
 struct HttpAnswer {
   int code = 200;
@@ -56,4 +56,4 @@ class HttpServer {
   std::jthread thread_;  // last: it stops before the rest goes
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

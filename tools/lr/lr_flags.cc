@@ -80,8 +80,19 @@ DEFINE_string(model_format, "binary", "binary, text or npy");
 DEFINE_uint64(dashboard, 0,
               "port of a live page on 127.0.0.1, with /metrics for Prometheus; 0: none");
 
-namespace millrace::tools {
+namespace millrace::lr {
 namespace {
+
+using tools::CheckTrainingFlags;
+using tools::ClusterFromFlags;
+using tools::CommandSpec;
+using tools::File;
+using tools::FlagValues;
+using tools::OneOf;
+using tools::ProfileFromFlags;
+using tools::RunFlags;
+using tools::RunFolderFromFlags;
+using tools::WorkerFlags;
 
 size_t Threads() {
   if (FLAGS_threads > 0) return FLAGS_threads;
@@ -229,4 +240,4 @@ Result<LrOptions> LrOptionsFromFlags() {
 
 std::vector<std::pair<std::string, std::string>> LrFlagValues() { return FlagValues(LrSpec()); }
 
-}  // namespace millrace::tools
+}  // namespace millrace::lr

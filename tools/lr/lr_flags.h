@@ -12,9 +12,9 @@
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
 
-namespace millrace::tools {
+namespace millrace::lr {
 
-const CommandSpec& LrSpec();
+const tools::CommandSpec& LrSpec();
 
 struct LrOptions {
   trainer::TrainOptions train;
@@ -31,4 +31,4 @@ Result<LrOptions> LrOptionsFromFlags();
 // Names and values of all flags, for run.json.
 std::vector<std::pair<std::string, std::string>> LrFlagValues();
 
-}  // namespace millrace::tools
+}  // namespace millrace::lr

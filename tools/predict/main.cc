@@ -12,8 +12,18 @@
 #include "tools/predict/predict_flags.h"
 #include "trainer/model/model_file.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 namespace {
+
+using tools::Answer;
+using tools::Args;
+using tools::BytesText;
+using tools::CatchInterrupts;
+using tools::Counted;
+using tools::Fail;
+using tools::ParsedLine;
+using tools::ParseLine;
+using tools::WithCommas;
 
 constexpr char kProgram[] = "millrace-predict";
 
@@ -73,10 +83,11 @@ int Main(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::predict
 
 int main(int argc, char** argv) {
   // A reader that has seen enough ("| head") ends us without a word.
   std::signal(SIGPIPE, SIG_DFL);
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::predict::kProgram, millrace::predict::Main, argc,
+                                      argv);
 }

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
-#include "tools/predict/run_flags.h"
+#include "trainer/run/run_folder.h"
+#include "trainer/run/run_info.h"
 
 DEFINE_string(model, "", "the model: binary or text, a checkpoint, or a run folder (its model)");
 DEFINE_string(format, "auto",
@@ -42,8 +45,13 @@ DEFINE_string(weight_feature, millrace::io::FeatureNames{}.weight,
               "name of the feature with the example's weight; empty: none");
 DEFINE_uint64(threads, 0, "threads that read; 0: one for each core");
 
-namespace millrace::tools {
+namespace millrace::predict {
 namespace {
+
+using tools::Args;
+using tools::CommandSpec;
+using tools::File;
+using tools::OneOf;
 
 using io::InputFormat;
 
@@ -82,6 +90,42 @@ Result<int> HashBits(InputFormat format, uint64_t num_features) {
                  "say with --hash_bits how its " +
                  io::InputFormatName(format) +
                  " data was hashed, or convert the input as the training data was");
+}
+
+using Flags = std::vector<std::pair<std::string, std::string>>;
+
+Flags NotGiven(const std::vector<std::string>& names) {
+  Flags flags;
+  for (const std::string& name : names) {
+    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
+    if (info.is_default) flags.emplace_back(name, info.current_value);
+  }
+  return flags;
+}
+
+bool SaysNothing(const std::string& value) {
+  return value.empty() || value == "0" || value == "auto" || value == "false";
+}
+
+// Sets those of the flags `names` that the command line did not give to what the training had, if
+// `model` is a run folder or lies in one. Returns those that it set, as "--hash_bits=20
+// --index_base=1 (R/run.json)"; empty: none. What the training left at "nothing said" (0, auto,
+// false, empty) stays as it is.
+std::string TakeRunFlags(const std::string& model, const std::vector<std::string>& names) {
+  const Result<std::string> file = trainer::ModelFileOf(model);
+  if (!file.ok()) return "";
+  // RUN/model/model.bin, RUN/checkpoints/...
+  std::error_code ignored;
+  const std::filesystem::path run =
+      std::filesystem::absolute(*file, ignored).parent_path().parent_path();
+  std::string taken;
+  for (const trainer::FlagChange& flag :
+       trainer::ChangedFlags(trainer::ReadRunJson(run), NotGiven(names))) {
+    if (SaysNothing(flag.before)) continue;
+    gflags::SetCommandLineOption(flag.name.c_str(), flag.before.c_str());
+    taken += "--" + flag.name + "=" + flag.before + " ";
+  }
+  return taken.empty() ? "" : taken + "(" + (run / "run.json").string() + ")";
 }
 
 }  // namespace
@@ -171,4 +215,4 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   return options;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

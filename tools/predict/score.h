@@ -11,7 +11,7 @@
 #include "trainer/model/model.h"
 #include "trainer/run/binary_metrics.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 
 enum class ScoreKind { kProbability, kMargin };
 // Accepts "probability", "margin".
@@ -34,4 +34,4 @@ struct ScoreSummary {
 // With `metrics`, a row without a label is an error.
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

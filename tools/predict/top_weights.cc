@@ -10,7 +10,7 @@
 #include "io/text/criteo_names.h"
 #include "trainer/model/output_buffer.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 namespace {
 
 using Names = std::unordered_map<uint64_t, std::string>;
@@ -70,4 +70,4 @@ Status WriteTopWeights(const trainer::Model& model, const TopOptions& options) {
   return out.Finish();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

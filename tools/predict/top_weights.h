@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "trainer/model/model.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 
 struct TopOptions {
   size_t count = 10;
@@ -19,4 +19,4 @@ struct TopOptions {
 // magnitude first. A vocabulary of another num_features is an error.
 Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

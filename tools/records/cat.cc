@@ -11,7 +11,6 @@
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 #include "tools/records/record_json.h"
 
 DEFINE_uint64(limit, 0, "records to show; 0: all");
@@ -19,8 +18,14 @@ DEFINE_uint64(skip, 0, "records to pass over first");
 DEFINE_bool(raw, false, "write the records' bytes as they are, with nothing between them");
 DEFINE_bool(hex, false, "write each record as a line of hexadecimal digits");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
+using tools::BytesText;
+using tools::CommandSpec;
+using tools::OneOf;
+using tools::WithCommas;
 
 enum class CatForm { kJson, kHex, kRaw };
 
@@ -157,4 +162,4 @@ int RunCat(const Args& args) {
   return flushed.ok() ? 0 : Fail(flushed);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

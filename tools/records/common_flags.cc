@@ -1,4 +1,5 @@
 #include "tools/records/common_flags.h"
+#include "io/stream/file_list.h"
 
 #include <algorithm>
 #include <thread>
@@ -18,8 +19,10 @@ DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
 DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
 
 constexpr size_t kMaxThreads = 1024;
 
@@ -64,4 +67,19 @@ Result<size_t> ThreadsFromFlags() {
   return std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
-}  // namespace millrace::tools
+Result<std::vector<std::string>> InputFiles(const Args& args) {
+  if (args.empty()) {
+    return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
+  }
+  std::vector<std::string> files;
+  for (const std::string& arg : args) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> expanded, io::ExpandFiles(arg));
+    files.insert(files.end(), expanded.begin(), expanded.end());
+  }
+  if (std::count(files.begin(), files.end(), "-") > 1) {
+    return Invalid("standard input (-) can be read only once");
+  }
+  return files;
+}
+
+}  // namespace millrace::records

@@ -11,13 +11,11 @@
 #include "profiler/clock.h"
 #include "tools/common/interrupt.h"
 #include "tools/convert/convert_images.h"
-#include "tools/convert/convert_mnist.h"
 #include "tools/convert/convert_text.h"
 #include "tools/convert/format.h"
 #include "tools/convert/summary.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 
 DEFINE_string(format, "auto", "of the input: libsvm, vw, criteo, mnist, images or auto");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
@@ -39,8 +37,28 @@ DEFINE_string(vocabulary_out, "",
               "criteo: count all values in a first pass, give each its own key, write them here");
 DEFINE_uint64(min_count, 1, "criteo, --vocabulary_out: rarer values share one key of their field");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using convert::CheckNoneExist;
+using convert::ConvertImages;
+using convert::ConvertMnist;
+using convert::ConvertTally;
+using convert::ConvertText;
+using convert::DetectFormat;
+using convert::Format;
+using convert::FormatFromName;
+using convert::FormatName;
+using convert::PrintSummary;
+using convert::ShardOptions;
+using convert::ShardWriter;
+using convert::TextOptions;
+using tools::Args;
+using tools::CatchInterrupts;
+using tools::CommandSpec;
+using tools::File;
+using tools::Folder;
+using tools::OneOf;
 
 struct ConvertOptions {
   Format format = Format::kLibsvm;
@@ -239,4 +257,4 @@ int RunConvert(const Args& args) {
   return 0;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

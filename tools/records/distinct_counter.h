@@ -15,7 +15,7 @@
 
 #include "io/base/random.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 class DistinctCounter {
  public:
@@ -49,4 +49,4 @@ class DistinctCounter {
   std::array<uint8_t, kRegisters> registers_{};
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

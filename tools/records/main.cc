@@ -9,8 +9,18 @@
 #include "tools/common/program.h"
 #include "tools/records/commands.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Answer;
+using tools::Args;
+using tools::CommandSpec;
+using tools::HelpText;
+using tools::kExitUsage;
+using tools::Nearest;
+using tools::ParsedLine;
+using tools::ParseLine;
+using tools::ProgramSpec;
 
 constexpr char kProgram[] = "millrace-records";
 
@@ -78,11 +88,12 @@ int Main(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::records
 
 int main(int argc, char** argv) {
   // A reader that has seen enough ("cat | head") ends us without a word, even if our parent ignores
   // the signal.
   std::signal(SIGPIPE, SIG_DFL);
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::records::kProgram, millrace::records::Main, argc,
+                                      argv);
 }

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
 
 // Calls add(stats of that name, view) for each of `views`, which are sorted like the map: mostly
@@ -179,4 +179,4 @@ void RecordStats::Merge(const RecordStats& other) {
   values_.Merge(other.values_);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -13,7 +13,7 @@
 #include "io/example/feature_view.h"
 #include "tools/records/distinct_counter.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 // Least, most and sum of some counts.
 struct CountRange {
@@ -120,4 +120,4 @@ class RecordStats {
   io::ExampleView view_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -8,8 +8,10 @@
 #include "io/record/record_format.h"
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Progress;
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
@@ -132,4 +134,4 @@ FileScan Total(const std::vector<FileScan>& scans) {
   return total;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

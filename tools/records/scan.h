@@ -8,7 +8,7 @@
 #include "io/base/status.h"
 #include "io/record/block_reader.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 struct ScanOptions {
   std::string work;  // for the progress line: "verifying"
@@ -45,4 +45,4 @@ std::vector<FileScan> ScanFiles(const std::vector<std::string>& files, const Sca
 // All files as one; `status` is the first that is not ok.
 FileScan Total(const std::vector<FileScan>& scans);
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,7 +1,7 @@
 #include "io/base/json.h"
 #include "tools/records/stats_report.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
 
 void WriteUint(JsonWriter& json, std::string_view name, uint64_t value) {
@@ -132,4 +132,4 @@ std::string StatsJson(const std::vector<FileScan>& files, const RecordStats& sta
   return text + "\n";
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

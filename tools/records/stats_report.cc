@@ -9,8 +9,11 @@
 #include "tools/common/progress.h"
 #include "tools/records/record_json.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::BytesText;
+using tools::WithCommas;
 
 using Row = std::vector<std::string>;
 
@@ -229,4 +232,4 @@ std::string StatsText(const std::vector<FileScan>& files, const RecordStats& sta
   return text;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -7,7 +7,7 @@
 #include "tools/records/record_stats.h"
 #include "tools/records/scan.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 std::string StatsText(const std::vector<FileScan>& files, const RecordStats& stats);
 
@@ -23,4 +23,4 @@ std::string BucketText(size_t b);
 // "int64", or of several kinds "float, int64".
 std::string KindsText(const FeatureStats& stats);
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -16,8 +16,8 @@
 #include "tools/synth/synth_model.h"
 #include "tools/synth/synth_writer.h"
 
-using millrace::tools::SynthFiles;
-using millrace::tools::SynthOptions;
+using millrace::synth::SynthFiles;
+using millrace::synth::SynthOptions;
 
 DEFINE_uint64(rows, SynthFiles{}.rows, "training rows");
 DEFINE_uint64(test_rows, SynthFiles{}.test_rows, "test rows");
@@ -30,8 +30,22 @@ DEFINE_double(bayes_logloss, SynthOptions{}.bayes_logloss,
               "logloss of a learner that knows the hidden model; lower means more signal");
 DEFINE_bool(values, SynthFiles{}.values, "write the values (all 1.0) and not only the keys");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using convert::CheckNoneExist;
+using synth::BayesScore;
+using synth::SynthModel;
+using synth::SynthResult;
+using synth::WriteSynth;
+using tools::Args;
+using tools::BytesText;
+using tools::CatchInterrupts;
+using tools::CommandSpec;
+using tools::DurationText;
+using tools::Folder;
+using tools::OneOf;
+using tools::WithCommas;
 
 namespace fs = std::filesystem;
 
@@ -243,4 +257,4 @@ int RunSynth(const Args&) {
   return status.ok() ? 0 : Fail(status);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -13,13 +13,19 @@
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 #include "tools/records/scan.h"
 
 DEFINE_bool(examples, false, "check also that each record is an Example or a SequenceExample");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
+using tools::BytesText;
+using tools::CommandSpec;
+using tools::DurationText;
+using tools::kExitFailure;
+using tools::WithCommas;
 
 std::string WhyNotAnExample(std::string_view record, io::ExampleView& view) {
   const Status status = io::ParseSequenceExample(record, view);
@@ -123,4 +129,4 @@ int RunVerify(const Args& args) {
   return Verify(*files, *threads, FLAGS_examples);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

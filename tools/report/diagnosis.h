@@ -1,4 +1,4 @@
-// What a run is bound by, with the numbers that prove it.
+// What limits the speed of a run, with the numbers that prove it.
 #pragma once
 
 #include <string>
@@ -7,30 +7,28 @@
 #include "tools/report/run_data.h"
 #include "tools/report/step_breakdown.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
-struct Verdict {
+struct Diagnosis {
   // "input", "compute", "network", "server", "barrier", "evaluation", "checkpoint"; "unknown"
   // without a trace that has steps.
   std::string bottleneck = "unknown";
-  std::string straggler;  // "worker-2", where bottleneck is "barrier" and one is waited for most
-  double share = 0;       // of the time
-  double speedup_without = 1;  // at most
+  // "worker-2", if the bottleneck is "barrier" and most waits there are for one worker.
+  std::string straggler;
+  double share = 0;            // of the time, that the bottleneck takes
+  double speedup_without = 1;  // at most this, if the bottleneck took no time
   std::string sentence;
-  std::vector<std::string> evidence;  // a line each
-  StepSplit split;                    // that the shares are of
-  std::vector<StepSplit> workers;
+  std::vector<std::string> evidence;  // one line each
+  StepBreakdown breakdown;            // the one that `share` is about
+  std::vector<StepBreakdown> workers;
 };
 
-// Stated limits; 0: what the system says, or none.
+// Limits of the machine that the user states; 0: not stated.
 struct Limits {
   double network_bytes_per_s = 0;
   double disk_bytes_per_s = 0;
 };
 
-Verdict JudgeRun(const RunData& run, const Limits& limits = {});
+Diagnosis DiagnoseRun(const RunData& run, const Limits& limits = {});
 
-// The split of each worker as a table, a row for each part.
-std::string SplitText(const Verdict& verdict);
-
-}  // namespace millrace::tools
+}  // namespace millrace::report

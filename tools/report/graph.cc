@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
+#include <string_view>
 
-#include "tools/report/dot_file.h"
-
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 struct Stage {
@@ -73,6 +73,38 @@ void AddStages(const Stage (&stages)[n], const std::vector<OpRow>& ops, Graph& g
                            .forward_s = row->total_s / row->threads,
                            .share_of_step = row->share_of_step});
   }
+}
+
+// A box of a graph in the DOT language, as the trainer of nets writes it.
+struct DotBox {
+  std::string name;
+  std::vector<std::string> lines;  // of its label
+};
+
+std::vector<std::string> LabelLines(std::string_view label) {
+  std::vector<std::string> lines;
+  for (size_t end = 0; end != std::string_view::npos;) {
+    end = label.find("\\n");
+    lines.emplace_back(label.substr(0, end));
+    if (end != std::string_view::npos) label.remove_prefix(end + 2);
+  }
+  return lines;
+}
+
+// In the order of the file. Lines that are no box with a label are skipped.
+std::vector<DotBox> ReadDotBoxes(const std::string& dot) {
+  constexpr std::string_view kBetween = "\" [label=\"", kEnd = "\"];";
+  std::vector<DotBox> boxes;
+  std::istringstream text(dot);
+  for (std::string line; std::getline(text, line);) {
+    const size_t name = line.find('"'), between = line.find(kBetween), end = line.rfind(kEnd);
+    if (between == std::string::npos || end == std::string::npos || name >= between) continue;
+    const size_t label = between + kBetween.size();
+    if (label > end) continue;
+    boxes.push_back({.name = line.substr(name + 1, between - name - 1),
+                     .lines = LabelLines(std::string_view(line).substr(label, end - label))});
+  }
+  return boxes;
 }
 
 uint64_t ParametersIn(const std::string& line) {
@@ -143,4 +175,4 @@ Graph MakeGraph(const RunData& run, const std::vector<OpRow>& ops) {
   return graph;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

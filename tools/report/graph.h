@@ -9,7 +9,7 @@
 #include "tools/report/op_table.h"
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 struct GraphNode {
   std::string name = {};    // "margins", "conv2"
@@ -34,4 +34,4 @@ Graph MakeGraph(const RunData& run, const std::vector<OpRow>& ops);
 // Of a net; 0: not told.
 uint64_t NumParameters(const RunData& run);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

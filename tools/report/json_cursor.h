@@ -15,7 +15,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 class JsonCursor {
  public:
@@ -72,4 +72,4 @@ class JsonCursor {
   Status status_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -5,9 +5,9 @@
 #include "io/base/json.h"
 #include "io/record/compressor.h"
 #include "io/record/output_file.h"
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 constexpr size_t kPiece = 1 << 20;
@@ -138,4 +138,4 @@ Status WriteMergedTrace(const RunData& run, const std::string& path) {
   return file.Finish();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

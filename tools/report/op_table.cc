@@ -9,13 +9,78 @@
 #include <utility>
 
 #include "tools/common/progress.h"
-#include "tools/report/op_meaning.h"
 #include "tools/report/text_table.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
+using tools::BytesText;
+using tools::WithCommas;
+
 using profiler::Cat;
+
+constexpr std::pair<const char*, const char*> kDescriptions[] = {
+    // A step.
+    {"step", "a whole step"},
+    {"margins", "X·w"},
+    {"loss_residuals", "sigmoid, error"},
+    {"gradient", "Xᵀ·e"},
+    {"update", "the rule on the weights"},
+    {"pull", "weights of the keys"},
+    {"push", "update of the keys"},
+    // Input.
+    {"input_wait", "waiting for a batch"},
+    {"read_block", "bytes of files"},
+    {"frame_crc", "records and checksums"},
+    {"decode", "Examples to CSR"},
+    {"compact", "sorted unique keys"},
+    {"cache_rows", "decoded rows kept in memory"},
+    {"make batch", "images of a batch"},
+    {"decode image", "JPEG or PNG to pixels"},
+    // Between workers and servers.
+    {"exchange_send", "gradient and keys out"},
+    {"exchange_wait", "waiting for the reply"},
+    {"push_dense", "gradients of a block out"},
+    {"pull_dense", "weights of a block in"},
+    {"dense_wait", "waiting for blocks"},
+    {"serve_exchange", "one request, whole"},
+    {"decode_request", "bytes to keys and gradients"},
+    {"barrier_wait", "waiting for the last worker"},
+    {"aggregate", "workers' gradients, in order"},
+    {"apply", "the rule on the shard's weights"},
+    {"gather", "weights of the keys"},
+    {"touched_weights", "those that this push changes"},
+    {"look_ahead", "after the answer: for the next one"},
+    {"decode_next", "bytes to the next keys"},
+    {"overlap", "next keys that the push will change"},
+    {"encode_reply", "weights to bytes"},
+    {"serve_push_dense", "takes a block's gradients"},
+    {"serve_pull_dense", "gives a block's weights"},
+    // Tests, checkpoints, models.
+    {"test", "a whole test"},
+    {"read_test", "test data, read ahead"},
+    {"score_test", "a test beside the training"},
+    {"checkpoint", "a whole checkpoint"},
+    {"save_checkpoint", "state to its file"},
+    {"load_checkpoint", "state from its file"},
+    {"write_state_block", "a part of a state file"},
+    {"read_state_block", "a part of a state file"},
+    {"save_model", "the model to its file"},
+    {"load_model", "a model from its file"},
+    {"save net", "the net to its file"},
+    {"load net", "a net from its file"},
+    // Nets, beside their layers.
+    {"pack images", "images side by side for SIMD"},
+    {"copy images", "images into the net's input"},
+    {"add up gradients", "of the threads"},
+};
+
+constexpr std::pair<const char*, const char*> kDirections[] = {
+    {" forward", "the layer's output"},
+    {" backward weights", "gradient of its weights"},
+    {" backward data", "gradient of its input"},
+    {" backward", "gradients of weights and input"},
+};
 
 struct Sum {
   Cat cat = Cat::kOp;
@@ -127,9 +192,9 @@ OpRow RowOf(const RunData& run, const Key& key, Sum& sum, const Steps& steps) {
   const auto& [name, testing, where] = key;
   OpRow row;
   row.op = run.names[name] + (testing ? " (test)" : "");
-  row.meaning = OpMeaning(run.names[name]);
+  row.description = OpDescription(run.names[name]);
   const bool sparse = sum.args.contains(run.names.Find("nnz"));
-  if (sparse && run.names[name] == "update") row.meaning = "Xᵀ·e into the weights";
+  if (sparse && run.names[name] == "update") row.description = "Xᵀ·e into the weights";
   row.where = where;
   row.cat = sum.cat;
   row.calls = sum.durations_us.size();
@@ -154,6 +219,16 @@ std::string Number(const char* format, double value) {
 
 }  // namespace
 
+std::string OpDescription(const std::string& op) {
+  for (const auto& [name, description] : kDescriptions) {
+    if (op == name) return description;
+  }
+  for (const auto& [way, description] : kDirections) {
+    if (op.ends_with(way)) return description;
+  }
+  return "";
+}
+
 std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns) {
   std::map<Key, Sum> sums;
   for (const ProcessData& process : run.processes) {
@@ -177,7 +252,7 @@ std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns) {
 
 std::string OpTableText(const std::vector<OpRow>& rows) {
   TextTable table({{"op"},
-                   {"what"},
+                   {"description"},
                    {"where"},
                    {"output (mean)"},
                    {"calls", true},
@@ -190,7 +265,7 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
                    {"bytes", true},
                    {"GB/s", true}});
   for (const OpRow& row : rows) {
-    table.Add({row.op, row.meaning, row.where, row.output, WithCommas(row.calls),
+    table.Add({row.op, row.description, row.where, row.output, WithCommas(row.calls),
                Number("%.3g", row.threads), Number("%.2f", row.total_s * 1e3),
                Number("%.2f", row.mean_us), Number("%.2f", row.p50_us), Number("%.2f", row.p99_us),
                Number("%.1f %%", row.share_of_step * 100),
@@ -200,4 +275,4 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
   return table.Text();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -6,13 +6,17 @@
 
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
+
+// What an op does, in a few words: "X·w" for "margins". For an op of a net's layer, the direction.
+// Empty for a name that no program gives a span.
+std::string OpDescription(const std::string& op);
 
 struct OpRow {
-  std::string op;       // the span's name; " (test)" behind it for those inside a test
-  std::string meaning;  // "X·w"
-  std::string where;    // "worker", "worker input", "ps"
-  std::string output;   // mean shape: "100 rows, 3,900 nnz"
+  std::string op;           // the span's name; " (test)" behind it for those inside a test
+  std::string description;  // "X·w"
+  std::string where;        // "worker", "worker input", "ps"
+  std::string output;       // mean shape: "100 rows, 3,900 nnz"
   profiler::Cat cat = profiler::Cat::kOp;
   uint64_t calls = 0;
   double total_s = 0;
@@ -32,4 +36,4 @@ std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns = INT64_MIN);
 // As lines of text with a header.
 std::string OpTableText(const std::vector<OpRow>& rows);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -6,11 +6,11 @@
 
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 struct PeakRow {
-  std::string what;  // "CPU", "memory", "network sent"
-  std::string unit;  // "cores", "MB", "MB/s", "Mbit/s", "1/s"
+  std::string resource;  // "CPU", "memory", "network sent"
+  std::string unit;      // "cores", "MB", "MB/s", "Mbit/s", "1/s"
   double mean = 0;
   double peak = 0;
 };
@@ -29,4 +29,4 @@ std::string PeaksText(const std::vector<ProcessPeaks>& peaks);
 // process for each row.
 std::string ComparePeaksText(const std::vector<const RunData*>& runs);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

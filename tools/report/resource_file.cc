@@ -1,11 +1,11 @@
-#include "tools/report/resource_file.h"
+#include "tools/report/run_files.h"
 
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <limits>
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -87,16 +87,4 @@ Status ReadResourceFile(const std::string& path, ProcessData& process) {
   return {};
 }
 
-std::vector<double> Rates(const ProcessData& process, std::string_view column) {
-  const auto values = process.samples.find(column);
-  const auto times = process.samples.find("time_ns");
-  if (values == process.samples.end() || times == process.samples.end()) return {};
-  std::vector<double> rates;
-  for (size_t i = 1; i < values->second.size(); ++i) {
-    const double seconds = (times->second[i] - times->second[i - 1]) * 1e-9;
-    rates.push_back(seconds > 0 ? (values->second[i] - values->second[i - 1]) / seconds : 0);
-  }
-  return rates;
-}
-
-}  // namespace millrace::tools
+}  // namespace millrace::report

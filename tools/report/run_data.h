@@ -11,7 +11,7 @@
 #include "io/base/status.h"
 #include "profiler/trace.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 // Texts that come again and again, as numbers.
 class NameTable {
@@ -103,6 +103,8 @@ struct RunData {
   int64_t origin_ns = 0;               // of the axis, on the common clock
 
   size_t num_spans() const;
+  // The number that run.json has as `name`; 0 without it.
+  double Number(const std::string& name) const;
 };
 
 enum class Traces {
@@ -118,6 +120,15 @@ Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole)
 // To be called when times were added by hand: moves the axis so that the earliest is 0.
 void SetOrigin(RunData& run);
 
+// The change of a sampled column per second, between neighbouring samples: one value less than the
+// column has.
+std::vector<double> Rates(const ProcessData& process, std::string_view column);
+
+// The growth of a sampled column between two times, interpolated between samples. 0 without at
+// least two samples.
+double Growth(const ProcessData& process, std::string_view column, int64_t begin_ns,
+              int64_t end_ns);
+
 ProcessData& ProcessOf(RunData& run, const std::string& name);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

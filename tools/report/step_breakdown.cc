@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 using profiler::Cat;
@@ -79,12 +79,13 @@ double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
 // Goes through a thread's spans with the stack of those that are open, and gives each span's own
 // time (that of spans inside taken off) to a part.
-class Splitter {
+class BreakdownBuilder {
  public:
-  Splitter(const RunData& run, const ProcessData& process, double server_share, StepSplit& split)
+  BreakdownBuilder(const RunData& run, const ProcessData& process, double server_share,
+                   StepBreakdown& breakdown)
       : process_(process),
         server_share_(server_share),
-        split_(split),
+        breakdown_(breakdown),
         step_(run.names.Find("step")),
         save_(run.names.Find("save_model")),
         send_(run.names.Find("exchange_send")),
@@ -108,9 +109,9 @@ class Splitter {
       end_ns = std::max(end_ns, span->end_ns);
     }
     CloseUntil(INT64_MAX);
-    split_.total_s = Seconds(end_ns - first->begin_ns);
-    split_[Part::kOther] += std::max(0.0, split_.total_s - Seconds(covered_ns));
-    split_.begin_ns = begin_ns_ = first->begin_ns;
+    breakdown_.total_s = Seconds(end_ns - first->begin_ns);
+    breakdown_[Part::kOther] += std::max(0.0, breakdown_.total_s - Seconds(covered_ns));
+    breakdown_.begin_ns = begin_ns_ = first->begin_ns;
     end_ns_ = end_ns;
   }
 
@@ -128,8 +129,8 @@ class Splitter {
     for (const Span& span : thread.spans) {
       if (&span == &first) return;
       if (span.name != step_) continue;
-      ++split_.warm_up_steps;
-      split_.warm_up_s += Seconds(span.duration_ns());
+      ++breakdown_.warm_up_steps;
+      breakdown_.warm_up_s += Seconds(span.duration_ns());
     }
   }
 
@@ -153,39 +154,40 @@ class Splitter {
     const double own_s = Seconds(std::max<int64_t>(0, open.own_ns));
     if (span.name == step_) CountStep(span);
     if (span.name == send_ && open.part == Part::kNetwork) {
-      ++split_.exchanges;
+      ++breakdown_.exchanges;
       send_end_ns_ = span.end_ns;
-      split_.saved_without_network_s += own_s;
-      split_.sent_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
-      split_.exchanged_keys += static_cast<double>(process_.Arg(span, keys_, 0));
+      breakdown_.saved_without_network_s += own_s;
+      breakdown_.sent_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
+      breakdown_.exchanged_keys += static_cast<double>(process_.Arg(span, keys_, 0));
     }
     if (span.name == wait_ && open.part == Part::kNetwork) return CountWait(span, own_s);
     if (open.part == Part::kInput) input_waits_.push_back({span.begin_ns, span.end_ns});
-    if (open.part == Part::kNetwork && span.name != send_) split_.saved_without_network_s += own_s;
-    split_[open.part] += own_s;
+    if (open.part == Part::kNetwork && span.name != send_)
+      breakdown_.saved_without_network_s += own_s;
+    breakdown_[open.part] += own_s;
   }
 
   void CountStep(const Span& span) {
     const int64_t rows = process_.Arg(span, rows_, -1);
     if (rows < 0) return;  // the end of the data
-    ++split_.steps;
-    split_.rows += static_cast<uint64_t>(rows);
+    ++breakdown_.steps;
+    breakdown_.rows += static_cast<uint64_t>(rows);
   }
 
   // The reply says how long the server worked and how long it waited for others. What the worker
   // did meanwhile hides the beginning of that, never its end.
   void CountWait(const Span& span, double wait_s) {
-    split_.received_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
+    breakdown_.received_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
     const double all_barrier_s = Seconds(std::max<int64_t>(0, process_.Arg(span, barrier_ns_, 0)));
     const double all_server_s = Seconds(std::max<int64_t>(0, process_.Arg(span, server_ns_, 0)));
     CountSavings(span, wait_s, all_server_s, all_barrier_s);
     const double barrier_s = std::min(wait_s, all_barrier_s);
     const double server_s = std::min(wait_s - barrier_s, all_server_s);
-    split_[Part::kBarrier] += barrier_s;
-    split_[Part::kServer] += server_s;
-    split_[Part::kNetwork] += wait_s - barrier_s - server_s;
+    breakdown_[Part::kBarrier] += barrier_s;
+    breakdown_[Part::kServer] += server_s;
+    breakdown_[Part::kNetwork] += wait_s - barrier_s - server_s;
     if (barrier_s <= 0) return;
-    BarrierWaits& waits = split_.barriers[process_.Arg(span, straggler_, -1)];
+    BarrierWaits& waits = breakdown_.barriers[process_.Arg(span, straggler_, -1)];
     waits.seconds += barrier_s;
     ++waits.waits;
   }
@@ -198,15 +200,15 @@ class Splitter {
     const auto saved_s = [&](double left_s) {
       return std::max(0.0, wait_s - std::max(0.0, left_s - hidden_s));
     };
-    split_.saved_without_network_s += saved_s(server_s + barrier_s);
-    split_.saved_without_server_s += saved_s(network_s + barrier_s + server_share_ * server_s);
-    split_.saved_without_barrier_s += saved_s(network_s + server_s);
+    breakdown_.saved_without_network_s += saved_s(server_s + barrier_s);
+    breakdown_.saved_without_server_s += saved_s(network_s + barrier_s + server_share_ * server_s);
+    breakdown_.saved_without_barrier_s += saved_s(network_s + server_s);
     send_end_ns_ = -1;
   }
 
   const ProcessData& process_;
   const double server_share_;
-  StepSplit& split_;
+  StepBreakdown& breakdown_;
   int64_t send_end_ns_ = -1;  // of the exchange on its way; -1: none
   const uint32_t step_, save_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_,
       straggler_;
@@ -233,7 +235,7 @@ double QuickSum(std::vector<int64_t>& durations) {
 // What the other threads did, in all and during the waits (ordered and apart from each other).
 InputWork CountInputThread(const ProcessData& process, const TracedThread& thread,
                            const Interval& whole, const std::vector<Interval>& waits,
-                           uint32_t bytes, StepSplit& split) {
+                           uint32_t bytes, StepBreakdown& breakdown) {
   InputWork work;
   std::map<uint32_t, std::vector<int64_t>> durations;  // of decoding, by name
   bool any = false;
@@ -244,80 +246,62 @@ InputWork CountInputThread(const ProcessData& process, const TracedThread& threa
     if (Overlap(interval, whole) == 0) continue;
     any = true;
     const bool disk = span.cat == Cat::kDisk;
-    (disk ? split.read_busy_s : split.decode_busy_s) += Seconds(Overlap(interval, whole));
+    (disk ? breakdown.read_busy_s : breakdown.decode_busy_s) += Seconds(Overlap(interval, whole));
     if (!disk) durations[span.name].push_back(Overlap(interval, whole));
-    if (disk) split.read_bytes += static_cast<double>(process.Arg(span, bytes, 0));
+    if (disk) breakdown.read_bytes += static_cast<double>(process.Arg(span, bytes, 0));
     while (wait < waits.size() && waits[wait].end_ns <= interval.begin_ns) ++wait;
     for (size_t w = wait; w < waits.size() && waits[w].begin_ns < interval.end_ns; ++w) {
       (disk ? work.disk_s : work.decode_s) += Seconds(Overlap(interval, waits[w]));
     }
   }
-  for (auto& [name, all] : durations) split.decode_quick_s += QuickSum(all);
-  split.input_threads += any;
+  for (auto& [name, all] : durations) breakdown.decode_quick_s += QuickSum(all);
+  breakdown.input_threads += any;
   return work;
 }
 
-void SplitInput(const RunData& run, const ProcessData& process, const TracedThread& training,
-                const Interval& whole, const std::vector<Interval>& waits, StepSplit& split) {
+void AddInput(const RunData& run, const ProcessData& process, const TracedThread& training,
+              const Interval& whole, const std::vector<Interval>& waits, StepBreakdown& breakdown) {
   InputWork sum;
   for (const TracedThread& thread : process.threads) {
     // Test data is read once, beside the training: not a step's input.
     if (&thread == &training || thread.name.starts_with("test")) continue;
     const InputWork work =
-        CountInputThread(process, thread, whole, waits, run.names.Find("bytes"), split);
+        CountInputThread(process, thread, whole, waits, run.names.Find("bytes"), breakdown);
     sum.disk_s += work.disk_s;
     sum.decode_s += work.decode_s;
   }
   if (sum.disk_s == 0) return;
-  const double disk = split[Part::kInput] * sum.disk_s / (sum.disk_s + sum.decode_s);
-  split[Part::kDisk] += disk;
-  split[Part::kInput] -= disk;
+  const double disk = breakdown[Part::kInput] * sum.disk_s / (sum.disk_s + sum.decode_s);
+  breakdown[Part::kDisk] += disk;
+  breakdown[Part::kInput] -= disk;
 }
 
 // Blocks of a dense model go beside the training thread.
 void CountDenseTraffic(const RunData& run, const ProcessData& process, const Interval& whole,
-                       StepSplit& split) {
+                       StepBreakdown& breakdown) {
   const uint32_t push = run.names.Find("push_dense"), pull = run.names.Find("pull_dense");
   const uint32_t bytes = run.names.Find("bytes");
   for (const TracedThread& thread : process.threads) {
     for (const Span& span : thread.spans) {
       if (span.name != push && span.name != pull) continue;
       if (Overlap({span.begin_ns, span.end_ns}, whole) == 0) continue;
-      (span.name == push ? split.sent_bytes : split.received_bytes) +=
+      (span.name == push ? breakdown.sent_bytes : breakdown.received_bytes) +=
           static_cast<double>(process.Arg(span, bytes, 0));
     }
   }
 }
 
-// How a column grew between two moments, by the samples around them.
-double GrowthBetween(const ProcessData& process, const char* column, const Interval& whole) {
-  const size_t n = process.num_samples();
-  if (n < 2) return 0;
-  const auto& times = process.samples.at("time_ns");
-  const auto& values = process.samples.at(column);
-  const auto at = [&](int64_t ns) {
-    const auto time = static_cast<double>(ns);
-    const auto later =
-        std::clamp<ptrdiff_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin(), 1,
-                              static_cast<ptrdiff_t>(n) - 1);
-    const auto i = static_cast<size_t>(later);
-    const double gap = times[i] - times[i - 1];
-    const double share = gap > 0 ? std::clamp((time - times[i - 1]) / gap, 0.0, 1.0) : 0;
-    return values[i - 1] + share * (values[i] - values[i - 1]);
-  };
-  return at(whole.end_ns) - at(whole.begin_ns);
-}
-
 double CpuBetween(const ProcessData& process, const Interval& whole) {
-  return GrowthBetween(process, "user_s_total", whole) +
-         GrowthBetween(process, "system_s_total", whole);
+  return Growth(process, "user_s_total", whole.begin_ns, whole.end_ns) +
+         Growth(process, "system_s_total", whole.begin_ns, whole.end_ns);
 }
 
 // The host's cores, and what other processes than the run's took of their time.
-void CountOthers(const ProcessData& process, const Interval& whole, StepSplit& split) {
-  const double busy_s = GrowthBetween(process, "host_busy_s_total", whole);
-  split.host_core_s = busy_s + GrowthBetween(process, "host_idle_s_total", whole);
-  split.others_cpu_s = std::max(0.0, busy_s - split.host_cpu_s);
+void CountOthers(const ProcessData& process, const Interval& whole, StepBreakdown& breakdown) {
+  const double busy_s = Growth(process, "host_busy_s_total", whole.begin_ns, whole.end_ns);
+  breakdown.host_core_s =
+      busy_s + Growth(process, "host_idle_s_total", whole.begin_ns, whole.end_ns);
+  breakdown.others_cpu_s = std::max(0.0, busy_s - breakdown.host_cpu_s);
 }
 
 }  // namespace
@@ -329,96 +313,66 @@ const char* PartName(Part part) {
   return kNames[static_cast<size_t>(part)];
 }
 
-std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process,
-                                    double server_share) {
+std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const ProcessData& process,
+                                               double server_share) {
   const TracedThread* thread = TrainingThread(run, process);
   if (!thread) return std::nullopt;
-  StepSplit split;
-  split.process = process.name;
-  Splitter splitter(run, process, server_share, split);
-  splitter.Go(*thread);
-  SplitInput(run, process, *thread, splitter.whole(), splitter.input_waits(), split);
-  CountDenseTraffic(run, process, splitter.whole(), split);
-  split.cpu_s = CpuBetween(process, splitter.whole());
+  StepBreakdown breakdown;
+  breakdown.process = process.name;
+  BreakdownBuilder builder(run, process, server_share, breakdown);
+  builder.Go(*thread);
+  AddInput(run, process, *thread, builder.whole(), builder.input_waits(), breakdown);
+  CountDenseTraffic(run, process, builder.whole(), breakdown);
+  breakdown.cpu_s = CpuBetween(process, builder.whole());
   for (const ProcessData& other : run.processes) {
-    if (other.host == process.host) split.host_cpu_s += CpuBetween(other, splitter.whole());
+    if (other.host == process.host) breakdown.host_cpu_s += CpuBetween(other, builder.whole());
   }
-  CountOthers(process, splitter.whole(), split);
-  return split;
+  CountOthers(process, builder.whole(), breakdown);
+  return breakdown;
 }
 
-StepSplit MeanSplit(const std::vector<StepSplit>& splits) {
-  StepSplit mean;
-  if (splits.empty()) return mean;
-  if (splits.size() == 1) return splits.front();
-  const auto n = static_cast<double>(splits.size());
-  mean.process = std::to_string(splits.size()) + " workers";
-  for (const StepSplit& split : splits) {
-    mean.total_s += split.total_s / n;
-    for (size_t p = 0; p < kParts; ++p) mean.seconds[p] += split.seconds[p] / n;
-    for (const auto& [worker, waits] : split.barriers) {
+StepBreakdown MeanBreakdown(const std::vector<StepBreakdown>& breakdowns) {
+  StepBreakdown mean;
+  if (breakdowns.empty()) return mean;
+  if (breakdowns.size() == 1) return breakdowns.front();
+  const auto n = static_cast<double>(breakdowns.size());
+  mean.process = std::to_string(breakdowns.size()) + " workers";
+  for (const StepBreakdown& breakdown : breakdowns) {
+    mean.total_s += breakdown.total_s / n;
+    for (size_t p = 0; p < kParts; ++p) mean.seconds[p] += breakdown.seconds[p] / n;
+    for (const auto& [worker, waits] : breakdown.barriers) {
       mean.barriers[worker].seconds += waits.seconds / n;
       mean.barriers[worker].waits += waits.waits / n;
     }
-    mean.steps += split.steps;
-    mean.rows += split.rows;
-    mean.input_threads += split.input_threads;
-    mean.decode_busy_s += split.decode_busy_s;
-    mean.decode_quick_s += split.decode_quick_s;
-    mean.read_busy_s += split.read_busy_s;
-    mean.read_bytes += split.read_bytes;
-    mean.exchanges += split.exchanges;
-    mean.exchanged_keys += split.exchanged_keys;
-    mean.sent_bytes += split.sent_bytes;
-    mean.received_bytes += split.received_bytes;
-    mean.cpu_s += split.cpu_s;
-    mean.host_cpu_s += split.host_cpu_s / n;
-    mean.host_core_s += split.host_core_s / n;
-    mean.others_cpu_s += split.others_cpu_s / n;
-    mean.saved_without_network_s += split.saved_without_network_s / n;
-    mean.saved_without_server_s += split.saved_without_server_s / n;
-    mean.saved_without_barrier_s += split.saved_without_barrier_s / n;
+    mean.steps += breakdown.steps;
+    mean.rows += breakdown.rows;
+    mean.input_threads += breakdown.input_threads;
+    mean.decode_busy_s += breakdown.decode_busy_s;
+    mean.decode_quick_s += breakdown.decode_quick_s;
+    mean.read_busy_s += breakdown.read_busy_s;
+    mean.read_bytes += breakdown.read_bytes;
+    mean.exchanges += breakdown.exchanges;
+    mean.exchanged_keys += breakdown.exchanged_keys;
+    mean.sent_bytes += breakdown.sent_bytes;
+    mean.received_bytes += breakdown.received_bytes;
+    mean.cpu_s += breakdown.cpu_s;
+    mean.host_cpu_s += breakdown.host_cpu_s / n;
+    mean.host_core_s += breakdown.host_core_s / n;
+    mean.others_cpu_s += breakdown.others_cpu_s / n;
+    mean.saved_without_network_s += breakdown.saved_without_network_s / n;
+    mean.saved_without_server_s += breakdown.saved_without_server_s / n;
+    mean.saved_without_barrier_s += breakdown.saved_without_barrier_s / n;
   }
   return mean;
 }
 
-std::vector<ServerLoad> ServerLoads(const RunData& run) {
-  int64_t warm_ns = INT64_MIN;
+int64_t WarmUpEndNs(const RunData& run) {
+  int64_t end_ns = INT64_MIN;
   for (const ProcessData& process : run.processes) {
     if (const TracedThread* thread = TrainingThread(run, process))
-      warm_ns = std::max(warm_ns, FirstStep(process, *thread, run.names.Find("step"))->begin_ns);
+      end_ns = std::max(end_ns, FirstStep(process, *thread, run.names.Find("step"))->begin_ns);
   }
-  const uint32_t barrier = run.names.Find("barrier_wait");
-  std::vector<ServerLoad> loads;
-  for (const ProcessData& process : run.processes) {
-    if (!process.is_server()) continue;
-    ServerLoad load{.process = process.name};
-    int64_t begin = INT64_MAX, end = INT64_MIN;
-    for (const TracedThread& thread : process.threads) {
-      const Span* request = nullptr;
-      for (const Span& span : thread.spans) {
-        if (span.begin_ns < warm_ns) continue;
-        const double seconds = Seconds(span.duration_ns());
-        if (run.names[span.name].starts_with("serve_")) {
-          request = &span;
-          ++load.requests;
-          load.busy_s += seconds;
-          begin = std::min(begin, span.begin_ns);
-          end = std::max(end, span.end_ns);
-        } else if (request && span.depth == request->depth + 1) {
-          if (span.begin_ns >= request->end_ns) continue;
-          if (span.name == barrier)
-            load.busy_s -= seconds;
-          else
-            load.work_s += seconds;
-        }
-      }
-    }
-    if (load.requests == 0) continue;
-    load.total_s = Seconds(end - begin);
-    loads.push_back(load);
-  }
-  return loads;
+  return end_ns;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

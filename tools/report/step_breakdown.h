@@ -9,7 +9,7 @@
 
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 enum class Part {
   kInput,  // waiting for a batch, while input threads decode or do nothing
@@ -30,7 +30,7 @@ struct BarrierWaits {
   double waits = 0;
 };
 
-struct StepSplit {
+struct StepBreakdown {
   std::string process;
   double total_s = 0;  // from the first step to the end of the last span before the model is saved
   int64_t begin_ns = 0;  // of that time
@@ -70,22 +70,13 @@ struct StepSplit {
 
 // Nothing for a process whose trace has no steps. `server_share`: what of the servers' time would
 // be left without it.
-std::optional<StepSplit> SplitSteps(const RunData& run, const ProcessData& process,
-                                    double server_share = 0);
+std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const ProcessData& process,
+                                               double server_share = 0);
 
-// The mean of several workers' splits; counts and traffic are summed.
-StepSplit MeanSplit(const std::vector<StepSplit>& splits);
+// The mean of several workers' breakdowns; counts and traffic are summed.
+StepBreakdown MeanBreakdown(const std::vector<StepBreakdown>& breakdowns);
 
-// Seconds that a server's threads worked on requests (waiting at the barrier left out), and the
-// time between its first and its last request. Those before the workers' warm-up was over are left
-// out.
-struct ServerLoad {
-  std::string process;
-  double busy_s = 0;  // inside requests, barriers taken off
-  double work_s = 0;  // of that: inside ops; the rest waits for locks, other requests or a core
-  double total_s = 0;
-  uint64_t requests = 0;
-};
-std::vector<ServerLoad> ServerLoads(const RunData& run);
+// When the warm-up of the last worker ended; INT64_MIN without steps.
+int64_t WarmUpEndNs(const RunData& run);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

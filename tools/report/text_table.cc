@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 // Characters, not bytes.
@@ -37,4 +37,4 @@ std::string TextTable::Text() const {
   return text;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

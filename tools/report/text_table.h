@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace millrace::tools {
+namespace millrace::report {
 
 struct TextColumn {
   std::string title;
@@ -23,4 +23,4 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -1,4 +1,4 @@
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "io/record/byte_source.h"
 #include "tools/report/json_cursor.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 using profiler::Cat;
@@ -252,4 +252,4 @@ Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& pro
   return ReadTraceText(text, path, names, process);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

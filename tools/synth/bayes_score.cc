@@ -5,7 +5,7 @@
 
 #include "tools/synth/portable_math.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 // Unsigned integers in the order of the numbers. The last bit is dropped to make room for the
@@ -19,7 +19,7 @@ uint64_t OrderOf(double number) {
 }  // namespace
 
 void BayesScore::Add(double margin, bool label) {
-  loss_ += tools::LogLoss(margin, label);
+  loss_ += synth::LogLoss(margin, label);
   positives_ += label ? 1 : 0;
   ranked_.push_back(OrderOf(margin) | (label ? 1 : 0));
 }
@@ -57,4 +57,4 @@ double BayesScore::Auc() {
   return half_wins / 2 / (static_cast<double>(positives_) * static_cast<double>(negatives));
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace millrace::tools {
+namespace millrace::synth {
 
 // Collects the rows of one shard; shards are merged in their order, so that sums do not depend on
 // threads.
@@ -27,4 +27,4 @@ class BayesScore {
   std::vector<uint64_t> ranked_;  // order of the margin above, label in the last bit
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace::tools {
+namespace millrace::synth {
 
 inline constexpr double kLn2 = 0.693147180559945309417;
 
@@ -83,4 +83,4 @@ inline double LogLoss(double margin, bool label) {
   return std::max(-m, 0.0) + Log(1 + Exp(m < 0 ? m : -m));
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

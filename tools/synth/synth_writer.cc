@@ -8,8 +8,11 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
+
+using tools::Interrupted;
+using tools::Progress;
 
 constexpr uint64_t kRowsPerStep = 1024;
 
@@ -152,4 +155,4 @@ Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files)
   return Collected(shards);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

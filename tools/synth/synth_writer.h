@@ -12,7 +12,7 @@
 #include "tools/synth/bayes_score.h"
 #include "tools/synth/synth_model.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 
 struct SynthFiles {
   std::string folder;
@@ -38,4 +38,4 @@ struct SynthResult {
 // threads.
 Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files);
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "tools/synth/portable_math.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 constexpr uint64_t kBucketsPerOctave = 8;
@@ -75,4 +75,4 @@ Scatter::Scatter(uint64_t n, uint64_t seed)
   CHECK(n > 0);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

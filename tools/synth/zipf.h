@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace millrace::tools {
+namespace millrace::synth {
 
 // Ranks that share one probability.
 struct ZipfBucket {
@@ -65,4 +65,4 @@ class Scatter {
   int shift_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

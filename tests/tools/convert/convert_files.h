@@ -15,7 +15,10 @@
 #include "io/record/record_writer.h"
 #include "tests/tools/run_program.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
+
+using tools::ProgramRun;
+using tools::RunProgram;
 
 inline ProgramRun Convert(const std::string& arguments) {
   return RunProgram("millrace-records", "convert " + arguments);
@@ -78,4 +81,4 @@ inline bool Contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

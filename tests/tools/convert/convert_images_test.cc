@@ -2,8 +2,11 @@
 #include "tests/tools/convert/convert_files.h"
 #include "tools/convert/image_header.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunShell;
 
 namespace fs = std::filesystem;
 using test::ReadFile;
@@ -177,4 +180,4 @@ TEST(ConvertShared, ImagesOfAllKindsAreSized) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::convert

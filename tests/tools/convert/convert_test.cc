@@ -4,8 +4,11 @@
 #include "io/text/string_hash.h"
 #include "tests/tools/convert/convert_files.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunShell;
 
 namespace fs = std::filesystem;
 using test::ReadFile;
@@ -281,4 +284,4 @@ TEST(ConvertShared, EveryTextDataSetConvertsOrSaysWhyNot) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -6,8 +6,12 @@
 
 #include "tests/tools/run_program.h"
 
-namespace millrace::tools {
+namespace millrace::convnet {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunProgram;
+using tools::RunShell;
 
 // A column of a run's metrics.csv.
 std::vector<double> Column(const std::string& csv, const std::string& name) {
@@ -69,4 +73,4 @@ TEST_F(AlexNetTest, TwoWorkersInStepGiveTheSameModelEveryTime) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::convnet

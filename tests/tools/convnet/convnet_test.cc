@@ -8,8 +8,11 @@
 #include "io/base/random.h"
 #include "tests/tools/run_program.h"
 
-namespace millrace::tools {
+namespace millrace::convnet {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunProgram;
 
 namespace fs = std::filesystem;
 
@@ -226,4 +229,4 @@ TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::convnet

@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 namespace {
 
 class Client {
@@ -114,4 +114,4 @@ TEST_F(HttpServerTest, PortInUseIsAnError) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

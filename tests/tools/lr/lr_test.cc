@@ -16,8 +16,13 @@
 #include "tests/tools/launched.h"
 #include "tests/tools/run_program.h"
 
-namespace millrace::tools {
+namespace millrace::lr {
 namespace {
+
+using tools::Launched;
+using tools::ProgramRun;
+using tools::RunProgram;
+using tools::RunShell;
 
 namespace fs = std::filesystem;
 
@@ -428,4 +433,4 @@ TEST_F(LrTest, EverySharedSetIsLearntWithTheDefaults) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::lr

@@ -17,8 +17,11 @@
 #include "tests/tools/run_program.h"
 #include "trainer/model/model_file.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunProgram;
 
 ProgramRun Predict(const std::string& arguments) {
   return RunProgram("millrace-predict", arguments);
@@ -331,4 +334,4 @@ TEST_F(PredictTest, HelpHasTheFlagsAndExamples) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::predict

@@ -9,7 +9,7 @@
 
 #include "tools/records/stats_report.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
 
 std::string SparseExample(int64_t label, std::vector<uint64_t> keys, std::vector<float> values) {
@@ -87,4 +87,4 @@ TEST(RecordStats, BucketsArePowersOfTwo) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -14,8 +14,12 @@
 #include "io/record/record_writer.h"
 #include "tests/tools/run_program.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunProgram;
+using tools::RunShell;
 
 constexpr char kRealFiles[] = MILLRACE_SHARED_DATA "/tfrecord";
 constexpr char kCounter[] = "python3 " MILLRACE_SOURCE_DIR "/tests/tools/records/count_records.py";
@@ -301,4 +305,4 @@ TEST_F(RecordsTest, RealFilesAreWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::records

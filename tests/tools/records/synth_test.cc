@@ -15,8 +15,12 @@
 #include "tests/test_files.h"
 #include "tests/tools/run_program.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::ProgramRun;
+using tools::RunProgram;
+using tools::RunShell;
 
 namespace fs = std::filesystem;
 using test::ReadFile;
@@ -297,4 +301,4 @@ TEST(Program, VersionIsPrintedEverywhere) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::records

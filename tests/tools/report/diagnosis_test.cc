@@ -1,4 +1,4 @@
-// Verdicts on traces whose truth is known.
+// Diagnoses on traces whose truth is known.
 
 #include "tools/report/diagnosis.h"
 
@@ -9,7 +9,7 @@
 #include "profiler/resources.h"
 #include "tests/tools/report/synthetic_run.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 struct StepTimes {  // microseconds
@@ -44,34 +44,34 @@ SyntheticTrace Worker(const StepTimes& t, int steps) {
   return trace;
 }
 
-class VerdictTest : public testing::Test {
+class DiagnosisTest : public testing::Test {
  protected:
-  Verdict Judge() {
+  Diagnosis Diagnose() {
     const Result<RunData> run = LoadRun(folder_.path());
     EXPECT_TRUE(run.ok()) << run.status().message();
-    return JudgeRun(*run);
+    return DiagnoseRun(*run);
   }
   test::TemporaryFolder folder_;
 };
 
-TEST_F(VerdictTest, ComputeBoundRunIsNamed) {
+TEST_F(DiagnosisTest, ComputeBoundRunIsNamed) {
   Worker({.input = 5, .compute = 90, .send = 1, .wait = 4}, 50).Write(folder_, "worker-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "compute");
   EXPECT_NEAR(v.share, 0.9, 1e-6);
   EXPECT_NEAR(v.speedup_without, 10, 1e-3);
 }
 
-TEST_F(VerdictTest, ComputeCannotBeFasterThanTheInputBesideIt) {
+TEST_F(DiagnosisTest, ComputeCannotBeFasterThanTheInputBesideIt) {
   SyntheticTrace trace = Worker({.compute = 100}, 50);
   for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 100 * i, 40, "\"rows\":100");
   trace.Write(folder_, "worker-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "compute");
   EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
 }
 
-TEST_F(VerdictTest, ReadingTheTestDataIsNoInputOfSteps) {
+TEST_F(DiagnosisTest, ReadingTheTestDataIsNoInputOfSteps) {
   SyntheticTrace trace = Worker({.compute = 100}, 50);
   trace.Thread(2, "input");
   trace.Thread(3, "test input");
@@ -80,39 +80,39 @@ TEST_F(VerdictTest, ReadingTheTestDataIsNoInputOfSteps) {
     trace.Span(3, "decode", "input", 1000 + 100 * i, 99, "\"rows\":100");
   }
   trace.Write(folder_, "worker-0");
-  const Verdict v = Judge();
-  EXPECT_EQ(v.split.input_threads, 1u);
+  const Diagnosis v = Diagnose();
+  EXPECT_EQ(v.breakdown.input_threads, 1u);
   EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
 }
 
-TEST_F(VerdictTest, InputBoundRunTellsReadingFromDecoding) {
+TEST_F(DiagnosisTest, InputBoundRunTellsReadingFromDecoding) {
   SyntheticTrace trace = Worker({.input = 80, .compute = 20}, 50);
   for (int i = 0; i < 50; ++i) {
     trace.Span(2, "read_block", "disk", 1000 + 100 * i, 60, "\"bytes\":1000");
     trace.Span(2, "decode", "input", 1060 + 100 * i, 20, "\"rows\":100");
   }
   trace.Write(folder_, "worker-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "input");
   EXPECT_NEAR(v.share, 0.8, 1e-6);
-  EXPECT_NEAR(v.split[Part::kDisk], 50 * 60e-6, 1e-9);
-  EXPECT_NEAR(v.split[Part::kInput], 50 * 20e-6, 1e-9);
+  EXPECT_NEAR(v.breakdown[Part::kDisk], 50 * 60e-6, 1e-9);
+  EXPECT_NEAR(v.breakdown[Part::kInput], 50 * 20e-6, 1e-9);
   EXPECT_NE(v.sentence.find("75 % of it the input threads read"), std::string::npos) << v.sentence;
 }
 
-TEST_F(VerdictTest, NetworkBoundRunIsNamedWithItsBytes) {
+TEST_F(DiagnosisTest, NetworkBoundRunIsNamedWithItsBytes) {
   for (const char* name : {"worker-0", "worker-1"}) {
     Worker({.compute = 20, .send = 30, .wait = 100, .server = 15, .barrier = 5, .straggler = 1}, 50)
         .Write(folder_, name);
   }
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "network");
   EXPECT_NEAR(v.share, (30 + 100 - 20) / 150.0, 1e-6);
   EXPECT_NEAR(v.speedup_without, 150 / 40.0, 1e-3);
   EXPECT_NE(v.sentence.find("20 kB sent and 12 kB received"), std::string::npos) << v.sentence;
 }
 
-TEST_F(VerdictTest, ServerBoundRunIsNamedWithTheServersLoad) {
+TEST_F(DiagnosisTest, ServerBoundRunIsNamedWithTheServersLoad) {
   Worker({.compute = 20, .send = 2, .wait = 100, .server = 90, .barrier = 2}, 50)
       .Write(folder_, "worker-0");
   SyntheticTrace server;
@@ -122,27 +122,27 @@ TEST_F(VerdictTest, ServerBoundRunIsNamedWithTheServersLoad) {
     server.Span(1, "apply", "server", 1040 + 122 * i, 70, "\"keys\":3000");
   }
   server.Write(folder_, "ps-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "server");
   EXPECT_NEAR(v.speedup_without, 122 / 32.0, 1e-3);
   EXPECT_NE(v.sentence.find("ps-0 busy 74 % of the time"), std::string::npos) << v.sentence;
 }
 
-TEST_F(VerdictTest, StragglerIsNamedAndNotBlamedOnItsOwnComputing) {
+TEST_F(DiagnosisTest, StragglerIsNamedAndNotBlamedOnItsOwnComputing) {
   const StepTimes quick = {
       .compute = 30, .send = 1, .wait = 99, .server = 4, .barrier = 90, .straggler = 2};
   const StepTimes slow = {.compute = 120, .send = 1, .wait = 9, .server = 4};
   Worker(quick, 50).Write(folder_, "worker-0");
   Worker(quick, 50).Write(folder_, "worker-1");
   Worker(slow, 50).Write(folder_, "worker-2");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "barrier");
   EXPECT_EQ(v.straggler, "worker-2");
   EXPECT_TRUE(v.sentence.starts_with("Straggler-bound")) << v.sentence;
   EXPECT_NEAR(v.speedup_without, 130 / 40.0, 1e-3);
 }
 
-TEST_F(VerdictTest, WhatIsHiddenBehindWorkStaysHidden) {
+TEST_F(DiagnosisTest, WhatIsHiddenBehindWorkStaysHidden) {
   // An exchange of 102 us, 20 of them the server's, runs beside 30 us of computing: without the
   // network nothing of it would be seen.
   SyntheticTrace trace;
@@ -155,10 +155,10 @@ TEST_F(VerdictTest, WhatIsHiddenBehindWorkStaysHidden) {
                "\"bytes\":10,\"server_ns\":20000,\"barrier_ns\":0");
   }
   trace.Write(folder_, "worker-0");
-  EXPECT_NEAR(Judge().speedup_without, 102 / 30.0, 1e-3);
+  EXPECT_NEAR(Diagnose().speedup_without, 102 / 30.0, 1e-3);
 }
 
-TEST_F(VerdictTest, ServerThatWaitsKeepsItsWork) {
+TEST_F(DiagnosisTest, ServerThatWaitsKeepsItsWork) {
   Worker({.compute = 20, .send = 2, .wait = 100, .server = 90}, 50).Write(folder_, "worker-0");
   SyntheticTrace server;
   for (int i = 0; i < 50; ++i) {
@@ -167,22 +167,22 @@ TEST_F(VerdictTest, ServerThatWaitsKeepsItsWork) {
     server.Span(1, "push", "server", 1081 + 122 * i, 16, "\"keys\":3000");
   }
   server.Write(folder_, "ps-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "server");
   EXPECT_NEAR(v.speedup_without, 122 / (32.0 + 18), 1e-3);
   EXPECT_NE(v.sentence.find("with ops in 20 % of it"), std::string::npos) << v.sentence;
 }
 
-TEST_F(VerdictTest, WithoutTheNetworkTheInputSetsThePace) {
+TEST_F(DiagnosisTest, WithoutTheNetworkTheInputSetsThePace) {
   SyntheticTrace trace = Worker({.compute = 20, .send = 30, .wait = 150, .server = 10}, 50);
   for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 200 * i, 80, "\"rows\":1");
   trace.Write(folder_, "worker-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "network");
   EXPECT_NEAR(v.speedup_without, 200 / 80.0, 1e-3);
 }
 
-TEST_F(VerdictTest, WithoutAStragglerWaitsAreAsLongAsForOthers) {
+TEST_F(DiagnosisTest, WithoutAStragglerWaitsAreAsLongAsForOthers) {
   // In every second step worker 2 is late by 200 us; else worker 1 is last, by 20.
   for (int w = 0; w < 2; ++w) {
     SyntheticTrace trace;
@@ -199,38 +199,38 @@ TEST_F(VerdictTest, WithoutAStragglerWaitsAreAsLongAsForOthers) {
     }
     trace.Write(folder_, "worker-" + std::to_string(w));
   }
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.straggler, "worker-2");
   EXPECT_NEAR(v.speedup_without, (25 * 50 + 25 * 250) / (50 * 50.0), 1e-3);
 }
 
-TEST_F(VerdictTest, WaitingInTurnHasNoStraggler) {
+TEST_F(DiagnosisTest, WaitingInTurnHasNoStraggler) {
   for (int w = 0; w < 3; ++w) {
     Worker({.compute = 20, .wait = 80, .barrier = 75, .straggler = (w + 1) % 3}, 50)
         .Write(folder_, "worker-" + std::to_string(w));
   }
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "barrier");
   EXPECT_EQ(v.straggler, "");
 }
 
-TEST_F(VerdictTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
+TEST_F(DiagnosisTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
   SyntheticTrace trace = Worker({.compute = 100}, 10);
   trace.Span(1, "test", "evaluation", 2000, 3000);
   trace.Span(1, "margins", "compute", 2100, 2500);
   trace.Span(1, "input_wait", "input", 4700, 100);
   trace.Span(1, "checkpoint", "checkpoint", 5000, 500);
   trace.Write(folder_, "worker-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "evaluation");
-  EXPECT_NEAR(v.split[Part::kEvaluation], 3000e-6, 1e-9);
-  EXPECT_NEAR(v.split[Part::kCheckpoint], 500e-6, 1e-9);
-  EXPECT_NEAR(v.split[Part::kCompute], 1000e-6, 1e-9);
-  EXPECT_NEAR(v.split[Part::kInput], 0, 1e-12);
+  EXPECT_NEAR(v.breakdown[Part::kEvaluation], 3000e-6, 1e-9);
+  EXPECT_NEAR(v.breakdown[Part::kCheckpoint], 500e-6, 1e-9);
+  EXPECT_NEAR(v.breakdown[Part::kCompute], 1000e-6, 1e-9);
+  EXPECT_NEAR(v.breakdown[Part::kInput], 0, 1e-12);
 }
 
 // In the first step each worker waits for the server, which clears its memory, and for the others.
-TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
+TEST_F(DiagnosisTest, LongFirstStepIsWarmUpAndNoVerdict) {
   const StepTimes first = {
       .compute = 50000, .wait = 90000, .server = 60000, .barrier = 29000, .straggler = 1};
   const StepTimes rest = {.compute = 80, .wait = 20, .server = 5, .barrier = 5, .straggler = 1};
@@ -240,7 +240,7 @@ TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
     AddSteps(rest, 100, 1000 + first.total(), trace);
     trace.Write(folder_, name);
   }
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   EXPECT_EQ(v.bottleneck, "compute") << v.sentence;
   EXPECT_EQ(v.straggler, "");
   EXPECT_NEAR(v.share, 0.8, 1e-6);
@@ -251,37 +251,37 @@ TEST_F(VerdictTest, LongFirstStepIsWarmUpAndNoVerdict) {
             "worker-0: warm-up left out: the first step, 140.0 ms, in which memory is fetched");
 }
 
-TEST_F(VerdictTest, LongStepsLaterOnAreNoWarmUp) {
+TEST_F(DiagnosisTest, LongStepsLaterOnAreNoWarmUp) {
   SyntheticTrace trace;
   const StepTimes usual = {.compute = 100}, slow = {.input = 50000, .compute = 100};
   AddSteps(usual, 5, 1000, trace);
   AddSteps(slow, 1, 1000 + 5 * usual.total(), trace);
   AddSteps(usual, 95, 1000 + 5 * usual.total() + slow.total(), trace);
   trace.Write(folder_, "worker-0");
-  EXPECT_EQ(Judge().bottleneck, "input");
+  EXPECT_EQ(Diagnose().bottleneck, "input");
 }
 
-TEST_F(VerdictTest, WindowOfStepsIsStated) {
+TEST_F(DiagnosisTest, WindowOfStepsIsStated) {
   SyntheticTrace trace;
   AddSteps({.compute = 9000}, 1, 1000, trace);  // no warm-up: others came before it
   AddSteps({.compute = 100}, 20, 10000, trace);
   trace.SetSteps(2000);
   trace.Write(folder_, "worker-0");
   test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"100:120"}})");
-  const Verdict v = Judge();
-  EXPECT_EQ(v.split.warm_up_steps, 0u);
+  const Diagnosis v = Diagnose();
+  EXPECT_EQ(v.breakdown.warm_up_steps, 0u);
   ASSERT_FALSE(v.evidence.empty());
   EXPECT_EQ(v.evidence[0],
             "worker-0: traced 21 of 2,000 steps (--profile_steps=100:120); what is said here is "
             "about them");
 }
 
-TEST_F(VerdictTest, WindowThatWasNotReachedIsNamed) {
+TEST_F(DiagnosisTest, WindowThatWasNotReachedIsNamed) {
   SyntheticTrace trace;
   trace.SetSteps(326);
   trace.Write(folder_, "worker-0");
   test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"50000:50010"}})");
-  EXPECT_EQ(Judge().sentence,
+  EXPECT_EQ(Diagnose().sentence,
             "No step was traced: the window --profile_steps=50000:50010 was not reached: the run "
             "made 326 steps.");
 }
@@ -303,12 +303,12 @@ void WriteSamples(const test::TemporaryFolder& folder, double busy) {
   }
 }
 
-TEST_F(VerdictTest, CoresThatOtherProcessesTookAreTold) {
+TEST_F(DiagnosisTest, CoresThatOtherProcessesTookAreTold) {
   Worker({.compute = 50000}, 50).Write(folder_, "worker-0");
   SyntheticTrace().Write(folder_, "ps-0");
   const auto line = [&](double busy) {
     WriteSamples(folder_, busy);
-    for (const std::string& text : Judge().evidence) {
+    for (const std::string& text : Diagnose().evidence) {
       if (text.find("other processes") != std::string::npos) return text;
     }
     return std::string();
@@ -319,15 +319,15 @@ TEST_F(VerdictTest, CoresThatOtherProcessesTookAreTold) {
   EXPECT_EQ(line(0.9), "");
 }
 
-TEST_F(VerdictTest, PartsSumUpToTheTotal) {
+TEST_F(DiagnosisTest, PartsSumUpToTheTotal) {
   SyntheticTrace trace =
       Worker({.input = 10, .compute = 20, .send = 5, .wait = 40, .server = 10, .barrier = 12}, 30);
   trace.Span(1, "test", "evaluation", 9000, 300);
   trace.Write(folder_, "worker-0");
-  const Verdict v = Judge();
+  const Diagnosis v = Diagnose();
   double sum = 0;
-  for (const double seconds : v.split.seconds) sum += seconds;
-  EXPECT_NEAR(sum, v.split.total_s, 1e-9);
+  for (const double seconds : v.breakdown.seconds) sum += seconds;
+  EXPECT_NEAR(sum, v.breakdown.total_s, 1e-9);
 }
 
 // A step of a net of 1000 parameters, with so many bytes of blocks out; 4000 come back.
@@ -344,10 +344,10 @@ void WriteNet(const test::TemporaryFolder& folder, const std::string& flags, int
                   "digraph \"net\" {\n  \"a\" [label=\"a\\nfc -> 10\\n1000 parameters\"];\n}\n");
 }
 
-TEST_F(VerdictTest, BytesOfANetArePredictedByTheFormatOfTheRun) {
+TEST_F(DiagnosisTest, BytesOfANetArePredictedByTheFormatOfTheRun) {
   const auto line = [&](const std::string& flags, int sent) {
     WriteNet(folder_, flags, sent);
-    for (const std::string& text : Judge().evidence) {
+    for (const std::string& text : Diagnose().evidence) {
       if (text.starts_with("bytes an exchange")) return text;
     }
     return std::string();
@@ -364,10 +364,10 @@ TEST_F(VerdictTest, BytesOfANetArePredictedByTheFormatOfTheRun) {
             "measured 1 kB sent + 4 kB received = 0.62 of it");
 }
 
-TEST_F(VerdictTest, RunWithoutStepsSaysSo) {
+TEST_F(DiagnosisTest, RunWithoutStepsSaysSo) {
   test::WriteFile(folder_ / "run.json", "{\"status\":\"finished\",\"flags\":{\"a\":\"<b>\"}}");
-  EXPECT_EQ(Judge().bottleneck, "unknown");
+  EXPECT_EQ(Diagnose().bottleneck, "unknown");
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -6,7 +6,7 @@
 
 #include "tests/tools/report/synthetic_run.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 class GraphTest : public testing::Test {
@@ -95,4 +95,4 @@ TEST_F(GraphTest, RunWithoutStepsHasNone) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::report

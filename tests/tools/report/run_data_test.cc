@@ -12,15 +12,12 @@
 #include "profiler/resources.h"
 #include "tests/tools/report/synthetic_run.h"
 #include "tools/report/json_cursor.h"
-#include "tools/report/op_meaning.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
-#include "tools/report/page_data.h"
 #include "tools/report/peaks.h"
-#include "tools/report/resource_file.h"
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 TEST(JsonCursorTest, ReadsNestedValuesAndEscapes) {
@@ -178,7 +175,7 @@ TEST_F(RunDataTest, SamplesBecomeRates) {
   ASSERT_EQ(peaks.size(), 2u);
   const auto find = [&](const std::string& what) {
     for (const PeakRow& row : peaks[0].rows) {
-      if (row.what == what) return row;
+      if (row.resource == what) return row;
     }
     return PeakRow{};
   };
@@ -229,7 +226,7 @@ TEST_F(RunDataTest, HostIsNeverBusierThanItsCores) {
   test::WriteFile(folder_ / "resources-worker-0.csv", csv);
   test::WriteFile(folder_ / "run.json", R"({"host":{"cores":2}})");
   const std::vector<ProcessPeaks> peaks = MakePeaks(Load());
-  EXPECT_EQ(peaks.back().rows[0].what, "CPU");
+  EXPECT_EQ(peaks.back().rows[0].resource, "CPU");
   EXPECT_EQ(peaks.back().rows[0].mean, 2);
   EXPECT_EQ(peaks.back().rows[0].peak, 2);
 }
@@ -263,7 +260,7 @@ TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {
     return OpRow();
   };
   const OpRow margins = find("margins");
-  EXPECT_EQ(margins.meaning, "X·w");
+  EXPECT_EQ(margins.description, "X·w");
   EXPECT_EQ(margins.calls, 100u);
   EXPECT_EQ(margins.output, "100 rows, 3,900 nnz");
   EXPECT_NEAR(margins.total_s, 1080e-6, 1e-9);
@@ -273,7 +270,7 @@ TEST_F(RunDataTest, OpTableCountsAndSharesAreExact) {
   EXPECT_EQ(find("margins (test)").calls, 1u);
 }
 
-TEST(OpMeaningTest, EverySpanOfTheSourcesHasOne) {
+TEST(OpDescriptionTest, EverySpanOfTheSourcesHasOne) {
   const std::regex span(R"re((?:TRACE_SCOPE|TraceScope \w+)\(\s*"([^"]+)")re");
   size_t found = 0;
   for (const char* folder : {"io", "sparse", "ps", "trainer", "convnets"}) {
@@ -282,12 +279,12 @@ TEST(OpMeaningTest, EverySpanOfTheSourcesHasOne) {
       if (entry.path().extension() != ".cc") continue;
       const std::string text = test::ReadFile(entry.path());
       for (std::sregex_iterator it(text.begin(), text.end(), span), end; it != end; ++it, ++found) {
-        EXPECT_NE(OpMeaning((*it)[1]), "") << (*it)[1] << " in " << entry.path();
+        EXPECT_NE(OpDescription((*it)[1]), "") << (*it)[1] << " in " << entry.path();
       }
     }
   }
   EXPECT_GT(found, 30u);
-  EXPECT_EQ(OpMeaning("conv2 backward data"), "gradient of its input");
+  EXPECT_EQ(OpDescription("conv2 backward data"), "gradient of its input");
 }
 
 TEST_F(RunDataTest, SharesOfOpsOnSeveralThreadsAreOfOneStep) {
@@ -316,7 +313,7 @@ TEST_F(RunDataTest, SharesOfOpsOnSeveralThreadsAreOfOneStep) {
   EXPECT_EQ(rows["update"].threads, 1);
   EXPECT_NEAR(rows["decode"].share_of_step, 0.85, 1e-9);
   EXPECT_LE(sum, 1);
-  const std::string sentence = JudgeRun(Load()).sentence;
+  const std::string sentence = DiagnoseRun(Load()).sentence;
   EXPECT_NE(sentence.find("conv1 forward 55 %"), std::string::npos) << sentence;
 }
 
@@ -325,7 +322,7 @@ TEST_F(RunDataTest, PageHoldsNoTextThatCouldEndItsScript) {
       folder_ / "run.json",
       R"({"status":"finished","flags":{"train":"</script><script>alert(1)</script>"}})");
   const RunData run = Load();
-  const auto json = PageDataJson(run, JudgeRun(run), {}, {}, 1000);
+  const auto json = PageDataJson(run, DiagnoseRun(run), {}, {}, 1000);
   ASSERT_TRUE(json.ok());
   const std::string page = PageHtml(*json);
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
@@ -334,4 +331,4 @@ TEST_F(RunDataTest, PageHoldsNoTextThatCouldEndItsScript) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::report

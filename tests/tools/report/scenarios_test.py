@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs that are bound by one thing on purpose, and the verdict on each: scenarios_test.py BIN_DIR HELPER_DIR
+"""Runs that are bound by one thing on purpose, and the diagnosis on each: scenarios_test.py BIN_DIR HELPER_DIR
 
 The bottleneck that is named must be right. Each what-if ("at most x times as fast") is compared with runs that really lack the
 obstacle, before and after the one that has it, and must come within 20 % in one of four tries. A machine disturbs that: runs
@@ -39,12 +39,12 @@ def run(*words, preload=None):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, env=environment)
 
 
-def verdict_of(run_dir):
+def diagnosis_of(run_dir):
     return json.loads(run(f"{BIN}/millrace-report", run_dir, "--json").stdout)
 
 
-def total_of(verdict):
-    return max(worker["total_s"] for worker in verdict["workers"])
+def total_of(diagnosis):
+    return max(worker["total_s"] for worker in diagnosis["workers"])
 
 
 def busy_seconds():
@@ -116,7 +116,7 @@ class Scenarios(unittest.TestCase):
         files = ",".join(str(file) for file in self.files)
         run(f"{BIN}/millrace-lr", f"--train={files}", f"--num_features={FEATURES}", "--profile", "--overwrite",
             f"--run_dir={run_dir}", "--model_out=/dev/null", *flags, preload=preload)
-        return verdict_of(run_dir)
+        return diagnosis_of(run_dir)
 
     def slow_disk(self, bytes_per_s):
         library = self.root / "libslow_disk.so"
@@ -130,11 +130,11 @@ class Scenarios(unittest.TestCase):
         (self.root / "slow_locks.us").write_text(f"{microseconds}\n")
         return library
 
-    def compare(self, what, verdict, total, free):
+    def compare(self, what, diagnosis, total, free):
         """`free`: seconds of runs without the obstacle."""
         really = total * len(free) / sum(free)
-        predicted = verdict["speedup_without"]
-        print(f"{what}: what-if {predicted:.2f}, really {really:.2f}: {verdict['sentence']}")
+        predicted = diagnosis["speedup_without"]
+        print(f"{what}: what-if {predicted:.2f}, really {really:.2f}: {diagnosis['sentence']}")
         if not 1 - TOLERANCE < predicted / really < 1 + TOLERANCE:
             raise Miss(f"{what}: what-if {predicted:.2f}, really {really:.2f}", predicted / really, free)
 
@@ -167,10 +167,10 @@ class Scenarios(unittest.TestCase):
         shutil.rmtree(run_dir, ignore_errors=True)
         files = ",".join(str(file) for file in self.files)
         Job(BIN, run_dir, mode, workers, [f"--train={files}", f"--num_features={FEATURES}", *flags]).run(**obstacles)
-        return verdict_of(run_dir)
+        return diagnosis_of(run_dir)
 
     def compare_jobs(self, what, bottleneck, flags, obstacles, straggler=None):
-        """`obstacles`: from the verdict on a run without any, those of the run that has them."""
+        """`obstacles`: from the diagnosis on a run without any, those of the run that has them."""
         flags = (*flags, "--threads=1", f"--epochs={EPOCHS}")
         free = self.job("free", *flags)
         slow = self.job("slow", *flags, **obstacles(free))

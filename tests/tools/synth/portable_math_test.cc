@@ -8,7 +8,7 @@
 
 #include "io/base/random.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 constexpr double kUlp = 0x1p-52;
@@ -75,4 +75,4 @@ TEST(PortableMath, BitsAreFixed) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::synth

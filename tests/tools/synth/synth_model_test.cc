@@ -8,10 +8,9 @@
 #include <vector>
 
 #include "tools/synth/bayes_score.h"
-#include "tools/synth/field_sizes.h"
 #include "tools/synth/portable_math.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 TEST(FieldCardinalities, SumExactlyAndAreNeverEmpty) {
@@ -136,4 +135,4 @@ TEST(BayesScore, OneClassHasNoOrder) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::synth

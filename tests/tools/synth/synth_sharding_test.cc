@@ -8,7 +8,7 @@
 #include "ps/sharding.h"
 #include "tools/synth/synth_model.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 double LargestToMean(const std::vector<double>& counts) {
@@ -43,4 +43,4 @@ TEST(SynthSharding, NoShardHasMoreThanATenthMoreKeysOrTrafficThanTheMean) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -7,7 +7,7 @@
 
 #include "io/base/random.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 std::vector<double> ExactShares(uint64_t n, double exponent) {
@@ -114,4 +114,4 @@ TEST(Scatter, SeedsDiffer) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -78,7 +78,7 @@ function showGraph(data) {
   for (let i = 1; i < places.length; ++i) picture.append(svg('path', {d: arrowPath(places[i - 1], places[i]), class: 'edge', 'marker-end': 'url(#arrow)'}));
   const right = Math.min(width - 6, Math.max(...places.map(p => p.x)) + boxSize.width + 14);
   for (const [from, to] of back) picture.append(svg('path', {d: backPath(places[from], places[to], right), class: 'edge back', 'marker-end': 'url(#arrow)'}));
-  const steps = data.verdict.workers.reduce((n, w) => n + w.steps, 0) || 1, most = Math.max(...nodes.map(n => n.forward_s + n.backward_s)) || 1;
+  const steps = data.diagnosis.workers.reduce((n, w) => n + w.steps, 0) || 1, most = Math.max(...nodes.map(n => n.forward_s + n.backward_s)) || 1;
   nodes.forEach((node, i) => picture.append(drawBox(node, places[i], steps, most)));
   box.replaceChildren(picture);
 }

@@ -37,8 +37,8 @@ function showHead(data) {
 
 const partColor = {'input wait': 'input', disk: 'disk', compute: 'compute', network: 'network', server: 'server', 'barrier wait': 'barrier', evaluation: 'evaluation', checkpoint: 'checkpoint', other: 'other'};
 
-function showVerdict(data) {
-  const v = data.verdict, box = $('verdict');
+function showDiagnosis(data) {
+  const v = data.diagnosis, box = $('diagnosis');
   const colon = v.sentence.indexOf(':');
   const sentence = element('p', undefined, 'sentence');
   if (colon > 0 && v.bottleneck !== 'unknown') sentence.append(element('b', v.sentence.slice(0, colon)), v.sentence.slice(colon));
@@ -200,7 +200,7 @@ function showOps(data) {
   const rows = [...data.ops].sort((a, b) => (typeof a[key] === 'string' ? a[key].localeCompare(b[key]) : a[key] - b[key]) * (down ? -1 : 1));
   const number = (title, k, cell) => ({title, key: k, number: true, sortable: true, cell: r => cell ? cell(r) : formatNumber(r[k])});
   showTable($('op-table'), [
-    {title: 'op', key: 'op', sortable: true, cell: r => { const dot = element('span', undefined, 'dot'); dot.style.background = css(r.cat) || css('op'); return [dot, r.op, element('span', r.what, 'what')]; }},
+    {title: 'op', key: 'op', sortable: true, cell: r => { const dot = element('span', undefined, 'dot'); dot.style.background = css(r.cat) || css('op'); return [dot, r.op, element('span', r.description, 'description')]; }},
     {title: 'where', key: 'where', sortable: true, cell: r => r.where},
     {title: 'output (mean)', key: 'output', sortable: true, cell: r => r.output},
     number('calls', 'calls', r => r.calls.toLocaleString('en')),
@@ -226,12 +226,12 @@ function findOp(op) {
 function showPeaks(data) {
   const rows = new Map(), processes = [...new Set(data.peaks.map(r => r.process))];
   for (const r of data.peaks) {
-    if (!rows.has(r.what)) rows.set(r.what, {what: r.what, unit: r.unit, by: {}});
-    rows.get(r.what).by[r.process] = r;
+    if (!rows.has(r.resource)) rows.set(r.resource, {resource: r.resource, unit: r.unit, by: {}});
+    rows.get(r.resource).by[r.process] = r;
   }
   const cell = (process, key) => r => r.by[process] ? formatNumber(r.by[process][key]) : '';
   showTable($('peak-table'), [
-    {title: 'resource', cell: r => r.what}, {title: 'unit', cell: r => r.unit},
+    {title: 'resource', cell: r => r.resource}, {title: 'unit', cell: r => r.unit},
     ...processes.flatMap(p => [{title: `${p} mean`, number: true, cell: cell(p, 'mean')}, {title: 'peak', number: true, cell: cell(p, 'peak')}]),
   ], [...rows.values()]);
 }
@@ -286,7 +286,7 @@ function searchFor() {
 async function show(data) {
   state.data = data;
   showHead(data);
-  showVerdict(data);
+  showDiagnosis(data);
   showCurves(data);
   showResources(data);
   showGraph(data);
@@ -298,7 +298,7 @@ async function show(data) {
 
 function setTheme(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  if (state.data) { showVerdict(state.data); showCurves(state.data); showResources(state.data); showGraph(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
+  if (state.data) { showDiagnosis(state.data); showCurves(state.data); showResources(state.data); showGraph(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
 }
 function showTimelineLegend() {
   [...$('legend').children].forEach(item => { item.firstChild.style.background = css(item.dataset.cat) || css('op'); });

@@ -1,4 +1,4 @@
-// Traces as files: reading one process's, writing all of a run as one.
+// The files of a run folder: traces and resource samples of its processes.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 // What stands for a process in the name of the trace of all of them: trace-all.json.gz.
 inline constexpr std::string_view kMergedTrace = "all";
@@ -22,4 +22,8 @@ Status ReadTraceText(std::string_view text, const std::string& path, NameTable& 
 // All processes on one axis, as Chrome trace JSON in gzip.
 Status WriteMergedTrace(const RunData& run, const std::string& path);
 
-}  // namespace millrace::tools
+// Reads resources-*.csv: adds the samples to `process`. A last line without its line end (the
+// process is still writing, or was killed) is left out.
+Status ReadResourceFile(const std::string& path, ProcessData& process);
+
+}  // namespace millrace::report

@@ -1,4 +1,4 @@
-"""What an experiment works with: runs jobs in its folder and gathers what it finds."""
+"""The environment of an experiment: runs jobs in its folder and collects the findings."""
 import json
 import os
 import pathlib
@@ -10,25 +10,25 @@ from .run_folder import Run
 
 
 class Context:
-    def __init__(self, folder, quick, data, runner, say):
+    def __init__(self, folder, quick, data, runner, echo):
         self.folder = pathlib.Path(folder)
         self.quick = quick
         self.data = data
         self.runner = runner
-        self.say = say
+        self.echo = echo
         self.found = Findings()
 
     def choose(self, full, quick):
         return quick if self.quick else full
 
     def threads(self, workers):
-        """Compute threads of each worker: the cores, shared out."""
+        """Compute threads of each worker: the cores divided by the workers."""
         return max(1, len(os.sched_getaffinity(0)) // workers)
 
     def run(self, job, keep_model=True):
-        """Runs the job into a folder of its own name, with millrace-report's page and text beside it."""
+        """Runs the job. Its run folder has the job's name, and the page and text of millrace-report."""
         shape = f"{job.workers} worker{'s' * (job.workers > 1)}"
-        self.say(f"    {job.name}: {job.mode}, {shape}, batch {job.batch}")
+        self.echo(f"    {job.name}: {job.mode}, {shape}, batch {job.batch}")
         folder = self.folder / job.name
         output = self.runner.run_job(job, folder, self.folder / f"{job.name}.log")
         run = Run(job, folder, output)
@@ -38,7 +38,7 @@ class Context:
             shutil.rmtree(folder / "model", ignore_errors=True)
         self.found.runs.append(run)
         self.found.commands.append(output.command)
-        self.say(f"      {units.seconds(output.seconds)}: {summary(run)}")
+        self.echo(f"      {units.seconds(output.seconds)}: {summary(run)}")
         return run
 
     def tool(self, name, *words, log=None):
@@ -46,8 +46,8 @@ class Context:
         self.found.commands.append(output.command)
         return output
 
-    def verdict(self, run):
-        """millrace-report's, as it says it to programs."""
+    def diagnosis(self, run):
+        """The diagnosis of millrace-report, from its JSON output."""
         output = self.runner.tool("millrace-report", "--json", run.folder)
         return json.loads(next(line for line in output.lines if line.startswith("{")))
 

@@ -1,4 +1,4 @@
-"""Runs experiments one after the other, and writes what each found."""
+"""Runs experiments one after the other, and writes the results of each."""
 import datetime
 import json
 import os
@@ -23,7 +23,7 @@ def host_facts():
 
 
 def run_experiment(experiment, context, version):
-    """Runs it and writes its pages; a failure becomes part of the result. Returns the result."""
+    """Runs an experiment, writes its pages and returns its result. A failure becomes part of the result."""
     begin = time.monotonic()
     error = ""
     try:
@@ -31,7 +31,7 @@ def run_experiment(experiment, context, version):
     except JobError as problem:
         error = str(problem)
     except Exception:  # pylint: disable=broad-except
-        # A figure that could not be read is this experiment's failure, and no reason to lose the others.
+        # A figure that cannot be read is a failure of this experiment; the other experiments still run.
         error = traceback.format_exc()
     result = result_of(experiment, context, error, version, time.monotonic() - begin)
     write_result(result, context)
@@ -76,14 +76,14 @@ def write_result(result, context):
 
 
 def write(path, text):
-    """Whole or not at all."""
+    """Writes the file completely or not at all."""
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, path)
 
 
 def write_index(out, order):
-    """From all results in the folder, those of earlier commands too."""
+    """Writes the index of all results in the folder, those of earlier commands included."""
     out = pathlib.Path(out)
     found = [json.loads(path.read_text(encoding="utf-8")) for path in out.glob("*/results.json")]
     found.sort(key=lambda result: order.index(result["name"]) if result["name"] in order else len(order))
@@ -92,6 +92,6 @@ def write_index(out, order):
         write(out / "index.md", pages.index_markdown(found))
 
 
-def new_context(folder, quick, data, runner, say):
+def new_context(folder, quick, data, runner, echo):
     folder.mkdir(parents=True)
-    return Context(folder, quick, data, runner, say)
+    return Context(folder, quick, data, runner, echo)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/experiments.sh: list, errors, real experiments from end to end: experiments_test.py SOURCE_DIR BIN_DIR"""
+"""tools/experiments.sh: list, errors, and real experiments end to end: experiments_test.py SOURCE_DIR BIN_DIR"""
 import html.parser
 import json
 import pathlib
@@ -29,7 +29,7 @@ def run(*words):
 
 
 def fake_bin(folder, program, script):
-    """The real programs, but for one that is a shell script. It answers --version as the real one does."""
+    """The real programs, except one that is a shell script. Its --version is that of the real one."""
     folder.mkdir()
     for path in BIN.glob("millrace-*"):
         (folder / path.name).symlink_to(path)
@@ -41,7 +41,7 @@ def fake_bin(folder, program, script):
 
 
 class Tags(html.parser.HTMLParser):
-    """Counts tags, and finds what is opened and never closed."""
+    """Counts tags, and finds tags that are opened and never closed."""
 
     VOID = {"meta", "br", "line", "rect", "polyline", "path", "circle", "link", "img"}
 
@@ -120,11 +120,11 @@ class Experiments(unittest.TestCase):
     def tearDownClass(cls):
         cls.holder.cleanup()
 
-    def test_it_ends_well(self):
+    def test_all_checks_pass(self):
         self.assertEqual(self.done.returncode, 0, self.done.stdout + self.done.stderr)
         self.assertIn("all checks passed", self.done.stdout)
 
-    def test_tables_have_the_old_figures_beside_ours(self):
+    def test_tables_compare_with_the_old_figures(self):
         self.assertRegex(self.done.stdout, r"Xᵀ·e +gradient +[\d.]+ .* 80,910 ")
         self.assertRegex(self.done.stdout, r"a round +\S+ m?s +7.121 s")
         markdown = (self.out / "lr-ops/page.md").read_text(encoding="utf-8")
@@ -207,11 +207,11 @@ class Failures(unittest.TestCase):
         self.assertEqual(done.returncode, 1, done.stdout)
         self.assertIn("FAILED: gradient: the gradient is that of finite differences: largest difference", done.stdout)
 
-    def test_a_job_that_falls_silent_but_does_not_end_is_stopped_and_told(self):
+    def test_a_job_that_closes_its_output_but_does_not_exit_is_stopped(self):
         pid_file = self.folder / "pid"
         runner = jobs.Runner(BIN, lambda text: None)
         with unittest.mock.patch.object(jobs, "STOP_S", 0.5):
-            with self.assertRaisesRegex(jobs.JobError, "mute: closed its output but did not end"):
+            with self.assertRaisesRegex(jobs.JobError, "mute: closed its output but did not exit"):
                 runner.run("mute", ["sh", "-c", f"echo $$ > {pid_file}; exec sleep 600 >&- 2>&-"])
         self.assertFalse(lives(int(pid_file.read_text(encoding="ascii"))))
 
@@ -228,11 +228,11 @@ class Failures(unittest.TestCase):
                 self.assertIsNone(process.poll())
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=120)
+            _, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 130)
-        self.assertIn("no process is left", said)
+        self.assertIn("no process is left", errors)
         child = int(pid_file.read_text(encoding="ascii"))
-        for _ in range(1500):  # a killed process is there until init has asked for its status
+        for _ in range(1500):  # a killed process is a zombie until init reaps it
             if not lives(child):
                 break
             time.sleep(0.02)
@@ -247,7 +247,7 @@ def lives(pid):
 
 
 def fake_run(**facts):
-    job = types.SimpleNamespace(name="job", mode="sync", workers=3, servers=1, batch=100, judge_loss=True)
+    job = types.SimpleNamespace(name="job", mode="sync", workers=3, servers=1, batch=100, check_loss=True)
     values = {"updates": 10, "examples": 3000, "stated_effective_batch": 300, "splits": None, **facts}
     run_facts = types.SimpleNamespace(**values)
     run_facts.job = job
@@ -275,16 +275,16 @@ class Checks(unittest.TestCase):
         self.assertTrue(checks.updates_follow_the_effective_batch(fake_run(updates=30)).failed)
         self.assertTrue(checks.updates_follow_the_effective_batch(fake_run(stated_effective_batch=100)).failed)
 
-    def test_unequal_bytes_a_step_fail(self):
+    def test_unequal_bytes_per_step_fail(self):
         self.assertTrue(checks.async_bytes(300, 3, 100, 1).passed)
         self.assertTrue(checks.async_bytes(300, 3, 0, 1).failed)
 
     def test_a_slower_asynchronous_rate_fails_on_a_quiet_machine_only(self):
         quiet, busy = (types.SimpleNamespace(other_cores=cores) for cores in (0.0, 1.5))
-        judge = lambda run, rate: checks.rate_check({"sync": 10, "async": rate}, [run.other_cores], "test")
-        self.assertTrue(judge(quiet, 12).passed)
-        self.assertTrue(judge(quiet, 5).failed)
-        self.assertFalse(judge(busy, 5).judged)
+        check = lambda run, rate: checks.rate_check({"sync": 10, "async": rate}, [run.other_cores], "test")
+        self.assertTrue(check(quiet, 12).passed)
+        self.assertTrue(check(quiet, 5).failed)
+        self.assertFalse(check(busy, 5).conclusive)
 
 
 if __name__ == "__main__":

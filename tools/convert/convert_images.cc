@@ -56,7 +56,7 @@ Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
     if (!fs::is_directory(path)) {
       ++tally.records_in;
       RETURN_IF_ERROR(tally.Skip(
-          on_corrupt, Corrupt(path + ": expected class folders alone beside it, found a file")));
+          on_corrupt, Corrupt(path + ": expected only class folders here, found a file")));
       continue;
     }
     const auto label = static_cast<int64_t>(listing.classes.size());
@@ -74,8 +74,7 @@ Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
 
 Result<std::string> ReadImage(const std::string& path) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error))
-    return Corrupt(path + ": expected an image, found no regular file");
+  if (!fs::is_regular_file(path, error)) return Corrupt(path + ": expected a regular file");
   const uint64_t size = fs::file_size(path, error);
   if (error) return IoError("cannot read " + path, error.value());
   if (size >= io::kMaxRecordBytes / 2) {
@@ -112,14 +111,14 @@ Status EncodeImage(const ImageFile& file, const std::string& class_name, std::st
   return {};
 }
 
-// Checks an existing labels.txt before any work.
+// Checks an existing labels.txt before anything is written.
 Status CheckLabels(const std::string& path, const std::string& text) {
   if (!fs::exists(path)) return {};
   std::ifstream file(path, std::ios::binary);
   const std::string found((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (found == text) return {};
   return Invalid(path +
-                 " has other classes than these images, so labels would not agree: choose "
+                 " has different classes than these images, so the labels would not match: choose "
                  "another --out, or remove it");
 }
 

@@ -13,7 +13,7 @@ namespace millrace::convert {
 
 // A folder of class folders with JPEG and PNG files to Examples with the features
 //
-//   image/encoded                bytes, the file as it is
+//   image/encoded                bytes, the content of the file
 //   image/format                 bytes, "jpeg" or "png"
 //   image/height, image/width    int64
 //   image/class/label            int64, counted from 0
@@ -21,9 +21,10 @@ namespace millrace::convert {
 //   image/filename               bytes, without folder
 //
 // Classes are the subfolders of `folder` in the order of their names, images the files of each in
-// the order of theirs; names that begin with a dot are passed over. Anything else that is no image
-// is a problem. Also writes `out`'s labels.txt, a class name a line; one that is there already must
-// have the same classes, since it may belong to the training half of the data.
+// the order of theirs; names that begin with a dot are skipped. Any other file that is not an image
+// is an error (or skipped, with OnCorrupt::kSkip). Also writes `out`'s labels.txt, one class name
+// per line. An existing labels.txt must have the same classes, since it may belong to the training
+// data.
 Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
                      ConvertTally& tally);
 
@@ -32,8 +33,8 @@ Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardW
 //   image_raw  bytes, rows x columns gray levels, row by row     label  int64
 //   height, width, depth (1)  int64
 //
-// `files` are one file of images and one of labels, in any order. With OnCorrupt::kSkip, what a
-// file that ends early still holds is converted, and the rest counts as skipped.
+// `files` are one file of images and one of labels, in any order. With OnCorrupt::kSkip, the
+// images of a truncated file are converted, and the rest counts as skipped.
 Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
                     ShardWriter& out, ConvertTally& tally);
 

@@ -16,17 +16,17 @@ namespace millrace::convert {
 struct ConvertTally {
   uint64_t records_in = 0;  // rows or images, good or bad
   uint64_t skipped = 0;
-  std::string first_skipped;  // why
+  std::string first_skipped;  // the reason for the first
 
-  // Of rows.
+  // For rows.
   uint64_t values = 0;
   uint64_t positives = 0;
   uint64_t weighted = 0;  // rows whose weight is not 1
   uint64_t min_key = UINT64_MAX;
   uint64_t max_key = 0;
-  uint64_t num_features = 0;  // known beforehand (hashed keys, a vocabulary); 0: max_key says it
+  uint64_t num_features = 0;  // if known in advance (hashed keys, a vocabulary); 0: max_key + 1
 
-  // Of images: how many of each class, by label.
+  // For images: the count of each class, by label.
   std::vector<uint64_t> class_counts;
 
   void AddKeys(const std::vector<uint64_t>& keys) {
@@ -41,7 +41,7 @@ struct ConvertTally {
     ++class_counts[label];
   }
 
-  // Passes `problem` on with OnCorrupt::kFail; with kSkip counts `records` as skipped for it.
+  // Returns `problem` with OnCorrupt::kFail; with kSkip, counts `records` as skipped.
   Status Skip(io::OnCorrupt on_corrupt, const Status& problem, uint64_t records = 1) {
     if (on_corrupt == io::OnCorrupt::kFail) return problem;
     if (skipped == 0) first_skipped = problem.message();
@@ -53,11 +53,11 @@ struct ConvertTally {
 struct SummaryOptions {
   Format format = Format::kLibsvm;
   std::string weight_feature;
-  std::string vocabulary_out;  // empty: none was made
+  std::string vocabulary_out;  // empty: none was written
   double seconds = 0;
 };
 
-// On standard output; `out` is closed.
+// Prints to standard output. `out` must be closed.
 void PrintSummary(const SummaryOptions& options, const ShardWriter& out, const ConvertTally& tally);
 
 }  // namespace millrace::convert

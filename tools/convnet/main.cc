@@ -95,7 +95,7 @@ class Run {
   Result<RunOutcome> Work() {
     const double begin_s = NowSeconds();
     RETURN_IF_ERROR(OpenImages());
-    if (options_.rate_falls) PlanRate();
+    if (options_.linear_rate) PlanRate();
     RETURN_IF_ERROR(JoinJob());
     ASSIGN_OR_RETURN(
         trainer_, convnets::NetTrainer::Create(options_.train, *train_images_, test_images_.get(),

@@ -28,7 +28,7 @@ struct Exported {
   const char* help;
   const char* type;
   const char* column;
-  const char* label;  // beside process; may be empty
+  const char* label;  // in addition to process; may be empty
 };
 
 constexpr Exported kExported[] = {
@@ -83,7 +83,7 @@ void AddMetrics(const RunData& run, std::string& out) {
 
 std::string PrometheusText(const RunData& run) {
   std::string out;
-  AddType("millrace_up", "1 while the run goes on", "gauge", out);
+  AddType("millrace_up", "1 while the run is in progress", "gauge", out);
   const auto status = run.run.find("status");
   const bool running = status != run.run.end() && status->second == "running";
   out += std::string("millrace_up ") + (running ? "1" : "0") + "\n";
@@ -100,18 +100,19 @@ std::string PrometheusText(const RunData& run) {
   return out;
 }
 
-// Asks the processes of the run for their newest spans; those that they left before are shown now.
-void AskForSpans(const std::string& run_dir) {
+// Requests the newest spans from the processes of the run. The spans of the previous request are
+// shown now.
+void RequestSpans(const std::string& run_dir) {
   std::ofstream(run_dir + "/" + profiler::kWatchedFile) << "spans are wanted\n";
 }
 
 Result<std::string> Data(const DashboardOptions& options) {
   ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kRecent));
-  AskForSpans(options.run_dir);
+  RequestSpans(options.run_dir);
   return PageDataJson(run, DiagnoseRun(run), MakeOpTable(run), MakePeaks(run), SIZE_MAX);
 }
 
-HttpAnswer FromResult(const Result<std::string>& text, const char* type) {
+HttpResponse FromResult(const Result<std::string>& text, const char* type) {
   if (!text.ok()) return {.code = 500, .body = text.status().message() + "\n"};
   return {.type = type, .body = *text};
 }
@@ -121,7 +122,7 @@ Result<std::string> Metrics(const DashboardOptions& options) {
   return PrometheusText(run);
 }
 
-HttpAnswer Handle(const DashboardOptions& options, const std::string& path) {
+HttpResponse Handle(const DashboardOptions& options, const std::string& path) {
   if (path == "/") return {.type = "text/html; charset=utf-8", .body = PageHtml("")};
   if (path == "/data.json") return FromResult(Data(options), "application/json");
   if (path == "/metrics") return FromResult(Metrics(options), "text/plain; version=0.0.4");

@@ -77,7 +77,7 @@ def show_list():
     rows = [[e.name, f"{e.quick_s} s", f"{e.full_s} s", e.line] for e in catalogue.EXPERIMENTS]
     echo(
         Table(
-            "Experiments (approximate times on two idle cores)", ["name", "--quick", "full", "what it shows"], rows
+            "Experiments (approximate times on two idle cores)", ["name", "--quick", "full", "purpose"], rows
         ).text()
     )
     return 0

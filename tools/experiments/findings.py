@@ -47,7 +47,7 @@ class Table:
 
 @dataclasses.dataclass
 class Findings:
-    headlines: list = dataclasses.field(default_factory=list)  # (number, what it is)
+    headlines: list = dataclasses.field(default_factory=list)  # (number, description)
     tables: list = dataclasses.field(default_factory=list)
     figures: list = dataclasses.field(default_factory=list)  # (heading, note, [svg])
     checks: list = dataclasses.field(default_factory=list)

@@ -73,7 +73,7 @@ ALEXNET_S1_SECONDS = {64: 75, 128: 122, 256: 212}
 
 # "What the reports got wrong", by its numbers.
 MISTAKES = {
-    1: "units: 33,762,578 float32 are 135 MB, not 257 MB; predicted bytes and times stand beside measured ones",
+    1: "units: 33,762,578 float32 are 135 MB, not 257 MB; predicted and measured bytes and times are both shown",
     2: "a dense gradient for at most 390 touched weights: nothing that is sparse is made dense",
     3: "“precision” was accuracy on an unbalanced set: each metric under its right name",
     4: "asynchronous training without traffic shares no model: its byte rate is at least the synchronous one",

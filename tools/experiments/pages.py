@@ -182,7 +182,7 @@ def index_html(results):
     seconds = sum(result["seconds"] for result in results)
     lead = (
         f"{len(results)} experiments in {units.seconds(seconds)}, {broken} failed; {passed} of {len(checks)} checks"
-        " passed. Old figures stand beside ours on every page."
+        " passed. Every page compares with the old figures."
     )
     body = (
         f'<h1>The old experiments, run again</h1><p class="lead">{lead}</p>{facts(results[0])}<section><div'

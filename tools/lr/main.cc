@@ -207,7 +207,7 @@ class Run {
     if (s.job) PrintJobEnd(*s.job, s);
     if (s.corruption.events > 0) {
       std::printf("skipped   %s, %s; the first: %s\n",
-                  Counted(s.corruption.events, "damaged place").c_str(),
+                  Counted(s.corruption.events, "corrupt region").c_str(),
                   BytesText(s.corruption.bytes).c_str(), s.corruption.first.c_str());
     }
     if (s.end == TrainSummary::End::kEarlyStop) {

@@ -40,22 +40,22 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
     std::fprintf(stderr, "%-11s %.6f\n", std::string(metric.name).c_str(), metric.value);
   }
   if (metrics.nan_margins > 0) {
-    std::fprintf(stderr, "%s: %s examples have no finite score and are in no figure\n", kProgram,
+    std::fprintf(stderr, "%s: %s examples have no finite score and are in no metric\n", kProgram,
                  WithCommas(metrics.nan_margins).c_str());
   }
 }
 
 Status RunScore(const trainer::Model& model, const Args& args) {
-  const std::string taken = TakeTrainingFlags(args);
-  if (!taken.empty()) std::fprintf(stderr, "%s: as in training: %s\n", kProgram, taken.c_str());
+  const std::string used = UseTrainingFlags(args);
+  if (!used.empty()) std::fprintf(stderr, "%s: as in training: %s\n", kProgram, used.c_str());
   ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
-  // A file that is half written must go. Otherwise a signal ends the program at once, even where it
-  // waits for input that does not come.
+  // A partly written file must be removed. Otherwise a signal ends the program at once, even if it
+  // is blocked on input.
   if (options.out != "-") CatchInterrupts();
   ASSIGN_OR_RETURN(const ScoreSummary summary, Score(model, options));
   if (summary.corruption.events > 0) {
-    std::fprintf(stderr, "%s: skipped %s (%s): no lines for them\n", kProgram,
-                 Counted(summary.corruption.events, "damaged place").c_str(),
+    std::fprintf(stderr, "%s: skipped %s (%s), which have no lines\n", kProgram,
+                 Counted(summary.corruption.events, "corrupt region").c_str(),
                  BytesText(summary.corruption.bytes).c_str());
   }
   if (!summary.warning.empty()) {
@@ -69,7 +69,7 @@ Status Run(const Args& args) {
   RETURN_IF_ERROR(CheckFlags(args));
   const std::string path = ModelPathFromFlags();
   ASSIGN_OR_RETURN(const trainer::Model model, trainer::LoadModel(path));
-  if (!TopIsAskedFor()) return RunScore(model, args);
+  if (!IsTopRequested()) return RunScore(model, args);
   PrintModel(path, model.info());
   return WriteTopWeights(model, TopOptionsFromFlags());
 }
@@ -77,7 +77,7 @@ Status Run(const Args& args) {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (const auto answered = Answer(PredictSpec(), line->action)) return *answered;
+  if (const auto status = Answer(PredictSpec(), line->action)) return *status;
   const Status status = Run(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }
@@ -86,7 +86,7 @@ int Main(const std::vector<std::string>& words) {
 }  // namespace millrace::predict
 
 int main(int argc, char** argv) {
-  // A reader that has seen enough ("| head") ends us without a word.
+  // A closed pipe ("| head") ends the program without a message.
   std::signal(SIGPIPE, SIG_DFL);
   return millrace::tools::ProgramMain(millrace::predict::kProgram, millrace::predict::Main, argc,
                                       argv);

@@ -14,26 +14,28 @@
 #include "trainer/run/run_folder.h"
 #include "trainer/run/run_info.h"
 
-DEFINE_string(model, "", "the model: binary or text, a checkpoint, or a run folder (its model)");
-DEFINE_string(format, "auto",
-              "of the input: tfrecord, libsvm, vw, criteo, or auto (by the files' endings; where "
-              "they say nothing, as in training if --model is a run folder, else tfrecord)");
+DEFINE_string(model, "", "the model: a binary or text file, a checkpoint, or a run folder");
+DEFINE_string(
+    format, "auto",
+    "input format: tfrecord, libsvm, vw, criteo, or auto (by the file names; if they do not tell "
+    "it, as in training if --model is a run folder, else tfrecord)");
 DEFINE_string(output, "probability",
-              "what to write, a line for each row in the order of the files and of their rows: "
+              "what to write for each row, one line per row in the order of the input: "
               "probability or margin");
-DEFINE_string(out, "-", "where to write; - is standard output");
-DEFINE_bool(metrics, false,
-            "print logloss, auc and so on, from the labels, on standard error; without it rows "
-            "need no labels");
-DEFINE_uint64(top, 0, "list so many of the largest weights instead of scoring");
+DEFINE_string(out, "-", "output file; - is standard output");
+DEFINE_bool(
+    metrics, false,
+    "print logloss, AUC and other metrics on standard error; without it rows need no labels");
+DEFINE_uint64(top, 0, "list this many of the largest weights instead of scoring");
 DEFINE_string(vocabulary, "", "with --top: the Criteo vocabulary that names the features");
-DEFINE_string(on_corrupt, "fail",
-              "what a damaged record does: fail, or skip (counted and reported; it has no line)");
+DEFINE_string(
+    on_corrupt, "fail",
+    "what to do with a corrupt record: fail, or skip (counted and reported; no line is written)");
 DEFINE_int32(index_base, 0, "libsvm: the first feature's number, 0 or 1");
 DEFINE_int32(hash_bits, -1,
-             "vw and criteo: bits of the hashed keys, 0 for 64; -1: as the model's size says");
+             "vw and criteo: bits of the hashed keys, 0 for 64; -1: from the size of the model");
 DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
-            "vw: numbers are hashed with their namespace like other names");
+            "vw: hash numeric names with their namespace like other names");
 DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "vw: add a constant feature to every row");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
@@ -43,7 +45,7 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, millrace::io::FeatureNames{}.weight,
               "name of the feature with the example's weight; empty: none");
-DEFINE_uint64(threads, 0, "threads that read; 0: one for each core");
+DEFINE_uint64(threads, 0, "reading threads; 0: one per core");
 
 namespace millrace::predict {
 namespace {
@@ -79,22 +81,22 @@ Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
   return FLAGS_format == "auto" ? io::InputFormatOf(files) : io::InputFormatFromName(FLAGS_format);
 }
 
-// The bits that give keys below num_features.
+// The number of bits whose keys are below num_features.
 Result<int> HashBits(InputFormat format, uint64_t num_features) {
   if (FLAGS_hash_bits >= 0) return FLAGS_hash_bits;
   const bool hashes = format == InputFormat::kVw || format == InputFormat::kCriteo;
   if (!hashes || num_features == 0) return 0;
   if (std::has_single_bit(num_features)) return std::countr_zero(num_features);
   return Invalid("the model has " + trainer::ShapeText(num_features) +
-                 ", which is no power of 2: "
-                 "say with --hash_bits how its " +
+                 ", which is not a power of 2: "
+                 "set --hash_bits to the bits that its " +
                  io::InputFormatName(format) +
-                 " data was hashed, or convert the input as the training data was");
+                 " data was hashed with, or convert the input like the training data");
 }
 
 using Flags = std::vector<std::pair<std::string, std::string>>;
 
-Flags NotGiven(const std::vector<std::string>& names) {
+Flags FlagsAtDefault(const std::vector<std::string>& names) {
   Flags flags;
   for (const std::string& name : names) {
     const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
@@ -103,29 +105,29 @@ Flags NotGiven(const std::vector<std::string>& names) {
   return flags;
 }
 
-bool SaysNothing(const std::string& value) {
+bool IsUnset(const std::string& value) {
   return value.empty() || value == "0" || value == "auto" || value == "false";
 }
 
-// Sets those of the flags `names` that the command line did not give to what the training had, if
-// `model` is a run folder or lies in one. Returns those that it set, as "--hash_bits=20
-// --index_base=1 (R/run.json)"; empty: none. What the training left at "nothing said" (0, auto,
-// false, empty) stays as it is.
-std::string TakeRunFlags(const std::string& model, const std::vector<std::string>& names) {
+// Sets those of the flags `names` that the command line does not give to their values in training,
+// if `model` is a run folder or inside one. Returns the flags that were set, as "--hash_bits=20
+// --index_base=1 (R/run.json)"; empty: none. Flags that were unset in training (0, auto, false,
+// empty) are not changed.
+std::string UseRunFlags(const std::string& model, const std::vector<std::string>& names) {
   const Result<std::string> file = trainer::ModelFileOf(model);
   if (!file.ok()) return "";
   // RUN/model/model.bin, RUN/checkpoints/...
   std::error_code ignored;
   const std::filesystem::path run =
       std::filesystem::absolute(*file, ignored).parent_path().parent_path();
-  std::string taken;
+  std::string used;
   for (const trainer::FlagChange& flag :
-       trainer::ChangedFlags(trainer::ReadRunJson(run), NotGiven(names))) {
-    if (SaysNothing(flag.before)) continue;
+       trainer::ChangedFlags(trainer::ReadRunJson(run), FlagsAtDefault(names))) {
+    if (IsUnset(flag.before)) continue;
     gflags::SetCommandLineOption(flag.name.c_str(), flag.before.c_str());
-    taken += "--" + flag.name + "=" + flag.before + " ";
+    used += "--" + flag.name + "=" + flag.before + " ";
   }
-  return taken.empty() ? "" : taken + "(" + (run / "run.json").string() + ")";
+  return used.empty() ? "" : used + "(" + (run / "run.json").string() + ")";
 }
 
 }  // namespace
@@ -141,7 +143,7 @@ const CommandSpec& PredictSpec() {
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"output", OneOf({"probability", "margin"})},
                    {"out", File()}}},
-                 {"Looking into a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
+                 {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
                   {"on_corrupt", "index_base", "hash_bits", "hash_all", "constant", "label_feature",
                    "index_feature", "value_feature", "weight_feature", "threads"},
@@ -162,7 +164,7 @@ Status CheckFlags(const Args& args) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected -1 to 64");
   }
   if (FLAGS_top > 0) return CheckTopFlags(args);
-  if (!FLAGS_vocabulary.empty()) return Invalid("--vocabulary goes with --top=N");
+  if (!FLAGS_vocabulary.empty()) return Invalid("--vocabulary needs --top=N");
   if (args.empty()) {
     return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
   }
@@ -171,18 +173,18 @@ Status CheckFlags(const Args& args) {
 
 std::string ModelPathFromFlags() { return FLAGS_model; }
 
-std::string TakeTrainingFlags(const Args& args) {
+std::string UseTrainingFlags(const Args& args) {
   std::vector<std::string> names = {"index_base",    "hash_bits",     "hash_all",     "constant",
                                     "label_feature", "index_feature", "value_feature"};
-  // A name that says what a file is counts for more than what the training read.
+  // A file name that tells the format has precedence over the format in training.
   const Result<std::vector<std::string>> files = FilesOf(args);
   if (files.ok() && std::none_of(files->begin(), files->end(), io::NameTellsFormat)) {
     names.insert(names.begin(), "format");
   }
-  return TakeRunFlags(FLAGS_model, names);
+  return UseRunFlags(FLAGS_model, names);
 }
 
-bool TopIsAskedFor() { return FLAGS_top > 0; }
+bool IsTopRequested() { return FLAGS_top > 0; }
 
 TopOptions TopOptionsFromFlags() {
   return {.count = FLAGS_top, .vocabulary = FLAGS_vocabulary, .out = FLAGS_out};

@@ -13,16 +13,16 @@ namespace millrace::predict {
 
 const tools::CommandSpec& PredictSpec();
 
-// The flags that contradict each other or cannot be, before any work.
+// Checks the flags before any work: an error for impossible or contradictory ones.
 Status CheckFlags(const tools::Args& args);
 
 std::string ModelPathFromFlags();
-// Lets the flags that say how to read the input be those of the training, where the model's run is
-// known and the command line does not give them. Returns a text that lists them; empty: none.
-std::string TakeTrainingFlags(const tools::Args& args);
-bool TopIsAskedFor();
+// Sets the input flags that the command line does not give to their values in training, if the run
+// of the model is known. Returns a text that lists them; empty: none.
+std::string UseTrainingFlags(const tools::Args& args);
+bool IsTopRequested();
 TopOptions TopOptionsFromFlags();
-// What is read has the keys of the model of `info`.
+// The input must have the keys of the model that `info` describes.
 Result<ScoreOptions> ScoreOptionsFromFlags(const tools::Args& args, const trainer::ModelInfo& info);
 
 }  // namespace millrace::predict

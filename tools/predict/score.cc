@@ -64,7 +64,7 @@ double Probability(double margin) {
   return margin >= 0 ? 1 / (1 + e) : e / (1 + e);
 }
 
-// Margins with the shortest digits that give the same float again.
+// Margins have the fewest digits that parse to the same float.
 void AppendScore(ScoreKind kind, float margin, trainer::OutputBuffer& out) {
   char line[40];
   char* end = line + sizeof line - 1;
@@ -81,7 +81,7 @@ class Scorer {
   Scorer(const trainer::Model& model, const ScoreOptions& options, io::InputQueue& queue,
          trainer::OutputBuffer& out)
       : model_(model), options_(options), queue_(queue), out_(out) {
-    // On a terminal the line would run into the scores.
+    // On a terminal the progress line would mix with the scores.
     if (options.out != "-") progress_.emplace(ProgressOptions{.work = "scoring", .unit = "rows"});
   }
 

@@ -1,5 +1,5 @@
 // The subcommands of millrace-records. Each is one file: its flags, its CommandSpec, and a Run that
-// gets what is left of the command line after the flags were set, and returns the exit status.
+// receives the arguments that are not flags and returns the exit status.
 #pragma once
 
 #include "io/base/status.h"

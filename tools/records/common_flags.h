@@ -1,5 +1,5 @@
 // Flags and arguments that several subcommands of millrace-records share. Name the flags in the
-// CommandSpec of each one that takes them.
+// CommandSpec of each subcommand that takes them.
 #pragma once
 
 #include <gflags/gflags.h>
@@ -33,7 +33,7 @@ Result<io::WriterOptions> WriterOptionsFromFlags();
 // --label_feature, --index_feature, --value_feature.
 io::FeatureNames FeatureNamesFromFlags();
 
-// --threads, where 0 stands for the machine's number of cores; an error beyond 1024.
+// --threads, with 0 as the number of cores of the machine; more than 1024 is an error.
 Result<size_t> ThreadsFromFlags();
 
 // Each argument is a file, a glob, a comma list of these, @file with a list, or - for standard

@@ -112,8 +112,8 @@ void WriteOverview(JsonWriter& json, const std::vector<FileScan>& files, const R
   WriteUint(json, "examples", stats.examples());
   WriteUint(json, "sequence_examples", stats.sequence_examples());
   WriteUint(json, "others", stats.others());
-  WriteUint(json, "damaged_places", total.corruption.events);
-  WriteUint(json, "damaged_bytes", total.corruption.bytes);
+  WriteUint(json, "corrupt_regions", total.corruption.events);
+  WriteUint(json, "corrupt_bytes", total.corruption.bytes);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ double DecodingTime(std::string_view name, const StepBreakdown& breakdown) {
   const double busy_s = breakdown.decode_busy_s + breakdown.read_busy_s;
   const bool is_wait = name == "network" || name == "server" || name == "barrier";
   if (!is_wait || busy_s > kPausing * threads * breakdown.total_s) return breakdown.decode_busy_s;
-  return std::min(breakdown.decode_quick_s, breakdown.decode_busy_s);
+  return std::min(breakdown.decode_fast_s, breakdown.decode_busy_s);
 }
 
 // The input threads keep their own speed; without the wait for input, they still decode.

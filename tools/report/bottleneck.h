@@ -37,7 +37,7 @@ inline constexpr double kServerWorks = 0.5;
 // as they are: waits for it would be as long as waits for any other worker.
 double SavedWithoutStraggler(int64_t straggler, const StepBreakdown& breakdown);
 
-// The seconds that are left when `bottleneck` takes no time. Never less than the work that goes on
+// The seconds that are left when `bottleneck` takes no time. Never less than the work that runs
 // in parallel to the training thread: the input threads, and all processes of the host on its
 // cores. `cores` 0: unknown.
 double SecondsWithout(const Bottleneck& bottleneck, const StepBreakdown& breakdown, double cores);

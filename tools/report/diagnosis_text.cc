@@ -40,7 +40,7 @@ std::string TopComputeOps(const RunData& run, const std::vector<StepBreakdown>& 
   std::string text;
   int named = 0;
   for (const OpRow& row : MakeOpTable(run, WarmUpEndNs(run))) {
-    if (row.cat != profiler::Cat::kCompute || row.where != "worker" || row.op.ends_with("(test)"))
+    if (row.cat != profiler::Cat::kCompute || row.where != "worker" || row.op.ends_with("(eval)"))
       continue;
     text += Format("%s%s %.0f %%", text.empty() ? "" : ", ", row.op.c_str(),
                    100 * row.total_s / row.threads / std::max(1e-9, total_s));
@@ -65,15 +65,15 @@ const char* Phrase(const std::string& bottleneck) {
   if (bottleneck == "input") return "waiting for input";
   if (bottleneck == "compute") return "computing";
   if (bottleneck == "network") return "sending and receiving";
-  if (bottleneck == "server") return "waiting for the servers' work";
+  if (bottleneck == "server") return "waiting for servers";
   if (bottleneck == "barrier") return "waiting at the barrier";
-  if (bottleneck == "evaluation") return "testing the model";
+  if (bottleneck == "evaluation") return "evaluating the model";
   return "writing checkpoints";
 }
 
 std::string BarrierWhy(const Diagnosis& diagnosis) {
-  if (diagnosis.straggler.empty()) return "no worker is always the last";
-  std::string text = "the others wait for " + diagnosis.straggler;
+  if (diagnosis.straggler.empty()) return "no single worker is always the last";
+  std::string text = "the other workers wait for " + diagnosis.straggler;
   for (const StepBreakdown& breakdown : diagnosis.workers) {
     if (breakdown.process != diagnosis.straggler) continue;
     StepBreakdown busy = breakdown;
@@ -93,7 +93,7 @@ std::string Why(const RunData& run, const Diagnosis& diagnosis,
   if (diagnosis.bottleneck == "network") {
     const double exchanges = std::max(1.0, breakdown.exchanges);
     return Format(
-        "%s sent and %s received an exchange, %s in all",
+        "%s sent and %s received per exchange, %s in total",
         BytesText(static_cast<uint64_t>(breakdown.sent_bytes / exchanges)).c_str(),
         BytesText(static_cast<uint64_t>(breakdown.received_bytes / exchanges)).c_str(),
         RateText((breakdown.sent_bytes + breakdown.received_bytes) / breakdown.total_s).c_str());
@@ -104,20 +104,19 @@ std::string Why(const RunData& run, const Diagnosis& diagnosis,
       text += Format("%s%s busy %.0f %% of the time", text.empty() ? "" : ", ",
                      load.process.c_str(), 100 * load.busy_s / std::max(1e-9, load.total_s));
     }
-    if (text.empty()) return "requests wait for the servers' work";
+    if (text.empty()) return "the servers have no trace that shows why";
     const double share = ServerWorkShare(servers);
     if (share >= kServerWorks) return text;
     return text + Format(
-                      ", with ops in %.0f %% of it: the rest waits for locks, other requests "
+                      ", with ops in %.0f %% of it: the rest is blocked on locks, other requests "
                       "or a core",
                       100 * share);
   }
   if (diagnosis.bottleneck == "barrier") return BarrierWhy(diagnosis);
-  return Format("%llu steps were trained meanwhile",
-                static_cast<unsigned long long>(breakdown.steps));
+  return Format("the run has %llu steps", static_cast<unsigned long long>(breakdown.steps));
 }
 
-// `breakdown`: the mean of so many workers, with the steps of all.
+// `breakdown`: the mean of `workers` workers, with the steps of all of them.
 void AddStepTime(const StepBreakdown& breakdown, size_t workers, std::vector<std::string>& lines) {
   if (breakdown.steps == 0) return;
   const auto threads = static_cast<double>(std::max<size_t>(1, breakdown.input_threads));
@@ -130,8 +129,8 @@ void AddStepTime(const StepBreakdown& breakdown, size_t workers, std::vector<std
     return seconds * 1e6 * static_cast<double>(workers) / static_cast<double>(breakdown.steps);
   };
   lines.push_back(
-      Format("step time: predicted %.1f us from its parts (the training thread needs %.1f, the "
-             "input threads %.1f beside it: %s set%s the pace), measured %.1f us",
+      Format("step time: predicted %.1f us (the training thread needs %.1f us, the input threads "
+             "in parallel %.1f us: %s set%s the pace), measured %.1f us",
              per_step(std::max(own_s, input_s)), per_step(own_s), per_step(input_s), who,
              own_s >= input_s ? "s" : "", per_step(steps_s)));
 }
@@ -141,7 +140,7 @@ bool IsSet(const RunData& run, const std::string& name) {
   return found != run.run.end() && found->second == "true";
 }
 
-double LastOf(const ProcessData& process, std::string_view column) {
+double GrowthOf(const ProcessData& process, std::string_view column) {
   const auto values = process.samples.find(column);
   if (values == process.samples.end() || values->second.empty()) return 0;
   return values->second.back() - values->second.front();
@@ -153,35 +152,37 @@ void AddTraffic(const RunData& run, const StepBreakdown& breakdown,
   const double exchanges = breakdown.exchanges, keys = breakdown.exchanged_keys / exchanges;
   constexpr double kUp = 12, kDown = 4;  // key and gradient; weight
   double predicted = keys * (kUp + kDown);
-  bool is_packed = true;  // keys are sent as differences, and zstd packs what it can
-  std::string how = Format("%.0f keys; 12 bytes a key up, 4 down, as they are", keys);
+  bool is_compressed = true;  // keys are sent as differences, and zstd compresses the rest
+  std::string how = Format("%.0f keys; 12 bytes per key up, 4 down", keys);
   if (const uint64_t parameters = NumParameters(run); parameters > 0) {
     const double up = IsSet(run, "flags.wire_bf16") ? 2 : 4;
     predicted = (up + kDown) * static_cast<double>(parameters);
-    is_packed = IsSet(run, "flags.wire_zstd");
+    is_compressed = IsSet(run, "flags.wire_zstd");
     how = WithCommas(parameters) + Format(" parameters; %.0f bytes each up, 4 down", up);
   }
   if (const double stated = run.Number("predicted.bytes_per_exchange"); stated > 0) {
     predicted = stated;
-    is_packed = false;
+    is_compressed = false;
     how = Format("%.0f keys; as the run states", keys);
   }
   const double measured = (breakdown.sent_bytes + breakdown.received_bytes) / exchanges;
-  lines.push_back(Format(
-      "bytes an exchange: %s %s (%s), measured %s sent + %s "
-      "received = %.2f of it",
-      is_packed ? "unpacked" : "predicted", BytesText(static_cast<uint64_t>(predicted)).c_str(),
-      how.c_str(), BytesText(static_cast<uint64_t>(breakdown.sent_bytes / exchanges)).c_str(),
-      BytesText(static_cast<uint64_t>(breakdown.received_bytes / exchanges)).c_str(),
-      measured / std::max(1.0, predicted)));
+  lines.push_back(
+      Format("bytes per exchange: %s %s (%s), measured %s sent + %s "
+             "received = %.2f of it",
+             is_compressed ? "uncompressed" : "predicted",
+             BytesText(static_cast<uint64_t>(predicted)).c_str(), how.c_str(),
+             BytesText(static_cast<uint64_t>(breakdown.sent_bytes / exchanges)).c_str(),
+             BytesText(static_cast<uint64_t>(breakdown.received_bytes / exchanges)).c_str(),
+             measured / std::max(1.0, predicted)));
   double kernel = 0;
   for (const ProcessData& process : run.processes) {
     if (process.is_server()) continue;
-    kernel += LastOf(process, "tcp_sent_bytes_total") + LastOf(process, "tcp_received_bytes_total");
+    kernel +=
+        GrowthOf(process, "tcp_sent_bytes_total") + GrowthOf(process, "tcp_received_bytes_total");
   }
   if (kernel <= 0) return;
   lines.push_back(Format(
-      "bytes on the workers' sockets, as the kernel counts: %s; in the traced "
+      "bytes on the workers' sockets by the kernel's count: %s; in the traced "
       "exchanges: %s",
       BytesText(static_cast<uint64_t>(kernel)).c_str(),
       BytesText(static_cast<uint64_t>(breakdown.sent_bytes + breakdown.received_bytes)).c_str()));
@@ -191,8 +192,9 @@ double PeakOf(const std::vector<double>& rates) {
   return rates.empty() ? 0 : *std::max_element(rates.begin(), rates.end());
 }
 
-// Whether the run had the cores of its hosts for itself.
-void AddOthers(const RunData& run, const Diagnosis& diagnosis, std::vector<std::string>& lines) {
+// States how many cores other processes used, if that is a relevant share.
+void AddOtherProcesses(const RunData& run, const Diagnosis& diagnosis,
+                       std::vector<std::string>& lines) {
   constexpr double kShare = 0.25;  // of the cores
   std::map<std::string, const StepBreakdown*> hosts;
   for (const StepBreakdown& breakdown : diagnosis.workers) {
@@ -205,7 +207,7 @@ void AddOthers(const RunData& run, const Diagnosis& diagnosis, std::vector<std::
     const std::string where = hosts.size() > 1 ? " on " + host : "";
     lines.push_back(
         Format("CPU: %.1f of %.0f cores%s were busy with other processes on average; "
-               "the run had what was left",
+               "the run had the rest",
                breakdown->others_cpu_s / breakdown->total_s,
                breakdown->host_core_s / breakdown->total_s, where.c_str()));
   }
@@ -218,22 +220,22 @@ void AddLimits(const RunData& run, const Limits& limits, const Diagnosis& diagno
     lines.push_back(Format("CPU: %.2f of %.0f cores busy with the run's processes on average",
                            diagnosis.breakdown.host_cpu_s / diagnosis.breakdown.total_s, cores));
   }
-  AddOthers(run, diagnosis, lines);
+  AddOtherProcesses(run, diagnosis, lines);
   for (const ProcessData& process : run.processes) {
     if (limits.network_bytes_per_s > 0) {
       const double peak = PeakOf(Rates(process, "tcp_sent_bytes_total"));
-      lines.push_back(Format("network: %s sent at most %s of %s stated", process.name.c_str(),
+      lines.push_back(Format("network: %s sent at most %s of the limit of %s", process.name.c_str(),
                              RateText(peak).c_str(), RateText(limits.network_bytes_per_s).c_str()));
     }
     if (limits.disk_bytes_per_s > 0) {
       const double peak = PeakOf(Rates(process, "read_bytes_total"));
-      lines.push_back(Format("disk: %s read at most %s of %s stated", process.name.c_str(),
+      lines.push_back(Format("disk: %s read at most %s of the limit of %s", process.name.c_str(),
                              RateText(peak).c_str(), RateText(limits.disk_bytes_per_s).c_str()));
     }
   }
 }
 
-// Of which steps the rest speaks, where that is not all of them.
+// States which steps are traced and counted, if that is not all of them.
 void AddStepBounds(const RunData& run, const StepBreakdown& breakdown,
                    std::vector<std::string>& lines) {
   const auto process =
@@ -242,13 +244,13 @@ void AddStepBounds(const RunData& run, const StepBreakdown& breakdown,
   if (process != run.processes.end() && process->steps > 0) {
     const auto window = run.run.find("flags.profile_steps");
     lines.push_back(Format(
-        "%s: traced %s of %s steps%s; what is said here is about them", breakdown.process.c_str(),
+        "%s: traced %s of %s steps%s; the diagnosis covers these", breakdown.process.c_str(),
         WithCommas(breakdown.steps + breakdown.warm_up_steps).c_str(),
         WithCommas(process->steps).c_str(),
         window == run.run.end() ? "" : (" (--profile_steps=" + window->second + ")").c_str()));
   }
   if (breakdown.warm_up_steps == 0) return;
-  lines.push_back(Format("%s: warm-up left out: the first %s, %s, in which memory is fetched",
+  lines.push_back(Format("%s: without the warm-up: the first %s (%s), in which memory is allocated",
                          breakdown.process.c_str(),
                          breakdown.warm_up_steps == 1
                              ? "step"
@@ -260,8 +262,8 @@ void AddDroppedSpans(const RunData& run, std::vector<std::string>& lines) {
   for (const ProcessData& process : run.processes) {
     if (process.dropped_spans == 0) continue;
     lines.push_back(
-        Format("%s: %s spans did not fit into its buffers; what is said here is about "
-               "the part before (use --profile_steps for a later one)",
+        Format("%s: %s spans did not fit into its buffers; the diagnosis covers the part of the "
+               "run before (--profile_steps traces a later one)",
                process.name.c_str(), WithCommas(process.dropped_spans).c_str()));
   }
 }
@@ -285,16 +287,16 @@ std::vector<std::string> Evidence(const RunData& run, const Diagnosis& diagnosis
   return lines;
 }
 
-std::string Sentence(const RunData& run, const Diagnosis& v,
+std::string Sentence(const RunData& run, const Diagnosis& d,
                      const std::vector<ServerLoad>& servers) {
-  std::string name = v.bottleneck;
+  std::string name = d.bottleneck;
   name[0] = static_cast<char>(name[0] - 'a' + 'A');
-  if (!v.straggler.empty()) name = "Straggler";
+  if (!d.straggler.empty()) name = "Straggler";
   return Format("%s-bound: %.1f %% of the time (%s of %s) goes into %s; %s. ", name.c_str(),
-                100 * v.share, TimeText(v.share * v.breakdown.total_s).c_str(),
-                TimeText(v.breakdown.total_s).c_str(), Phrase(v.bottleneck),
-                Why(run, v, servers).c_str()) +
-         Format("Without it the run would be at most %.2f times as fast.", v.speedup_without);
+                100 * d.share, TimeText(d.share * d.breakdown.total_s).c_str(),
+                TimeText(d.breakdown.total_s).c_str(), Phrase(d.bottleneck),
+                Why(run, d, servers).c_str()) +
+         Format("Without it the run would be at most %.2f times as fast.", d.speedup_without);
 }
 
 std::string NoStepsSentence(const RunData& run) {
@@ -304,7 +306,7 @@ std::string NoStepsSentence(const RunData& run) {
   }
   uint64_t steps = 0;
   for (const ProcessData& process : run.processes) steps = std::max(steps, process.steps);
-  const std::string reached = steps > 0 ? ": the run made " + WithCommas(steps) + " steps" : "";
+  const std::string reached = steps > 0 ? ": the run has " + WithCommas(steps) + " steps" : "";
   return "No step was traced: the window --profile_steps=" + window->second + " was not reached" +
          reached + ".";
 }
@@ -314,7 +316,7 @@ std::string BreakdownText(const Diagnosis& diagnosis) {
   for (const StepBreakdown& breakdown : diagnosis.workers) {
     columns.push_back({breakdown.process + " s", true});
     columns.push_back({"%", true});
-    columns.push_back({"us a step", true});
+    columns.push_back({"us per step", true});
   }
   TextTable table(columns);
   for (size_t p = 0; p < kParts; ++p) {

@@ -1,4 +1,4 @@
-// millrace-report: op table, diagnosis, peaks and report page from run folders.
+// millrace-report: op table, bottleneck diagnosis, peaks and report page from run folders.
 
 #include <gflags/gflags.h>
 
@@ -18,11 +18,12 @@
 
 DEFINE_bool(html, true, "write RUN_DIR/report.html");
 DEFINE_bool(merge, true, "write RUN_DIR/trace-all.json.gz, all processes on one time axis");
-DEFINE_bool(json, false, "print the diagnosis as JSON, and nothing else");
-DEFINE_uint64(max_spans, 1500000, "spans in the page's timeline; of a longer trace the beginning");
+DEFINE_bool(json, false, "print the bottleneck diagnosis as JSON, and nothing else");
+DEFINE_uint64(max_spans, 1500000,
+              "spans in the page's timeline; of a longer trace only the beginning is shown");
 DEFINE_uint64(ops, 0, "rows of the op table; 0: all");
-DEFINE_double(network_gbit, 0, "the network's limit in Gbit/s, to compare with; 0: not stated");
-DEFINE_double(disk_mb, 0, "the disk's limit in MB/s, to compare with; 0: not stated");
+DEFINE_double(network_gbit, 0, "bandwidth of the network in Gbit/s, to compare with; 0: unknown");
+DEFINE_double(disk_mb, 0, "bandwidth of the disk in MB/s, to compare with; 0: unknown");
 
 namespace millrace::report {
 namespace {
@@ -43,7 +44,7 @@ struct ReportOptions {
   Limits limits;
   size_t max_spans = 0;
   size_t top_ops = 0;  // rows of the table; 0: all
-  bool json = false;   // the diagnosis alone
+  bool json = false;   // print the diagnosis only
   bool write_html = true;
   bool write_trace = true;
 };
@@ -51,9 +52,9 @@ struct ReportOptions {
 const CommandSpec& ReportSpec() {
   static const CommandSpec spec = {
       .name = "millrace-report",
-      .job = "says what a run spent its time on, and draws it",
+      .job = "diagnoses the bottleneck of a run, and writes its report page",
       .arguments = "RUN_DIR...",
-      .groups = {{"What it writes", {"html", "merge", "json", "max_spans", "ops"}},
+      .groups = {{"Output", {"html", "merge", "json", "max_spans", "ops"}},
                  {"Limits", {"network_gbit", "disk_mb"}}},
       .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml"}};
   return spec;
@@ -151,8 +152,8 @@ Status Go(const Args& paths) {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(ReportSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (const auto answered = Answer(ReportSpec(), line->action)) return *answered;
-  IgnoreBrokenPipes();  // the page is written all the same
+  if (const auto status = Answer(ReportSpec(), line->action)) return *status;
+  IgnoreBrokenPipes();  // the page is still written
   const Status status = Go(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-// The files of the folder page, put into the program by the assembler.
+// The files of the folder page, embedded in the program by the assembler.
 #define EMBED(symbol, path)                                       \
   __asm__(".section .rodata\n.global " #symbol                    \
           "_begin\n"                                              \

@@ -21,7 +21,7 @@ uint64_t ZigZag(int64_t value) {
   return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
 }
 
-// The first spans of a thread, so many of them as its part of max_spans allows.
+// The number of first spans of a thread that its share of max_spans allows.
 size_t SpansShown(const TracedThread& thread, size_t all, size_t max_spans) {
   if (all <= max_spans) return thread.spans.size();
   return static_cast<size_t>(static_cast<double>(thread.spans.size()) *

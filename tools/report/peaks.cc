@@ -106,7 +106,7 @@ std::vector<ProcessPeaks> MakePeaks(const RunData& run) {
   }
   if (!first) return peaks;
   peaks.push_back(PeaksOf(*first, "host", HostMeasures()));
-  // The kernel counts in pieces of 10 ms, some of which fall into the next sample.
+  // The kernel counts in units of 10 ms, some of which fall into the next sample.
   const auto cores = run.run.find("host.cores");
   for (PeakRow& row : peaks.back().rows) {
     if (cores == run.run.end() || row.unit != std::string_view("cores")) continue;

@@ -39,9 +39,10 @@ void AddThreads(std::string_view text, size_t sample, ProcessData& process) {
   }
 }
 
-// The last sample is taken at the process's end. Close behind another, it would give rates of many
-// times the cores, since the kernel counts CPU time in pieces of 10 ms: it takes that one's place.
-// Of a process that lived too short for any rate one sample is left, the last.
+// Replaces the last but one sample with the last, if they are close together: the last sample is
+// taken when the process exits. Since the kernel counts CPU time in units of 10 ms, a short
+// interval would give rates of many times the cores. A process too short for any rate keeps one
+// sample.
 void JoinLastSamples(ProcessData& process) {
   constexpr double kShortestNs = 100e6;
   const size_t n = process.num_samples();

@@ -23,7 +23,7 @@ Result<std::string> ReadSmallFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Texts and numbers as they are written; one level of objects as "outer.inner".
+// Texts and numbers as they are in the file; one level of objects as "outer.inner".
 void ReadMembers(JsonCursor& json, const std::string& prefix, RunData& run) {
   json.Object([&](std::string_view key) {
     const std::string name = prefix + std::string(key);

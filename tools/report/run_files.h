@@ -9,17 +9,17 @@
 
 namespace millrace::report {
 
-// What stands for a process in the name of the trace of all of them: trace-all.json.gz.
+// The trace of all processes is trace-all.json.gz.
 inline constexpr std::string_view kMergedTrace = "all";
 
-// Reads a Chrome trace (plain or compressed) into `process`. Times are those of the common clock.
+// Reads a Chrome trace (plain or compressed) into `process`. Times are on the common clock.
 Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& process);
 
-// The same from text that is in memory already.
+// The same from text in memory.
 Status ReadTraceText(std::string_view text, const std::string& path, NameTable& names,
                      ProcessData& process);
 
-// All processes on one axis, as Chrome trace JSON in gzip.
+// Writes all processes on one axis as Chrome trace JSON, compressed with gzip.
 Status WriteMergedTrace(const RunData& run, const std::string& path);
 
 // Reads resources-*.csv: adds the samples to `process`. A last line without its line end (the

@@ -12,7 +12,7 @@ struct Interval {
   int64_t begin_ns, end_ns;
 };
 
-// The thread with most steps.
+// The thread with the most steps.
 const TracedThread* TrainingThread(const RunData& run, const ProcessData& process) {
   const uint32_t step = run.names.Find("step");
   const TracedThread* best = nullptr;
@@ -50,12 +50,12 @@ Part PartOf(Cat cat) {
   return Part::kOther;
 }
 
-// The step that counts as the first: the first ones may be many times as long as all others,
-// because the servers' and the worker's memory is touched for the first time. A window that was
-// chosen is taken as it is.
+// The first step that counts. The first steps may be many times as long as the rest, because the
+// memory of servers and workers is touched for the first time. In a window that the user chose, all
+// steps count.
 std::vector<Span>::const_iterator FirstStep(const ProcessData& process, const TracedThread& thread,
                                             uint32_t step) {
-  constexpr size_t kMostWarmUp = 10;  // steps, and at most a tenth of all
+  constexpr size_t kMostWarmUp = 10;  // steps, and at most a tenth of all steps
   constexpr int64_t kLong = 10;       // times the median
   std::vector<int64_t> durations;
   for (const Span& span : thread.spans) {
@@ -67,7 +67,7 @@ std::vector<Span>::const_iterator FirstStep(const ProcessData& process, const Tr
     std::vector<int64_t> sorted = durations;
     const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
-    for (size_t s = 0; s < most && s <= skipped + 1; ++s) {  // one in between may be short
+    for (size_t s = 0; s < most && s <= skipped + 1; ++s) {  // one short step in between is allowed
       if (durations[s] > kLong * *middle) skipped = s + 1;
     }
   }
@@ -77,8 +77,8 @@ std::vector<Span>::const_iterator FirstStep(const ProcessData& process, const Tr
 
 double Seconds(int64_t ns) { return static_cast<double>(ns) * 1e-9; }
 
-// Goes through a thread's spans with the stack of those that are open, and gives each span's own
-// time (that of spans inside taken off) to a part.
+// Walks through the spans of a thread with a stack of open spans, and adds the own time of each
+// span (without its inner spans) to a part.
 class BreakdownBuilder {
  public:
   BreakdownBuilder(const RunData& run, const ProcessData& process, double server_share,
@@ -134,7 +134,7 @@ class BreakdownBuilder {
     }
   }
 
-  // Whatever happens inside a test or a checkpoint belongs to it.
+  // All spans inside an evaluation or a checkpoint belong to it.
   Part PartWithin(const Span& span) const {
     const Part outer = stack_.empty() ? Part::kOther : stack_.back().part;
     if (outer == Part::kEvaluation || outer == Part::kCheckpoint) return outer;
@@ -169,13 +169,13 @@ class BreakdownBuilder {
 
   void CountStep(const Span& span) {
     const int64_t rows = process_.Arg(span, rows_, -1);
-    if (rows < 0) return;  // the end of the data
+    if (rows < 0) return;  // the step found the end of the data
     ++breakdown_.steps;
     breakdown_.rows += static_cast<uint64_t>(rows);
   }
 
-  // The reply says how long the server worked and how long it waited for others. What the worker
-  // did meanwhile hides the beginning of that, never its end.
+  // The reply has the time that the server worked and the time that it waited for other workers.
+  // The worker's own work overlaps with the beginning of that time, never with its end.
   void CountWait(const Span& span, double wait_s) {
     breakdown_.received_bytes += static_cast<double>(process_.Arg(span, bytes_, 0));
     const double all_barrier_s = Seconds(std::max<int64_t>(0, process_.Arg(span, barrier_ns_, 0)));
@@ -192,13 +192,13 @@ class BreakdownBuilder {
     ++waits.waits;
   }
 
-  // An exchange takes network, server and barrier time; the worker's own work since it was sent
-  // hides so much of their sum.
+  // An exchange takes network, server and barrier time. The worker's own work since it was sent
+  // overlaps with that sum.
   void CountSavings(const Span& span, double wait_s, double server_s, double barrier_s) {
-    const double hidden_s = send_end_ns_ < 0 ? 0 : Seconds(span.begin_ns - send_end_ns_);
-    const double network_s = std::max(0.0, hidden_s + wait_s - server_s - barrier_s);
+    const double overlap_s = send_end_ns_ < 0 ? 0 : Seconds(span.begin_ns - send_end_ns_);
+    const double network_s = std::max(0.0, overlap_s + wait_s - server_s - barrier_s);
     const auto saved_s = [&](double left_s) {
-      return std::max(0.0, wait_s - std::max(0.0, left_s - hidden_s));
+      return std::max(0.0, wait_s - std::max(0.0, left_s - overlap_s));
     };
     breakdown_.saved_without_network_s += saved_s(server_s + barrier_s);
     breakdown_.saved_without_server_s += saved_s(network_s + barrier_s + server_share_ * server_s);
@@ -209,7 +209,7 @@ class BreakdownBuilder {
   const ProcessData& process_;
   const double server_share_;
   StepBreakdown& breakdown_;
-  int64_t send_end_ns_ = -1;  // of the exchange on its way; -1: none
+  int64_t send_end_ns_ = -1;  // of the exchange in transit; -1: none
   const uint32_t step_, save_, send_, wait_, rows_, keys_, bytes_, server_ns_, barrier_ns_,
       straggler_;
   std::vector<Open> stack_;
@@ -222,17 +222,18 @@ int64_t Overlap(const Interval& a, const Interval& b) {
 }
 
 struct InputWork {
-  double disk_s = 0, decode_s = 0;  // while the training thread waited
+  double disk_s = 0, decode_s = 0;  // while the training thread waits
 };
 
-// As if all were as quick as the quickest tenth.
-double QuickSum(std::vector<int64_t>& durations) {
+// The sum if all durations were like the fastest tenth.
+double FastSum(std::vector<int64_t>& durations) {
   const auto tenth = durations.begin() + static_cast<ptrdiff_t>(durations.size() / 10);
   std::nth_element(durations.begin(), tenth, durations.end());
   return Seconds(*tenth) * static_cast<double>(durations.size());
 }
 
-// What the other threads did, in all and during the waits (ordered and apart from each other).
+// Adds the work of an input thread to `breakdown`, and returns its work during `waits`, which are
+// sorted and do not overlap.
 InputWork CountInputThread(const ProcessData& process, const TracedThread& thread,
                            const Interval& whole, const std::vector<Interval>& waits,
                            uint32_t bytes, StepBreakdown& breakdown) {
@@ -254,7 +255,7 @@ InputWork CountInputThread(const ProcessData& process, const TracedThread& threa
       (disk ? work.disk_s : work.decode_s) += Seconds(Overlap(interval, waits[w]));
     }
   }
-  for (auto& [name, all] : durations) breakdown.decode_quick_s += QuickSum(all);
+  for (auto& [name, all] : durations) breakdown.decode_fast_s += FastSum(all);
   breakdown.input_threads += any;
   return work;
 }
@@ -263,7 +264,7 @@ void AddInput(const RunData& run, const ProcessData& process, const TracedThread
               const Interval& whole, const std::vector<Interval>& waits, StepBreakdown& breakdown) {
   InputWork sum;
   for (const TracedThread& thread : process.threads) {
-    // Test data is read once, beside the training: not a step's input.
+    // Test data is read once, in parallel to the training: it is not the input of a step.
     if (&thread == &training || thread.name.starts_with("test")) continue;
     const InputWork work =
         CountInputThread(process, thread, whole, waits, run.names.Find("bytes"), breakdown);
@@ -276,7 +277,7 @@ void AddInput(const RunData& run, const ProcessData& process, const TracedThread
   breakdown[Part::kInput] -= disk;
 }
 
-// Blocks of a dense model go beside the training thread.
+// Other threads than the training thread exchange the blocks of a dense model.
 void CountDenseTraffic(const RunData& run, const ProcessData& process, const Interval& whole,
                        StepBreakdown& breakdown) {
   const uint32_t push = run.names.Find("push_dense"), pull = run.names.Find("pull_dense");
@@ -296,8 +297,9 @@ double CpuBetween(const ProcessData& process, const Interval& whole) {
          Growth(process, "system_s_total", whole.begin_ns, whole.end_ns);
 }
 
-// The host's cores, and what other processes than the run's took of their time.
-void CountOthers(const ProcessData& process, const Interval& whole, StepBreakdown& breakdown) {
+// The time of the host's cores, and the part that processes of other programs used.
+void CountOtherProcesses(const ProcessData& process, const Interval& whole,
+                         StepBreakdown& breakdown) {
   const double busy_s = Growth(process, "host_busy_s_total", whole.begin_ns, whole.end_ns);
   breakdown.host_core_s =
       busy_s + Growth(process, "host_idle_s_total", whole.begin_ns, whole.end_ns);
@@ -327,7 +329,7 @@ std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const Process
   for (const ProcessData& other : run.processes) {
     if (other.host == process.host) breakdown.host_cpu_s += CpuBetween(other, builder.whole());
   }
-  CountOthers(process, builder.whole(), breakdown);
+  CountOtherProcesses(process, builder.whole(), breakdown);
   return breakdown;
 }
 
@@ -348,7 +350,7 @@ StepBreakdown MeanBreakdown(const std::vector<StepBreakdown>& breakdowns) {
     mean.rows += breakdown.rows;
     mean.input_threads += breakdown.input_threads;
     mean.decode_busy_s += breakdown.decode_busy_s;
-    mean.decode_quick_s += breakdown.decode_quick_s;
+    mean.decode_fast_s += breakdown.decode_fast_s;
     mean.read_busy_s += breakdown.read_busy_s;
     mean.read_bytes += breakdown.read_bytes;
     mean.exchanges += breakdown.exchanges;

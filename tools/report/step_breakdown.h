@@ -1,4 +1,4 @@
-// Where the time of a worker's training thread goes.
+// How the time of a worker's training thread splits into parts of a step.
 #pragma once
 
 #include <array>
@@ -12,12 +12,12 @@
 namespace millrace::report {
 
 enum class Part {
-  kInput,  // waiting for a batch, while input threads decode or do nothing
-  kDisk,   // waiting for a batch, while input threads read
+  kInput,  // waiting for a batch while input threads decode or are idle
+  kDisk,   // waiting for a batch while input threads read files
   kCompute,
-  kNetwork,  // sending, and waiting for a reply that is on its way
-  kServer,   // waiting while a server works on the request
-  kBarrier,  // waiting while a server waits for another worker
+  kNetwork,  // sending, and waiting for a reply in transit
+  kServer,   // waiting while a server processes the request
+  kBarrier,  // waiting while the server waits for another worker
   kEvaluation,
   kCheckpoint,
   kOther,  // between spans
@@ -34,17 +34,17 @@ struct StepBreakdown {
   std::string process;
   double total_s = 0;  // from the first step to the end of the last span before the model is saved
   int64_t begin_ns = 0;  // of that time
-  // Long first steps, in which memory is fetched and cleared; not counted in anything else.
+  // Long first steps, in which memory is allocated; excluded from all other members.
   uint64_t warm_up_steps = 0;
   double warm_up_s = 0;
   std::array<double, kParts> seconds = {};
   uint64_t steps = 0;
   uint64_t rows = 0;
-  std::map<int64_t, BarrierWaits> barriers;  // by who was waited for; -1: not told
-  // The input threads beside it.
+  std::map<int64_t, BarrierWaits> barriers;  // by the worker that caused the wait; -1: unknown
+  // The input threads, which run in parallel.
   size_t input_threads = 0;
   double decode_busy_s = 0;
-  double decode_quick_s = 0;  // the same ops, each as quick as the quickest tenth of its kind
+  double decode_fast_s = 0;  // the same ops, each as fast as the fastest tenth of its kind
   double read_busy_s = 0;
   double read_bytes = 0;
   // Exchanges with servers.
@@ -52,24 +52,24 @@ struct StepBreakdown {
   double exchanged_keys = 0;
   double sent_bytes = 0;
   double received_bytes = 0;
-  // What would be saved if this part took no time (of the servers: all but a share), by
-  // exchanges: what is hidden behind the worker's own work now stays hidden.
+  // The seconds that a run would save if this part took no time (for the servers: only a share of
+  // its time), computed per exchange. Time that overlaps with the worker's own work saves nothing.
   double saved_without_network_s = 0;
   double saved_without_server_s = 0;
   double saved_without_barrier_s = 0;
-  // From the samples, between the same two moments; 0 without samples.
+  // From the samples, over the same time; 0 without samples.
   double cpu_s = 0;
   double host_cpu_s = 0;    // of all processes of the run on the same host
-  double host_core_s = 0;   // that the host's cores had, busy or not
-  double others_cpu_s = 0;  // of all processes of the host that are not the run's
+  double host_core_s = 0;   // the time of all cores of the host, busy or idle
+  double others_cpu_s = 0;  // of the processes of the host that do not belong to the run
 
   double operator[](Part part) const { return seconds[static_cast<size_t>(part)]; }
   double& operator[](Part part) { return seconds[static_cast<size_t>(part)]; }
   double input_s() const { return (*this)[Part::kInput] + (*this)[Part::kDisk]; }
 };
 
-// Nothing for a process whose trace has no steps. `server_share`: what of the servers' time would
-// be left without it.
+// Nothing for a process whose trace has no steps. `server_share`: the share of the servers' time
+// that remains in saved_without_server_s.
 std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const ProcessData& process,
                                                double server_share = 0);
 

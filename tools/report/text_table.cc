@@ -5,7 +5,7 @@
 namespace millrace::report {
 namespace {
 
-// Characters, not bytes.
+// The number of characters, not bytes.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));

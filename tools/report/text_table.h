@@ -8,7 +8,7 @@ namespace millrace::report {
 
 struct TextColumn {
   std::string title;
-  bool right = false;  // numbers are flush right
+  bool right = false;  // right-aligned, for numbers
 };
 
 class TextTable {

@@ -1,6 +1,6 @@
 // Exponential and logarithm that give the same bits on every machine: libm's differ between
-// versions and processors in the last place, which is enough to flip a drawn label. Plain + - * /
-// only; errors stay within a few units of the last place (tests/tools/synth/portable_math_test.cc).
+// versions and processors in the last place, which can flip a drawn label. They use only + - * /;
+// errors stay within a few units of the last place (tests/tools/synth/portable_math_test.cc).
 #pragma once
 
 #include <algorithm>

@@ -16,9 +16,9 @@ constexpr double kHalfSignal = 1e-5;
 constexpr uint64_t kMaxFeatures = uint64_t{1} << 62;
 constexpr uint64_t kMaxFields = 10'000;
 constexpr uint64_t kMinPilotRows = 1 << 12, kMaxPilotRows = 1 << 17;
-constexpr uint64_t kPilotKeys = 39 * kMaxPilotRows;  // rows of more fields are fewer
+constexpr uint64_t kPilotKeys = 39 * kMaxPilotRows;  // fewer rows for more fields
 constexpr size_t kPilotGroup = 64;
-constexpr double kMaxScale = 8;  // reached only where the features leave hardly any choice
+constexpr double kMaxScale = 8;  // reached only if the features have almost no variation
 constexpr int kBisections = 50;
 
 enum Stream : uint64_t { kWeights = 10, kScatters = 11 };
@@ -29,7 +29,7 @@ std::string Text(double number) {
   return text;
 }
 
-// Irwin and Hall: the sum of four uniform numbers, brought to mean 0 and variance 1.
+// The sum of four uniform numbers (Irwin-Hall distribution), scaled to mean 0 and variance 1.
 double GaussFromBits(uint64_t bits) {
   const uint64_t sum =
       (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
@@ -40,7 +40,7 @@ double GaussFromBits(uint64_t bits) {
 
 double SigmaOf(const ZipfBucket& bucket, uint64_t cardinality) {
   const double p = bucket.share / static_cast<double>(bucket.width);
-  // Of libm's functions, the square root is the one that IEEE 754 fixes to the bit.
+  // The square root is the only function of libm whose bits IEEE 754 fixes.
   return (4 + Log2(static_cast<double>(cardinality))) * std::sqrt(p / (p + kHalfSignal));
 }
 
@@ -54,7 +54,7 @@ double Solve(double low, double high, double target, F f) {
   return (low + high) / 2;
 }
 
-// A sample's margins, sorted and averaged in groups: all that calibration looks at.
+// The margins of a sample, sorted and averaged in groups, for calibration.
 class Pilot {
  public:
   explicit Pilot(std::vector<double> margins) {
@@ -70,7 +70,7 @@ class Pilot {
     return Solve(-200, 200, positives, [&](double bias) { return Positives(scale, bias); });
   }
 
-  // The mean loss of a learner that knows the model.
+  // The mean loss of a predictor that knows the model.
   double BayesLogLoss(double scale, double bias) const {
     double sum = 0;
     for (const double group : groups_) {
@@ -132,7 +132,7 @@ std::vector<double> Stretched(std::vector<double> sizes, double total) {
   return sizes;
 }
 
-// Settles what rounding left, on the largest field first.
+// Corrects the sum after rounding, on the largest fields first.
 void SumTo(uint64_t total, std::vector<uint64_t>& counts) {
   std::vector<size_t> order(counts.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -215,8 +215,9 @@ double SynthModel::Gauss(uint64_t key) const {
   return GaussFromBits(Mix64(Mix64(key + weight_seed_)));
 }
 
-// Two passes, because which fields fall into their tail is a coin toss that no processor predicts:
-// the first notes them without a branch, the second does the dear work on those alone.
+// Draws in two passes, because a branch on "is this outcome in the tail" would be unpredictable.
+// The first pass collects the tail outcomes without a branch, the second does the expensive work on
+// them.
 double SynthModel::DrawKeys(Random& random, SynthRow& row) const {
   double sum = 0;
   size_t tails = 0;
@@ -257,7 +258,7 @@ void SynthModel::Calibrate(const SynthOptions& options) {
     margins.push_back(row.margin);
   }
   const Pilot pilot(std::move(margins));
-  // More signal, less loss.
+  // The loss falls with the scale.
   scale_ = Solve(0, kMaxScale, -options.bayes_logloss, [&](double scale) {
     return -pilot.BayesLogLoss(scale, pilot.BiasFor(scale, options.positives));
   });

@@ -62,7 +62,7 @@ AliasTable::AliasTable(std::span<const double> shares) : slots_(shares.size()) {
     large.pop_back();
     small.push_back(rich);
   }
-  for (const uint32_t i : small) fill(i, i);  // only rounding leaves them below 1
+  for (const uint32_t i : small) fill(i, i);  // below 1 only by rounding
   for (const uint32_t i : large) fill(i, i);
 }
 

@@ -66,7 +66,7 @@ TEST(Convert, MnistSizesAndMagicAreChecked) {
                        "expected images of 1 to"));
 }
 
-TEST(Convert, ShortMnistFileGivesWhatItHasWhenSkipping) {
+TEST(Convert, TruncatedMnistFileGivesItsImagesWhenSkipping) {
   const TemporaryFolder folder;
   WriteFile(folder / "images", BigEndian({0x803, 3, 1, 1}) + "a");
   WriteFile(folder / "labels", BigEndian({0x801, 3}) + "123");
@@ -134,7 +134,7 @@ TEST(Convert, ImageFoldersBecomeLabelledRecords) {
   EXPECT_EQ(ReadFile(folder / "out/labels.txt"), "ant\ndog\n");
 }
 
-TEST(Convert, FilesThatAreNoImagesFailOrAreSkipped) {
+TEST(Convert, OtherFilesFailOrAreSkipped) {
   const TemporaryFolder folder;
   fs::create_directories(folder / "in/cat/deeper");
   WriteFile(folder / "in/cat/a.png", PngOf(1, 2));
@@ -157,7 +157,7 @@ TEST(Convert, LabelsOfAnotherDataSetAreNotOverwritten) {
   WriteFile(folder / "labels.txt", "ant\ncat\n");
   const ProgramRun run = Convert("--out=" + folder.path() + " " + (folder / "in"));
   EXPECT_EQ(run.status, 2);
-  EXPECT_TRUE(Contains(run.err, "has other classes")) << run.err;
+  EXPECT_TRUE(Contains(run.err, "has different classes")) << run.err;
   EXPECT_EQ(ReadFile(folder / "labels.txt"), "ant\ncat\n");
 }
 

@@ -62,7 +62,7 @@ TEST(Convert, EveryCompressionGivesTheSameRecords) {
   }
 }
 
-TEST(Convert, BadLinesFailWithFileAndLineAndLeaveNothing) {
+TEST(Convert, BadLinesFailWithFileAndLineAndWriteNothing) {
   const TemporaryFolder folder;
   WriteFile(folder / "in", "1 1:1\n0 2:x\n");
   const ProgramRun run = Convert("--out=" + (folder / "out") + " " + (folder / "in"));
@@ -72,7 +72,7 @@ TEST(Convert, BadLinesFailWithFileAndLineAndLeaveNothing) {
   EXPECT_EQ(FilesIn(folder / "out"), std::vector<std::string>{});
 }
 
-TEST(Convert, FailureLeavesAnExistingShardAsItWas) {
+TEST(Convert, FailureKeepsAnExistingShard) {
   const TemporaryFolder folder;
   WriteFile(folder / "good", "1 1:1\n");
   WriteFile(folder / "bad", "1 2:1\n0 0:nan\n");
@@ -96,7 +96,7 @@ TEST(Convert, SkippedLinesAreCountedAndTheRestDelivered) {
   EXPECT_EQ(ReadShards(folder / "train", 1).size(), 2u);
 }
 
-TEST(Convert, OtherLabelsAreRefusedUnlessOneIsMadeThePositive) {
+TEST(Convert, OtherLabelsAreRefusedWithoutPositiveLabel) {
   const TemporaryFolder folder;
   WriteFile(folder / "in", "1 1:1\n2 1:1\n3 1:1\n");
   const std::string rest = " --shards=1 --out=" + folder.path() + " " + (folder / "in");
@@ -163,7 +163,7 @@ TEST(Convert, CriteoVocabularyIsReusedAndUnseenValuesShareAKey) {
   EXPECT_TRUE(Contains(used.out, "--num_features=79")) << used.out;
 }
 
-TEST(Convert, DamagedVocabularyIsRefused) {
+TEST(Convert, CorruptVocabularyIsRefused) {
   const TemporaryFolder folder;
   WriteFile(folder / "in.tsv", CriteoText("1", "1", "aa"));
   const std::string shards = " --shards=1 --out=" + folder.path() + " " + (folder / "in.tsv");
@@ -176,7 +176,7 @@ TEST(Convert, DamagedVocabularyIsRefused) {
   EXPECT_TRUE(Contains(run.err, "# crc32c")) << run.err;
 }
 
-TEST(Convert, EarlierShardsAreReplacedOnlyOnDemand) {
+TEST(Convert, ExistingShardsAreReplacedOnlyWithOverwrite) {
   const TemporaryFolder folder;
   WriteFile(folder / "one.svm", "1 1:1\n");
   WriteFile(folder / "two.svm", "0 2:1\n");
@@ -184,14 +184,14 @@ TEST(Convert, EarlierShardsAreReplacedOnlyOnDemand) {
   ASSERT_EQ(Convert(out + (folder / "one.svm")).status, 0);
   const ProgramRun refused = Convert(out + (folder / "two.svm"));
   EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(Contains(refused.err, (folder / shard) + ".tfrecord is there already: --overwrite"))
+  EXPECT_TRUE(Contains(refused.err, (folder / shard) + ".tfrecord already exists: set --overwrite"))
       << refused.err;
   EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"), "1 ");
   EXPECT_EQ(Convert("--overwrite " + out + (folder / "two.svm")).status, 0);
   EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"), "2 ");
 }
 
-TEST(Convert, ShardsOfAnotherNumberAreNotMixedWith) {
+TEST(Convert, ShardsOfAnotherCountAreRefused) {
   const TemporaryFolder folder;
   WriteFile(folder / "in", "1 1:1\n");
   const std::string rest = " --out=" + folder.path() + " " + (folder / "in");
@@ -208,7 +208,7 @@ TEST(Convert, ContradictoryFlagsAreErrorsBeforeAnyWork) {
   const std::string out = " --out=" + (folder / "out") + " ";
   const std::string rows = out + (folder / "rows"), clicks = out + (folder / "clicks");
   const std::pair<std::string, std::string> wrong[] = {
-      {folder / "rows", "no --out"},
+      {folder / "rows", "--out is missing"},
       {out, "no input"},
       {"--hash_bits=4" + rows, "--hash_bits is for vw, criteo; the input is libsvm"},
       {"--vocabulary=v" + rows, "--vocabulary is for criteo"},
@@ -257,7 +257,7 @@ TEST(ConvertShared, A9aAgreesWithTheText) {
   }
 }
 
-TEST(ConvertShared, EveryTextDataSetConvertsOrSaysWhyNot) {
+TEST(ConvertShared, EveryTextDataSetConvertsOrHasAnError) {
   SKIP_WITHOUT_SHARED_DATA();
   const TemporaryFolder folder;
   const std::pair<const char*, const char*> files[] = {
@@ -272,10 +272,10 @@ TEST(ConvertShared, EveryTextDataSetConvertsOrSaysWhyNot) {
       {"libsvm/sklearn_svmlight_invalid.txt", "found \"python\""},
       {"vw/rcv1_small.dat", "1,000 out"},
       {"vw/0001.dat", "200 out"}};
-  for (const auto& [file, said] : files) {
+  for (const auto& [file, message] : files) {
     const ProgramRun run =
         Convert("--overwrite --out=" + folder.path() + " " + kShared + "/" + file);
-    EXPECT_TRUE(Contains(run.out + run.err, said)) << file << "\n" << run.out << run.err;
+    EXPECT_TRUE(Contains(run.out + run.err, message)) << file << "\n" << run.out << run.err;
   }
   const ProgramRun run = Convert("--overwrite --hash_bits=20 --out=" + folder.path() + " " +
                                  kShared + "/criteo/day_11_first_3000.tsv");

@@ -57,7 +57,7 @@ TEST_F(AlexNetTest, LearnsPicturesFromRecords) {
   EXPECT_GT(Column(csv, "accuracy").back(), 0.9) << csv;  // of the same pictures
 }
 
-TEST_F(AlexNetTest, TwoWorkersInStepGiveTheSameModelEveryTime) {
+TEST_F(AlexNetTest, TwoSyncWorkersAreDeterministic) {
   for (const char* name : {"a", "b"}) {
     const ProgramRun run =
         RunProgram("millrace-launch",

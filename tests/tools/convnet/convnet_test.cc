@@ -21,7 +21,7 @@ std::string BigEndian(uint32_t x) {
           static_cast<char>(x)};
 }
 
-// Digits that are easy to tell: class c has a bright bar in rows 2c to 2c + 2.
+// Digits that are easy to distinguish: class c has a bright bar in rows 2c to 2c + 2.
 void WriteIdx(const test::TemporaryFolder& folder, const std::string& name, uint32_t count) {
   Random random(count);
   std::string images = BigEndian(0x803) + BigEndian(count) + BigEndian(28) + BigEndian(28);
@@ -59,7 +59,7 @@ class ConvnetTest : public testing::Test {
 };
 std::unique_ptr<test::TemporaryFolder> ConvnetTest::data_;
 
-TEST_F(ConvnetTest, TrainsAndLeavesARunFolder) {
+TEST_F(ConvnetTest, TrainsAndWritesARunFolder) {
   const ProgramRun run = RunProgram(
       "millrace-convnet", Data() + "--net=lenet --epochs=2 --profile --run_dir=" + folder_ / "run");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -83,7 +83,7 @@ TEST_F(ConvnetTest, TrainsAndLeavesARunFolder) {
   EXPECT_NE(test::ReadFile(folder_ / "run/graph.dot").find("conv2"), std::string::npos);
 }
 
-TEST_F(ConvnetTest, FinishedRunIsNotReplacedByResumingIt) {
+TEST_F(ConvnetTest, ResumeKeepsAFinishedRun) {
   const std::string command = Data() + "--net=softmax --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-convnet", command).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
@@ -120,7 +120,7 @@ TEST_F(ConvnetTest, DrawsTheGraphWithoutData) {
   EXPECT_NE(run.out.find("fc6\\nfc -> 4096\\n37752832 parameters"), std::string::npos) << run.out;
 }
 
-TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
+TEST_F(ConvnetTest, WrongFlagsHaveAdvice) {
   const std::pair<const char*, const char*> cases[] = {
       {"--net=vgg --data=synthetic", "value 'vgg'; expected softmax, lenet or alexnet"},
       {"--net=lenet", "--train is missing: expected the training images, or --data=synthetic"},
@@ -140,7 +140,7 @@ TEST_F(ConvnetTest, WrongFlagsSayWhatToWrite) {
   }
 }
 
-TEST_F(ConvnetTest, StartsFromARunAndSaysWhatIsNoNet) {
+TEST_F(ConvnetTest, StartsFromARunAndRejectsOtherFiles) {
   const std::string flags = "--net=softmax --data=synthetic --synthetic_images=100 ";
   ASSERT_EQ(
       RunProgram("millrace-convnet", flags + "--checkpoint_every=64 --run_dir=" + folder_ / "run")
@@ -158,7 +158,7 @@ TEST_F(ConvnetTest, StartsFromARunAndSaysWhatIsNoNet) {
       << other.err;
 }
 
-TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
+TEST_F(ConvnetTest, ThreeSyncWorkersAreDeterministic) {
   const auto train = [&](const std::string& name, const std::string& mode) {
     return RunProgram("millrace-launch",
                       "--num_ps=2 --num_workers=3 -- " MILLRACE_BIN_DIR "/millrace-convnet " +
@@ -180,7 +180,7 @@ TEST_F(ConvnetTest, ThreeWorkersInStepGiveTheSameModelEveryTime) {
   EXPECT_EQ(train("c", "async").status, 0);
 }
 
-TEST_F(ConvnetTest, TakesEveryKindOfImageAndNamesTheRecordOfADamagedOne) {
+TEST_F(ConvnetTest, ReadsEveryKindOfImageAndNamesCorruptRecords) {
   SKIP_WITHOUT_SHARED_DATA();
   const auto train = [&](const std::string& name, const std::vector<std::string>& images) {
     for (const std::string& image : images) {
@@ -199,23 +199,23 @@ TEST_F(ConvnetTest, TakesEveryKindOfImageAndNamesTheRecordOfADamagedOne) {
                     "lena_palette.png", "lena_palette_trns.png", "lena_rgba.png"});
   EXPECT_EQ(all.status, 0) << all.err;
   EXPECT_NE(all.out.find("trained   6 images"), std::string::npos) << all.out;
-  const ProgramRun damaged = train("damaged", {"corrupt34_2.jpg", "lena_gray.png"});
-  EXPECT_EQ(damaged.status, 1);
-  EXPECT_NE(damaged.err.find("damaged-records/train-00000-of-00001.tfrecord: record at offset 0: "
+  const ProgramRun corrupt = train("corrupt", {"corrupt34_2.jpg", "lena_gray.png"});
+  EXPECT_EQ(corrupt.status, 1);
+  EXPECT_NE(corrupt.err.find("corrupt-records/train-00000-of-00001.tfrecord: record at offset 0: "
                              "JPEG: Premature end of JPEG file"),
             std::string::npos)
-      << damaged.err;
+      << corrupt.err;
 }
 
-TEST_F(ConvnetTest, IdxFilesAreKnownByTheirContentAndAloneAreExplained) {
+TEST_F(ConvnetTest, IdxFilesAreDetectedAndASingleOneIsAnError) {
   fs::copy_file(*data_ / "train-images-ubyte", folder_ / "x");
   fs::copy_file(*data_ / "train-labels-ubyte", folder_ / "y");
   const std::string flags = "--net=softmax --max_examples=100 --train=";
   EXPECT_EQ(RunProgram("millrace-convnet", flags + (folder_ / "x") + "," + (folder_ / "y")).status,
             0);
-  const ProgramRun alone = RunProgram("millrace-convnet", flags + (folder_ / "x"));
-  EXPECT_EQ(alone.status, 1);
-  EXPECT_NE(alone.err.find("--train=IMAGES,LABELS"), std::string::npos) << alone.err;
+  const ProgramRun single = RunProgram("millrace-convnet", flags + (folder_ / "x"));
+  EXPECT_EQ(single.status, 1);
+  EXPECT_NE(single.err.find("--train=IMAGES,LABELS"), std::string::npos) << single.err;
 }
 
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {

@@ -64,7 +64,7 @@ std::vector<std::string> Columns(const std::string& csv, size_t first, size_t la
   return rows;
 }
 
-TEST_F(LrTest, LeavesARunFolderThatTellsTheRun) {
+TEST_F(LrTest, WritesARunFolder) {
   const ProgramRun run = RunProgram(
       "millrace-lr", Data() + "--eval_every=20000 --run_dir=" + folder_ / "run" + " --profile");
   ASSERT_EQ(run.status, 0) << run.err;
@@ -150,7 +150,7 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
                                           "--epochs=100000",
                                           "--run_dir=" + folder_ / "run"};
   Launched run(words, folder_.path(), folder_ / "log");
-  ASSERT_TRUE(run.Says(" 1000  0.")) << run.output();  // it has learnt something
+  ASSERT_TRUE(run.Says(" 1000  0.")) << run.output();  // the first evaluation is done
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(), 130);
   const std::string log = test::ReadFile(folder_ / "log");
@@ -159,9 +159,9 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
   EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"interrupted\""), std::string::npos);
 }
 
-// A FIFO that nobody writes to blocks its reader for ever; neither Ctrl-C nor an error elsewhere
+// A FIFO that nobody writes to blocks its reader forever; neither Ctrl-C nor an error elsewhere
 // may wait for it.
-TEST_F(LrTest, BlockedInputHoldsUpNeitherCtrlCNorErrors) {
+TEST_F(LrTest, BlockedInputDelaysNeitherCtrlCNorErrors) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-lr";
   Launched run({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_.path(),
@@ -176,7 +176,7 @@ TEST_F(LrTest, BlockedInputHoldsUpNeitherCtrlCNorErrors) {
   EXPECT_NE(failed.err.find("length CRC"), std::string::npos) << failed.err;
 }
 
-TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
+TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::pair<std::string, std::string> cases[] = {
       {"", "--train is missing"},
@@ -216,7 +216,7 @@ TEST_F(LrTest, MistakesAreToldBeforeAnyWork) {
   }
 }
 
-TEST_F(LrTest, FeatureThatIsNowhereIsAnErrorThatListsThoseThatAreThere) {
+TEST_F(LrTest, MissingFeatureIsAnErrorThatListsTheFeatures) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1:2 2\n-1 2.5 |f 2 3\n");
   const std::string file = folder_ / "data/train-00000-of-00001.tfrecord";
   ASSERT_EQ(RunProgram("millrace-records",
@@ -283,7 +283,7 @@ TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
   EXPECT_NE(run.err.find("below num_features = 5000"), std::string::npos) << run.err;
 }
 
-// convert writes the weight of those rows alone that have another than 1.
+// convert writes a weight only for rows whose weight is not 1.
 TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
   const std::string out = " --out=" + (folder_ / "data");
@@ -301,7 +301,7 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
   EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
 }
 
-TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
+TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {
   const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
@@ -313,7 +313,7 @@ TEST_F(LrTest, AnEarlierRunIsNotOverwrittenUnasked) {
   EXPECT_NE(test::ReadFile(folder_ / "run/model/model.bin"), model);
 }
 
-TEST_F(LrTest, PortInUseCostsNoEarlierRun) {
+TEST_F(LrTest, PortInUseKeepsTheExistingRun) {
   const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string json = test::ReadFile(folder_ / "run/run.json");
@@ -333,7 +333,7 @@ TEST_F(LrTest, PortInUseCostsNoEarlierRun) {
   EXPECT_EQ(test::ReadFile(folder_ / "run/run.json"), json);
 }
 
-TEST_F(LrTest, FinishedRunIsLeftAsItIsByResume) {
+TEST_F(LrTest, ResumeKeepsAFinishedRun) {
   for (const std::string checkpoints : {"0", "700"}) {
     SCOPED_TRACE(checkpoints);
     const std::string flags = Data() + "--max_examples=1000 --checkpoint_every=" + checkpoints +
@@ -347,7 +347,7 @@ TEST_F(LrTest, FinishedRunIsLeftAsItIsByResume) {
   }
 }
 
-TEST_F(LrTest, FinishedRunWithCheckpointsGoesFurther) {
+TEST_F(LrTest, FinishedRunWithCheckpointsCanContinue) {
   const std::string flags =
       Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run" + " --max_examples=";
   ASSERT_EQ(RunProgram("millrace-lr", flags + "1000").status, 0);
@@ -356,7 +356,7 @@ TEST_F(LrTest, FinishedRunWithCheckpointsGoesFurther) {
   EXPECT_NE(on.out.find("trained   2,000 examples in 20 steps"), std::string::npos) << on.out;
 }
 
-TEST_F(LrTest, FinishedRunIsNotResumedFromNothing) {
+TEST_F(LrTest, FinishedRunWithoutCheckpointsIsNotResumed) {
   const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
@@ -379,15 +379,15 @@ TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
       << seed.err;
 }
 
-TEST_F(LrTest, TellsWhereNoModelWasKept) {
+TEST_F(LrTest, WarnsIfNoModelIsWritten) {
   const ProgramRun run = RunProgram("millrace-lr", Data() + "--max_examples=100");
   EXPECT_NE(run.out.find("trained   100 examples in 1 step,"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("no model was kept: --run_dir or --model_out"), std::string::npos)
       << run.out;
 }
 
-TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {
-  const std::string copy = folder_ / "damaged";
+TEST_F(LrTest, CorruptDataStopsTheRunOrIsCounted) {
+  const std::string copy = folder_ / "corrupt";
   fs::copy_file(*data_ / "train-00000-of-00004.tfrecord", copy);
   std::string bytes = test::ReadFile(copy);
   bytes[bytes.size() / 2] ^= 4;
@@ -398,10 +398,10 @@ TEST_F(LrTest, DamagedDataStopsTheRunOrIsCounted) {
   const ProgramRun skipped =
       RunProgram("millrace-lr", "--num_features=100000 --on_corrupt=skip --train=" + copy);
   EXPECT_EQ(skipped.status, 0) << skipped.err;
-  EXPECT_NE(skipped.out.find("skipped   1 damaged place,"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.out.find("skipped   1 corrupt region,"), std::string::npos) << skipped.out;
 }
 
-TEST_F(LrTest, EverySharedSetIsLearntWithTheDefaults) {
+TEST_F(LrTest, EverySharedSetIsLearnedWithTheDefaults) {
   SKIP_WITHOUT_SHARED_DATA();
   const std::string shared = MILLRACE_SHARED_DATA;
   const std::tuple<std::string, std::string, int> sets[] = {

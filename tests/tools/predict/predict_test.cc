@@ -65,7 +65,7 @@ class PredictTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(PredictTest, MarginsComeInTheOrderOfTheRecords) {
+TEST_F(PredictTest, MarginsAreInTheOrderOfTheRecords) {
   const ProgramRun run = Predict(Model() + "--output=margin " + (folder_ / "a.tfrecord"));
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out, "0.5\n-2\n-1.5\n");
@@ -105,7 +105,7 @@ TEST_F(PredictTest, StandardInputAndAFileForTheScores) {
   EXPECT_EQ(test::ReadFile(folder_ / "scores"), "1\n0\n");
 }
 
-TEST_F(PredictTest, OpenModelsTakeAnyKey) {
+TEST_F(PredictTest, HashedKeyModelsTakeAnyKey) {
   SaveTestModel(folder_ / "open", 0, {{~uint64_t{0}, 3}});
   WriteExamples(folder_ / "wide.tfrecord", {{~uint64_t{0}}, {123456789012345}});
   const ProgramRun run =
@@ -151,7 +151,7 @@ TEST_F(PredictTest, TopNamesTheFeaturesOfAVocabulary) {
             std::string::npos);
 }
 
-TEST_F(PredictTest, DamageFailsOrIsSkippedAndReported) {
+TEST_F(PredictTest, CorruptionFailsOrIsSkippedAndReported) {
   std::string bytes = test::ReadFile(folder_ / "a.tfrecord");
   bytes[20] = static_cast<char>(bytes[20] ^ 1);
   test::WriteFile(folder_ / "a.tfrecord", bytes);
@@ -164,7 +164,7 @@ TEST_F(PredictTest, DamageFailsOrIsSkippedAndReported) {
       Predict(Model() + "--output=margin --on_corrupt=skip " + (folder_ / "a.tfrecord"));
   EXPECT_EQ(skipping.status, 0);
   EXPECT_EQ(skipping.out, "-2\n-1.5\n");
-  EXPECT_NE(skipping.err.find("skipped 1 damaged place "), std::string::npos) << skipping.err;
+  EXPECT_NE(skipping.err.find("skipped 1 corrupt region "), std::string::npos) << skipping.err;
 }
 
 TEST_F(PredictTest, AKeyBeyondTheModelIsAnError) {
@@ -174,7 +174,7 @@ TEST_F(PredictTest, AKeyBeyondTheModelIsAnError) {
   EXPECT_NE(run.err.find("num_features = 100, found 100"), std::string::npos) << run.err;
 }
 
-TEST_F(PredictTest, WrongCommandLinesSayWhatToWrite) {
+TEST_F(PredictTest, WrongCommandLinesHaveAdvice) {
   const auto error = [](const std::string& arguments) {
     const ProgramRun run = Predict(arguments);
     EXPECT_EQ(run.status, 2) << arguments;
@@ -188,8 +188,7 @@ TEST_F(PredictTest, WrongCommandLinesSayWhatToWrite) {
   EXPECT_EQ(
       error(Model() + "--output=odds x"),
       "millrace-predict: flag --output has the value 'odds'; expected probability or margin\n");
-  EXPECT_EQ(error(Model() + "--vocabulary=v x"),
-            "millrace-predict: --vocabulary goes with --top=N\n");
+  EXPECT_EQ(error(Model() + "--vocabulary=v x"), "millrace-predict: --vocabulary needs --top=N\n");
   EXPECT_EQ(error(Model() + "--top=3 x"),
             "millrace-predict: --top lists weights and reads no input: leave out x\n");
   EXPECT_EQ(error(Model() + "--topp=3"),
@@ -197,20 +196,20 @@ TEST_F(PredictTest, WrongCommandLinesSayWhatToWrite) {
   EXPECT_NE(error(Model() + "--format=vw x").find("--hash_bits"), std::string::npos);
 }
 
-TEST_F(PredictTest, AMissingOrDamagedModelIsNamed) {
+TEST_F(PredictTest, AMissingOrCorruptModelIsNamed) {
   const ProgramRun missing = Predict("--model=" + (folder_ / "none") + " x");
   EXPECT_EQ(missing.status, 1);
   EXPECT_EQ(missing.err, "millrace-predict: " + (folder_ / "none") + ": no such file\n");
   const std::string bytes = test::ReadFile(folder_ / "model");
   test::WriteFile(folder_ / "cut", bytes.substr(0, bytes.size() - 1));
-  const ProgramRun damaged =
+  const ProgramRun corrupt =
       Predict("--model=" + (folder_ / "cut") + " " + (folder_ / "a.tfrecord"));
-  EXPECT_EQ(damaged.status, 1);
-  EXPECT_EQ(damaged.out, "");
-  EXPECT_NE(damaged.err.find((folder_ / "cut") + ": offset "), std::string::npos);
+  EXPECT_EQ(corrupt.status, 1);
+  EXPECT_EQ(corrupt.out, "");
+  EXPECT_NE(corrupt.err.find((folder_ / "cut") + ": offset "), std::string::npos);
 }
 
-TEST_F(PredictTest, RunFolderStandsForItsModel) {
+TEST_F(PredictTest, RunFolderIsReadAsItsModel) {
   const std::string run = folder_ / "run";
   std::filesystem::create_directories(run + "/model");
   test::WriteFile(run + "/run.json", "{}");
@@ -248,7 +247,7 @@ std::string Repeated(const std::string& text, int times) {
   return all;
 }
 
-TEST_F(PredictTest, RunFolderTellsHowItsNamesWereHashed) {
+TEST_F(PredictTest, HashFlagsComeFromTheRunFolder) {
   test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
   const Margins margins =
       TrainAndScore(folder_, "--hash_bits=12 --hash_all --constant", folder_ / "in.vw");
@@ -263,13 +262,13 @@ TEST_F(PredictTest, RunFolderTellsHowItsNamesWereHashed) {
       << margins.of_neither.err;
 }
 
-TEST_F(PredictTest, RunFolderTellsFormatAndFirstIndex) {
+TEST_F(PredictTest, FormatAndIndexBaseComeFromTheRunFolder) {
   test::WriteFile(folder_ / "in", Repeated("1 1:1 3:1\n-1 2:1\n", 20));
   const Margins margins = TrainAndScore(folder_, "--format=libsvm --index_base=1", folder_ / "in");
   EXPECT_EQ(margins.of_run.status, 0) << margins.of_run.err;
   EXPECT_EQ(margins.of_run.out, margins.of_flags.out);
   EXPECT_EQ(Numbers(margins.of_run.out).size(), 40u);
-  // What the command line says counts for more.
+  // The command line has precedence.
   const ProgramRun given = Predict("--output=margin --index_base=0 --model=" + (folder_ / "run") +
                                    " " + (folder_ / "in"));
   EXPECT_EQ(given.status, 0) << given.err;
@@ -310,7 +309,7 @@ TEST_F(PredictTest, RowsWithoutLabelAreScored) {
   EXPECT_EQ(Predict(model + "--metrics " + (folder_ / "bare.tsv")).status, 1);
 }
 
-TEST_F(PredictTest, StateFilesThatAreNoModelAreSaidToBeWhatTheyAre) {
+TEST_F(PredictTest, OtherStateFilesAreRefusedByKind) {
   const auto error = [&](const io::StateFields& fields) {
     auto writer = io::StateWriter::Create(folder_ / "other", fields, {});
     EXPECT_TRUE(writer.ok() && writer->Finish().ok());

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Counts the records of TFRecord files by other means than the project's own: Python's gzip, a plain CRC-32C.
 
-Prints a line for each file: the number of records, how many data bytes they have, and the path. Fails at any damage.
+Prints one line per file: the number of records, their data bytes, and the path. Fails if a record is corrupt.
 """
 import gzip
 import struct

@@ -113,7 +113,7 @@ TEST_F(RecordsTest, CatSkipsAndLimitsAcrossFiles) {
   EXPECT_EQ(Records("cat - <" + one).out + Records("cat " + two).out, all);
 }
 
-TEST_F(RecordsTest, CatGivesTheBytesInRawAndHexForm) {
+TEST_F(RecordsTest, CatWritesRawBytesAndHex) {
   const std::string path = folder_ / "two.tfrecord";
   Write(path, {std::string("a\0\n", 3), "\xff"});
   EXPECT_EQ(Records("cat --raw " + path).out, std::string("a\0\n\xff", 4));
@@ -138,7 +138,7 @@ TEST_F(RecordsTest, CatReportsAFullDisk) {
   EXPECT_NE(run.err.find("standard output"), std::string::npos) << run.err;
 }
 
-TEST_F(RecordsTest, StatTellsLabelsKeysAndValues) {
+TEST_F(RecordsTest, StatShowsLabelsKeysAndValues) {
   const ProgramRun run = Records("stat " + WriteTen("ten.tfrecord"));
   EXPECT_EQ(run.status, 0) << run.err;
   for (const char* line : {"10: 10 Example, 0 SequenceExample, 0 other",
@@ -149,7 +149,7 @@ TEST_F(RecordsTest, StatTellsLabelsKeysAndValues) {
   }
 }
 
-TEST_F(RecordsTest, StatSaysWhenValuesAreNotOnes) {
+TEST_F(RecordsTest, StatShowsValuesThatAreNotOne) {
   const std::string path = folder_ / "values.tfrecord";
   Write(path, {SparseExample(1, {3, 17}, {1, -0.5}), SparseExample(0, {4}, {})});
   const std::string out = Records("stat " + path).out;
@@ -173,7 +173,7 @@ TEST_F(RecordsTest, StatIsTheSameWithAnyNumberOfThreads) {
   }
 }
 
-TEST_F(RecordsTest, VerifySaysAllGood) {
+TEST_F(RecordsTest, VerifyAcceptsGoodFiles) {
   const ProgramRun run = Records("verify " + WriteTen("ten.tfrecord"));
   EXPECT_EQ(run.status, 0);
   EXPECT_EQ(run.out.find("1 file, 10 good records, "), 0u) << run.out;
@@ -193,11 +193,11 @@ TEST_F(RecordsTest, VerifyNamesFileAndOffsetOfAnyFlippedBit) {
     ASSERT_EQ(run.out.find(path + ": offset "), 0u) << run.out;
     ASSERT_NE(run.out.find("expected"), std::string::npos) << run.out;
     ASSERT_NE(run.out.find("1 file, 9 good records"), std::string::npos) << run.out;
-    ASSERT_NE(run.out.find("1 damaged place in 1 file"), std::string::npos) << run.out;
+    ASSERT_NE(run.out.find("1 corrupt region in 1 file"), std::string::npos) << run.out;
   }
 }
 
-TEST_F(RecordsTest, VerifyListsEveryDamagedPlace) {
+TEST_F(RecordsTest, VerifyListsEveryCorruptRegion) {
   std::string bytes = test::ReadFile(WriteTen("ten.tfrecord"));
   const std::string path = folder_ / "bad.tfrecord";
   for (const size_t at : {size_t{20}, bytes.size() / 2, bytes.size() - 1}) bytes[at] ^= 4;
@@ -206,10 +206,10 @@ TEST_F(RecordsTest, VerifyListsEveryDamagedPlace) {
   EXPECT_EQ(run.status, 1);
   EXPECT_EQ(Lines(run.out), 4u) << run.out;
   EXPECT_NE(run.out.find("2 files, 17 good records"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("3 damaged places in 1 file"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("3 corrupt regions in 1 file"), std::string::npos) << run.out;
 }
 
-TEST_F(RecordsTest, EveryCutIsDamageUnlessBetweenRecords) {
+TEST_F(RecordsTest, EveryTruncationIsCorruptUnlessBetweenRecords) {
   const std::string whole = test::ReadFile(WriteTen("ten.tfrecord"));
   const std::string path = folder_ / "cut.tfrecord";
   size_t boundary = 0;
@@ -225,7 +225,7 @@ TEST_F(RecordsTest, EveryCutIsDamageUnlessBetweenRecords) {
   }
 }
 
-TEST_F(RecordsTest, DamageStopsCatAndStatUnlessToldToSkip) {
+TEST_F(RecordsTest, CorruptionStopsCatAndStatUnlessSkipped) {
   std::string bytes = test::ReadFile(WriteTen("ten.tfrecord"));
   const std::string path = folder_ / "bad.tfrecord";
   bytes[bytes.size() / 2] ^= 4;
@@ -238,8 +238,8 @@ TEST_F(RecordsTest, DamageStopsCatAndStatUnlessToldToSkip) {
   const ProgramRun skipped = Records("cat --on_corrupt=skip " + path);
   EXPECT_EQ(skipped.status, 0);
   EXPECT_EQ(Lines(skipped.out), 9u);
-  EXPECT_NE(skipped.err.find("skipped 1 damaged place,"), std::string::npos) << skipped.err;
-  EXPECT_NE(Records("stat --on_corrupt=skip " + path).out.find("damaged"), std::string::npos);
+  EXPECT_NE(skipped.err.find("skipped 1 corrupt region,"), std::string::npos) << skipped.err;
+  EXPECT_NE(Records("stat --on_corrupt=skip " + path).out.find("corrupt"), std::string::npos);
 }
 
 TEST_F(RecordsTest, VerifyExamplesRefusesOtherRecords) {
@@ -287,7 +287,7 @@ TEST_F(RecordsTest, RealFilesAgreeWithAnIndependentDecoder) {
   EXPECT_GE(files, 14u);
 }
 
-TEST_F(RecordsTest, RealFilesAreWhatTheyAre) {
+TEST_F(RecordsTest, RealFilesHaveTheExpectedKinds) {
   SKIP_WITHOUT_SHARED_DATA();
   const std::pair<const char*, const char*> expected[] = {
       {"gdmix_fe_lbfgs_train.tfrecord", "32: 32 Example, 0 SequenceExample, 0 other"},

@@ -1,4 +1,4 @@
-// millrace-records synth as a user runs it; what it wrote is decoded by libprotobuf.
+// millrace-records synth as a user runs it; libprotobuf decodes its files.
 
 #include <gtest/gtest.h>
 
@@ -92,7 +92,7 @@ std::map<std::string, std::string> FilesIn(const std::string& folder) {
   return files;
 }
 
-TEST(Synth, BytesDependOnTheSeedAlone) {
+TEST(Synth, BytesDependOnlyOnTheSeed) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth(SmallFlags(folder / "one") + "--threads=1").status, 0);
   ASSERT_EQ(Synth(SmallFlags(folder / "three") + "--threads=3").status, 0);
@@ -117,7 +117,7 @@ TEST(Synth, ShardsOnlyCutTheRows) {
 
 // Golden: a machine, compiler or library on which this differs would have other data than everyone
 // else.
-TEST(Synth, DefaultDataAreFixedToTheBit) {
+TEST(Synth, DefaultDataIsFixedBitForBit) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth("--rows=5000 --test_rows=0 --shards=1 --out=" + (folder / "d")).status, 0);
   const std::string bytes = ReadFile(folder / "d/train-00000-of-00001.tfrecord");
@@ -134,7 +134,7 @@ TEST(Synth, DefaultDataAreFixedToTheBit) {
                 26287277, 30082688, 33333699, 33333715, 33532969, 33619952, 33710747}));
 }
 
-TEST(Synth, KeysLieInTheirFieldsAndCardinalitiesSum) {
+TEST(Synth, KeysAreInTheirFieldsAndCardinalitiesSum) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth("--rows=2000 --test_rows=10 --shards=1 --out=" + (folder / "d")).status, 0);
   const std::vector<uint64_t> sizes = JsonList(ReadFile(folder / "d/synth.json"), "cardinalities");
@@ -152,7 +152,7 @@ TEST(Synth, KeysLieInTheirFieldsAndCardinalitiesSum) {
   }
 }
 
-TEST(Synth, JsonTellsTheTruthAboutTheTestPart) {
+TEST(Synth, JsonMatchesTheTestPart) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth("--rows=100 --test_rows=60000 --shards=1 --out=" + (folder / "d")).status, 0);
   int64_t positives = 0;
@@ -190,7 +190,7 @@ TEST(Synth, ValuesMayBeLeftOut) {
   EXPECT_TRUE(rows[0].values.empty());
 }
 
-TEST(Synth, ShardsOfAnotherCutAreNotMixedIn) {
+TEST(Synth, ShardsOfAnotherCountAreRefused) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth(SmallFlags(folder / "d")).status, 0);
   const ProgramRun run = Synth(SmallFlags(folder / "d") + "--shards=4");
@@ -198,24 +198,24 @@ TEST(Synth, ShardsOfAnotherCutAreNotMixedIn) {
   EXPECT_NE(run.err.find("already holds train-"), std::string::npos) << run.err;
 }
 
-TEST(Synth, EarlierFilesAreReplacedOnlyOnDemand) {
+TEST(Synth, ExistingFilesAreReplacedOnlyWithOverwrite) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth(SmallFlags(folder / "d")).status, 0);
   const std::string old = ReadFile(folder / "d/train-00000-of-00003.tfrecord");
   const std::string other = SmallFlags(folder / "d") + "--seed=5 ";
   const ProgramRun refused = Synth(other);
   EXPECT_EQ(refused.status, 2);
-  EXPECT_NE(refused.err.find("is there already: --overwrite"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("already exists: set --overwrite"), std::string::npos) << refused.err;
   EXPECT_EQ(ReadFile(folder / "d/train-00000-of-00003.tfrecord"), old);
   EXPECT_EQ(Synth(other + "--overwrite").status, 0);
   EXPECT_NE(ReadFile(folder / "d/train-00000-of-00003.tfrecord"), old);
 }
 
-TEST(Synth, FullDiskLeavesTheOldFilesWhole) {
+TEST(Synth, FullDiskKeepsTheOldFiles) {
   const TemporaryFolder folder;
   ASSERT_EQ(Synth(SmallFlags(folder / "d")).status, 0);
   const std::string old = ReadFile(folder / "d/train-00000-of-00003.tfrecord");
-  // A limit of 100 blocks on a file's size stands for the disk.
+  // A file size limit of 100 blocks simulates a full disk.
   const ProgramRun run =
       RunShell("trap '' XFSZ; ulimit -f 100; " + std::string(MILLRACE_BIN_DIR) +
                "/millrace-records synth --overwrite --seed=5 " + SmallFlags(folder / "d"));
@@ -278,7 +278,7 @@ TEST(Synth, UnwritableFolderIsNamed) {
   EXPECT_NE(run.err.find("cannot create folder /proc/no/such"), std::string::npos) << run.err;
 }
 
-TEST(Program, WithoutArgumentsExplainsItself) {
+TEST(Program, WithoutArgumentsPrintsHelp) {
   const ProgramRun run = RunProgram("millrace-records", "");
   EXPECT_EQ(run.status, 2);
   for (const char* command : {"synth", "convert", "cat", "stat", "verify"}) {

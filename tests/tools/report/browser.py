@@ -1,4 +1,4 @@
-"""A headless Chromium, driven by chromedriver over the WebDriver protocol, with the standard library alone."""
+"""A headless Chromium, driven by chromedriver over the WebDriver protocol, with only the standard library."""
 import base64
 import json
 import shutil
@@ -53,8 +53,8 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data, method=method)
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return json.load(answer)["value"]
+            with urllib.request.urlopen(request, timeout=120) as response:
+                return json.load(response)["value"]
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{method} {path}: {error.read().decode(errors='replace')[:2000]}") from error
 
@@ -89,7 +89,7 @@ class Browser:
             if value:
                 return value
             if time.monotonic() > end:
-                raise AssertionError(f"waited {seconds} s in vain for {script}; log: {self.log()}")
+                raise AssertionError(f"timed out after {seconds} s waiting for {script}; log: {self.log()}")
             time.sleep(0.1)
 
     def screenshot(self, path, whole_page=False):

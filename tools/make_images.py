@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes a small set of pictures: a folder for each of up to ten shapes, in all colours, sizes and places.
+"""Generates a small set of pictures: one folder for each of up to ten shapes, with random colours, sizes and positions.
 
     tools/make_images.py FOLDER [--classes=10] [--images=32] [--seed=1]
 
 Writes FOLDER/SHAPE/N.jpg, or N.png where cjpeg (Debian package libjpeg-turbo-progs) is not installed; --images of each
-shape. `millrace-records convert --format=images` makes TFRecords of them.
+shape. `millrace-records convert --format=images` converts them to TFRecords.
 """
 import argparse
 import pathlib

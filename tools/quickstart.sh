@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# From a fresh machine to a first result: installs what is missing, builds the programs into build/bin, makes
-# Criteo-like TFRecord data, checks it, trains the model of 33,762,578 features, and shows what it left: how good
-# the model is, what was the bottleneck, and a report page.
+# From a fresh machine to a first result: installs missing packages, builds the programs into build/bin, makes
+# Criteo-like TFRecord data, checks it, trains the model of 33,762,578 features, and shows the results: the quality
+# of the model, the bottleneck, and a report page.
 #
 #   tools/quickstart.sh [--rows=2000000] [--test_rows=200000] [--data=data/quickstart] [--run=runs/quickstart]
 set -euo pipefail
@@ -34,14 +34,14 @@ step "make $rows training and $test_rows test rows in $data"
 build/bin/millrace-records synth --rows="$rows" --test_rows="$test_rows" --out="$data" --overwrite --threads="$(nproc)"
 step "check every CRC"
 build/bin/millrace-records verify "$data/*.tfrecord"
-step "what the data looks like"
+step "statistics of the data"
 build/bin/millrace-records stat "$data/test-*.tfrecord"
 step "the first two records"
 build/bin/millrace-records cat --limit=2 "$data/train-00000*"
-step "train on all rows, test every 500,000"
+step "train on all rows, evaluate every 500,000"
 build/bin/millrace-lr --train="$data/train-*" --test="$data/test-*" --num_features=33762578 --eval_every=500000 \
   --run_dir="$run" --overwrite --profile_steps=0:2000
-step "what the run spent its time on"
+step "bottleneck of the run"
 build/bin/millrace-report --ops=12 "$run"
 step "done"
 echo "programs: build/bin    data: $data    run: $run    page: $run/report.html"

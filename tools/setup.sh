@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Installs what Millrace needs to build and test on Debian 12: as root, or through sudo.
-# Quick and silent when everything is there. Intel MKL is optional: without it the native kernels are used.
+# Installs the packages that Millrace needs to build and test on Debian 12: as root, or through sudo.
+# Quick and silent if everything is installed. Intel MKL is optional: without it the native kernels are used.
 #
-#   tools/setup.sh                install what is missing
-#   tools/setup.sh --without-mkl  the same, but leave MKL alone (it is a download of 280 MB)
+#   tools/setup.sh                install missing packages
+#   tools/setup.sh --without-mkl  the same, without MKL (a download of 280 MB)
 #   tools/setup.sh --with-fuzz    also clang, for the fuzzers
 #   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
 #   tools/setup.sh --with-browser also Chromium, for the tests of the report page
-#   tools/setup.sh --with-package also what cpack needs to make a .deb, and what tools/packaging/try_deb.sh needs to try it
+#   tools/setup.sh --with-package also the packages to make a .deb with cpack, and to try it with tools/packaging/try_deb.sh
 set -euo pipefail
 
 required=(
@@ -90,6 +90,6 @@ fi
 if [ "$with_mkl" = 1 ]; then
   say "installing libmkl-dev (280 MB, from the non-free section)"
   if ! { enable_non_free && apt update && apt install --no-install-recommends libmkl-dev; }; then
-    say "libmkl-dev could not be installed: the build goes on with the native kernels alone"
+    say "libmkl-dev could not be installed: the build uses only the native kernels"
   fi
 fi

@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "io/example/example_encoder.h"
+#include "io/record/idx_file.h"
 #include "io/record/output_file.h"
 #include "io/record/record_format.h"
 #include "tools/common/progress.h"
 #include "tools/convert/image_header.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::Progress;
 
 namespace fs = std::filesystem;
 
@@ -53,7 +56,7 @@ Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
     if (!fs::is_directory(path)) {
       ++tally.records_in;
       RETURN_IF_ERROR(tally.Skip(
-          on_corrupt, Corrupt(path + ": expected class folders alone beside it, found a file")));
+          on_corrupt, Corrupt(path + ": expected only class folders here, found a file")));
       continue;
     }
     const auto label = static_cast<int64_t>(listing.classes.size());
@@ -71,8 +74,7 @@ Result<Listing> ListImages(const std::string& folder, io::OnCorrupt on_corrupt,
 
 Result<std::string> ReadImage(const std::string& path) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error))
-    return Corrupt(path + ": expected an image, found no regular file");
+  if (!fs::is_regular_file(path, error)) return Corrupt(path + ": expected a regular file");
   const uint64_t size = fs::file_size(path, error);
   if (error) return IoError("cannot read " + path, error.value());
   if (size >= io::kMaxRecordBytes / 2) {
@@ -109,14 +111,14 @@ Status EncodeImage(const ImageFile& file, const std::string& class_name, std::st
   return {};
 }
 
-// Checks an existing labels.txt before any work.
+// Checks an existing labels.txt before anything is written.
 Status CheckLabels(const std::string& path, const std::string& text) {
   if (!fs::exists(path)) return {};
   std::ifstream file(path, std::ios::binary);
   const std::string found((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (found == text) return {};
   return Invalid(path +
-                 " has other classes than these images, so labels would not agree: choose "
+                 " has different classes than these images, so the labels would not match: choose "
                  "another --out, or remove it");
 }
 
@@ -124,6 +126,59 @@ Status WriteLabels(const std::string& path, const std::string& text) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
+}
+
+using io::IdxFile;
+
+constexpr uint64_t kIdxProgressImages = 1000;
+
+struct IdxPair {
+  IdxFile images;
+  IdxFile labels;
+};
+
+Result<IdxPair> OpenPair(const std::vector<std::string>& files, bool short_files) {
+  if (files.size() != 2) {
+    return Invalid("mnist: expected two files, images and labels, found " +
+                   std::to_string(files.size()));
+  }
+  ASSIGN_OR_RETURN(IdxFile first, IdxFile::Open(files[0], short_files));
+  ASSIGN_OR_RETURN(IdxFile second, IdxFile::Open(files[1], short_files));
+  if (first.is_images() == second.is_images()) {
+    return Invalid(
+        std::string("mnist: expected one file of images and one of labels, found two of ") +
+        (first.is_images() ? "images" : "labels"));
+  }
+  IdxPair pair = first.is_images() ? IdxPair{std::move(first), std::move(second)}
+                                   : IdxPair{std::move(second), std::move(first)};
+  if (pair.images.count() != pair.labels.count()) {
+    return Corrupt(pair.labels.path() + ": expected " + std::to_string(pair.images.count()) +
+                   " labels, one for each image of " + pair.images.path() + ", found " +
+                   std::to_string(pair.labels.count()));
+  }
+  return pair;
+}
+
+void EncodeImage(std::string_view pixels, int64_t label, const IdxFile& images,
+                 std::string& record) {
+  const int64_t height = images.rows(), width = images.columns(), depth = 1;
+  io::ExampleBuilder builder;
+  builder.AddInt64("depth", {&depth, 1});
+  builder.AddInt64("height", {&height, 1});
+  builder.AddBytes("image_raw", {&pixels, 1});
+  builder.AddInt64("label", {&label, 1});
+  builder.AddInt64("width", {&width, 1});
+  builder.Finish(record);
+}
+
+// The next image with its label, as a record.
+Status ReadImage(IdxPair& pair, std::string& record, ConvertTally& tally) {
+  ASSIGN_OR_RETURN(const std::string_view pixels, pair.images.Next());
+  ASSIGN_OR_RETURN(const std::string_view label, pair.labels.Next());
+  const auto number = static_cast<unsigned char>(label[0]);
+  EncodeImage(pixels, number, pair.images, record);
+  tally.AddClass(number);
+  return {};
 }
 
 }  // namespace
@@ -154,4 +209,22 @@ Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardW
   return WriteLabels(labels_path, labels);
 }
 
-}  // namespace millrace::tools
+Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
+                    ShardWriter& out, ConvertTally& tally) {
+  ASSIGN_OR_RETURN(IdxPair pair, OpenPair(files, on_corrupt == io::OnCorrupt::kSkip));
+  const uint32_t count = pair.images.count();
+  tally.records_in = count;
+  Progress progress({.work = "converting", .unit = "images", .total = count});
+  std::string record;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (const Status read = ReadImage(pair, record, tally); !read.ok()) {
+      return tally.Skip(on_corrupt, read, count - i);
+    }
+    RETURN_IF_ERROR(out.Append(record));
+    if ((i + 1) % kIdxProgressImages == 0) progress.Add(kIdxProgressImages);
+  }
+  RETURN_IF_ERROR(pair.images.CheckEnd());
+  return pair.labels.CheckEnd();
+}
+
+}  // namespace millrace::convert

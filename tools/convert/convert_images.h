@@ -1,27 +1,41 @@
+// Images to Examples: folders of JPEG and PNG files, and pairs of IDX files such as MNIST.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/record/block_reader.h"
+#include "tools/convert/shard_writer.h"
+#include "tools/convert/summary.h"
+
+namespace millrace::convert {
+
 // A folder of class folders with JPEG and PNG files to Examples with the features
 //
-//   image/encoded                bytes, the file as it is
+//   image/encoded                bytes, the content of the file
 //   image/format                 bytes, "jpeg" or "png"
 //   image/height, image/width    int64
 //   image/class/label            int64, counted from 0
 //   image/class/text             bytes, the class folder's name
 //   image/filename               bytes, without folder
-#pragma once
-
-#include <string>
-
-#include "io/base/status.h"
-#include "io/record/block_reader.h"
-#include "tools/convert/shard_writer.h"
-#include "tools/convert/tally.h"
-
-namespace millrace::tools {
-
+//
 // Classes are the subfolders of `folder` in the order of their names, images the files of each in
-// the order of theirs; names that begin with a dot are passed over. Anything else that is no image
-// is a problem. Also writes `out`'s labels.txt, a class name a line; one that is there already must
-// have the same classes, since it may belong to the training half of the data.
+// the order of theirs; names that begin with a dot are skipped. Any other file that is not an image
+// is an error (or skipped, with OnCorrupt::kSkip). Also writes `out`'s labels.txt, one class name
+// per line. An existing labels.txt must have the same classes, since it may belong to the training
+// data.
 Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardWriter& out,
                      ConvertTally& tally);
 
-}  // namespace millrace::tools
+// A pair of IDX files, images and labels, to Examples with the features
+//
+//   image_raw  bytes, rows x columns gray levels, row by row     label  int64
+//   height, width, depth (1)  int64
+//
+// `files` are one file of images and one of labels, in any order. With OnCorrupt::kSkip, the
+// images of a truncated file are converted, and the rest counts as skipped.
+Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
+                    ShardWriter& out, ConvertTally& tally);
+
+}  // namespace millrace::convert

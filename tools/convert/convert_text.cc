@@ -10,19 +10,22 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::Interrupted;
+using tools::Progress;
 
 constexpr uint64_t kProgressRows = 4096;
 
-// What to do with the lines of files.
+// How the lines of files are processed.
 struct LineReading {
   std::string work;  // for the progress line
-  // False for a line without an example. An error is the line's own, and is given to `on_problem`.
+  // False for a line without an example. An error concerns this line and goes to `on_problem`.
   std::function<Result<bool>(std::string_view line)> parse;
-  // After each line that was parsed; an error ends the reading.
+  // Called after each parsed line; an error stops the conversion.
   std::function<Status()> use;
-  // The message has file and line; an error ends the reading.
+  // The message has file and line; an error stops the conversion.
   std::function<Status(const Status& problem)> on_problem;
 };
 
@@ -71,7 +74,7 @@ Result<int64_t> BinaryLabel(const TextOptions& options, float label) {
   if (label == 1) return 1;
   if (label == 0 || label == -1) return 0;
   return Corrupt("expected the label 0, 1 or -1, found " + NumberText(label) +
-                 " (--positive_label=L makes L the positives and all others the negatives)");
+                 " (with --positive_label=L, L is positive and all other labels are negative)");
 }
 
 void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
@@ -185,4 +188,4 @@ Status ConvertText(const TextOptions& options, const std::vector<std::string>& f
   return {};
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -12,27 +12,27 @@
 #include "io/text/vw.h"
 #include "tools/convert/format.h"
 #include "tools/convert/shard_writer.h"
-#include "tools/convert/tally.h"
+#include "tools/convert/summary.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 struct TextOptions {
   Format format = Format::kLibsvm;
   io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
   io::FeatureNames names = {};  // `weight` is written only for rows whose weight is not 1
-  // This label becomes 1 and every other 0. Without it, 1 stays 1, 0 and -1 become 0, and any other
-  // label is an error.
+  // This label becomes 1 and every other label 0. Without it, 1 stays 1, 0 and -1 become 0, and any
+  // other label is an error.
   std::optional<float> positive_label;
   io::LibsvmOptions libsvm = {};
   io::VwOptions vw = {};
-  // Criteo's keys: one of the three.
-  int criteo_hash_bits = 0;    // when both names are empty
-  std::string vocabulary;      // a file to use
-  std::string vocabulary_out;  // a file to make from the inputs, in a first pass over them
-  uint64_t min_count = 1;      // of the vocabulary to make
+  // The keys of Criteo rows come from one of these three.
+  int criteo_hash_bits = 0;    // used if both names are empty
+  std::string vocabulary;      // an existing vocabulary file
+  std::string vocabulary_out;  // a vocabulary file to write, in a first pass over the inputs
+  uint64_t min_count = 1;      // of a value in vocabulary_out
 };
 
 Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
                    ShardWriter& out, ConvertTally& tally);
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

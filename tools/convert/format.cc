@@ -8,17 +8,17 @@
 #include "io/record/record_reader.h"
 #include "io/text/text_format.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
 
 constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
-constexpr char kHint[] = "; name it with --format=libsvm, vw, criteo, mnist or images";
+constexpr char kHint[] = "; set --format=libsvm, vw, criteo, mnist or images";
 
 Result<Format> DetectLine(const std::string& path, std::string_view line) {
   const Result<io::TextFormat> format = io::GuessTextFormat(line);
   if (format.ok()) return FormatFromName(io::TextFormatName(*format));
-  return Invalid(path + ": cannot tell its format (as libsvm: " + format.status().message() + ")" +
-                 kHint);
+  return Invalid(path + ": cannot detect the format (as libsvm: " + format.status().message() +
+                 ")" + kHint);
 }
 
 }  // namespace
@@ -42,10 +42,10 @@ Result<Format> DetectFormat(const std::string& path) {
   io::RecordView line;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, lines.Next(line));
-    if (!more) return Invalid(path + ": cannot tell the format of an empty file" + kHint);
+    if (!more) return Invalid(path + ": cannot detect the format of an empty file" + kHint);
     if (line.offset == 0 && io::IsIdxHeader(line.bytes)) return Format::kMnist;
     if (!io::IsBlankLine(line.bytes)) return DetectLine(path, line.bytes);
   }
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -1,4 +1,4 @@
-// The formats that convert reads, and telling them apart by their content.
+// The formats that convert reads, and their detection by content.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages };
 
@@ -14,9 +14,9 @@ enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages };
 const char* FormatName(Format format);
 Result<Format> FormatFromName(std::string_view name);
 
-// A folder holds images; two zero bytes and a type begin an IDX file; of text, the first line that
-// is neither blank nor a comment decides. Compressed files are looked into. Standard input cannot
-// be looked at twice and is an error.
+// A folder has images; an IDX file begins with two zero bytes and a type; for text, the first line
+// that is neither blank nor a comment decides. Compressed files are decompressed. Standard input
+// cannot be read twice and is an error.
 Result<Format> DetectFormat(const std::string& path);
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

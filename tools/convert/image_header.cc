@@ -2,7 +2,7 @@
 
 #include <string>
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
 
 constexpr std::string_view kPngSignature = "\x89PNG\r\n\x1a\n";
@@ -87,4 +87,4 @@ Result<ImageHeader> ReadImageHeader(std::string_view bytes) {
   return Corrupt("expected a JPEG or PNG file, found neither signature in its first bytes");
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

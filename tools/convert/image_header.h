@@ -1,4 +1,4 @@
-// What the first bytes of an encoded image say, without decoding it.
+// The format and size of an encoded image, from its first bytes.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 struct ImageHeader {
   const char* format = "";  // "jpeg" or "png", by the content
@@ -14,8 +14,8 @@ struct ImageHeader {
   uint32_t width = 0;
 };
 
-// Reads PNG's IHDR chunk, or walks JPEG's segments up to the frame header. Errors say at which byte
-// what was expected and found.
+// Reads PNG's IHDR chunk, or walks JPEG's segments up to the frame header. Errors have the offset,
+// what was expected and what was found.
 Result<ImageHeader> ReadImageHeader(std::string_view bytes);
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

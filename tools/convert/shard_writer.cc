@@ -5,12 +5,14 @@
 
 #include "tools/common/interrupt.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::Interrupted;
 
 namespace fs = std::filesystem;
 
-// Whether `file` is NAME-12345-of-12345.tfrecord, with any ending behind it.
+// Whether `file` is NAME-12345-of-12345.tfrecord with any suffix.
 bool IsShardOf(const std::string& name, const std::string& file) {
   const std::string pattern = name + "-#####-of-#####.tfrecord";
   if (file.size() < pattern.size()) return false;
@@ -18,11 +20,11 @@ bool IsShardOf(const std::string& name, const std::string& file) {
     const bool digit = file[i] >= '0' && file[i] <= '9';
     if (i >= name.size() && pattern[i] == '#' ? !digit : file[i] != pattern[i]) return false;
   }
-  // What a killed run has left (.tmp-...) is no shard.
+  // A temporary file of a killed run (.tmp-...) is not a shard.
   return file.find(".tmp-", pattern.size()) == file.npos;
 }
 
-Status CheckNoStrangers(const ShardOptions& options, const std::vector<std::string>& files) {
+Status CheckNoOtherShards(const ShardOptions& options, const std::vector<std::string>& files) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(options.folder, error)) {
     const std::string file = entry.path().filename().string();
@@ -31,7 +33,7 @@ Status CheckNoStrangers(const ShardOptions& options, const std::vector<std::stri
         std::find(files.begin(), files.end(), path) != files.end())
       continue;
     return Invalid(path + " is a shard of another \"" + options.name +
-                   "\" in the same folder: remove that one, or choose another --out or --name");
+                   "\" in the same folder: remove it, or choose another --out or --name");
   }
   return {};
 }
@@ -42,7 +44,7 @@ Status CheckNoneExist(const std::vector<std::string>& files) {
   std::error_code ignored;
   for (const std::string& file : files) {
     if (!fs::exists(file, ignored)) continue;
-    return Invalid(file + " is there already: --overwrite replaces it, or choose another name");
+    return Invalid(file + " already exists: set --overwrite to replace it, or choose another name");
   }
   return {};
 }
@@ -50,7 +52,7 @@ Status CheckNoneExist(const std::vector<std::string>& files) {
 Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
   std::error_code error;
   fs::create_directories(options.folder, error);
-  if (error) return IoError("cannot make the folder " + options.folder, error.value());
+  if (error) return IoError("cannot create the folder " + options.folder, error.value());
   ShardWriter writer;
   writer.folder_ = options.folder;
   for (size_t i = 0; i < options.shards; ++i) {
@@ -58,7 +60,7 @@ Result<ShardWriter> ShardWriter::Create(const ShardOptions& options) {
         io::ShardName(options.name, i, options.shards, options.writer.compression);
     writer.files_.push_back((fs::path(options.folder) / file).string());
   }
-  RETURN_IF_ERROR(CheckNoStrangers(options, writer.files_));
+  RETURN_IF_ERROR(CheckNoOtherShards(options, writer.files_));
   if (!options.overwrite) RETURN_IF_ERROR(CheckNoneExist(writer.files_));
   for (const std::string& file : writer.files_) {
     ASSIGN_OR_RETURN(io::RecordWriter shard, io::RecordWriter::Create(file, options.writer));
@@ -80,4 +82,4 @@ Status ShardWriter::Close() {
   return {};
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -1,4 +1,4 @@
-// Deals records out to the shards of one data set in turn: record i goes to shard i mod N.
+// Distributes records over the shards of one data set: record i goes to shard i mod N.
 #pragma once
 
 #include <string>
@@ -7,27 +7,28 @@
 #include "io/base/status.h"
 #include "io/record/record_writer.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 
 struct ShardOptions {
-  std::string folder;  // made when it is not there
+  std::string folder;  // created if missing
   std::string name;    // "train": train-00000-of-00008.tfrecord
   size_t shards = 1;
-  bool overwrite = false;  // shards of the same names may be there
+  bool overwrite = false;  // replace existing shards of the same names
   io::WriterOptions writer = {};
 };
 
-// An error that names the first of the files that exists, if one does.
+// An error if one of the files exists; it names the first.
 Status CheckNoneExist(const std::vector<std::string>& files);
 
-// No shard appears under its name before Close. Not thread-safe.
+// Shards get their names on Close. Not thread-safe.
 class ShardWriter {
  public:
-  // Shards of the same name in other numbers or with another compression, which a pattern would
-  // take for the same data set, are an error; so are those of the same names unless `overwrite`.
+  // Existing shards of `name` with another count or compression are an error, because a pattern
+  // would read them as part of the data set. Existing shards of the same names are an error unless
+  // `overwrite`.
   static Result<ShardWriter> Create(const ShardOptions& options);
 
-  // An error also after SIGINT or SIGTERM, so that a conversion ends without leaving parts.
+  // Also fails after SIGINT or SIGTERM, so that a conversion leaves no partial files.
   Status Append(std::string_view record);
   Status Close();
 
@@ -45,4 +46,4 @@ class ShardWriter {
   size_t next_ = 0;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -7,8 +7,12 @@
 
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::convert {
 namespace {
+
+using tools::BytesText;
+using tools::DurationText;
+using tools::WithCommas;
 
 std::string Share(uint64_t part, uint64_t whole) {
   char text[32];
@@ -21,10 +25,11 @@ std::string FeaturesText(const ConvertTally& tally) {
   if (tally.values == 0) return "none";
   const std::string range =
       "keys " + std::to_string(tally.min_key) + " to " + std::to_string(tally.max_key);
-  // Hashed to 64 bits, or the largest key of all: no array can be that long.
-  constexpr uint64_t kOpen = uint64_t{1} << 48;
+  // Keys hashed to 64 bits: no dense-index table can be that long.
+  constexpr uint64_t kMaxDense = uint64_t{1} << 48;
   const uint64_t features = tally.num_features > 0 ? tally.num_features : tally.max_key + 1;
-  if (features == 0 || features > kOpen) return range + ": for a model that takes any 64-bit key";
+  if (features == 0 || features > kMaxDense)
+    return range + ": for a hashed-key model, without --num_features";
   return range + ": --num_features=" + std::to_string(features);
 }
 
@@ -38,7 +43,7 @@ void PrintRows(const std::string& weight_feature, const ConvertTally& tally, uin
   char per_record[32];
   std::snprintf(per_record, sizeof per_record, "%.1f", mean);
   PrintRow("features", FeaturesText(tally));
-  PrintRow("values", WithCommas(tally.values) + ", " + per_record + " a record");
+  PrintRow("values", WithCommas(tally.values) + ", " + per_record + " per record");
   PrintRow("positives", WithCommas(tally.positives) + ", " + Share(tally.positives, records));
   if (tally.weighted > 0) {
     PrintRow("weighted",
@@ -93,4 +98,4 @@ void PrintSummary(const SummaryOptions& options, const ShardWriter& out,
                        " records/s");
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convert

@@ -16,59 +16,72 @@ static const NetTrainOptions kDefaults;
 
 DEFINE_string(net, kDefaults.net.name, "softmax, lenet or alexnet");
 DEFINE_uint64(num_classes, 0, "0: 10 for softmax and lenet, 1000 for alexnet");
-DEFINE_string(init, "he", "how weights begin: he, xavier, or normal (N(0,1), as old programs did)");
-DEFINE_string(engine, kDefaults.engine,
-              "auto (the fastest), lanes (own kernels, small nets), onednn, or plain (the slow "
-              "reference)");
+DEFINE_string(init, "he", "initial weights: he, xavier, or normal (N(0,1))");
+DEFINE_string(
+    engine, kDefaults.engine,
+    "auto (the fastest), lanes (built-in kernels, for small nets), onednn, or plain (the slow "
+    "reference)");
 DEFINE_string(graph, "",
-              "write the net's graph in DOT to this file and stop; - is standard output");
+              "write the graph of the net in DOT to this file and exit; - is standard output");
 
-DEFINE_string(data, "files", "files, or synthetic: patterns with noise, made on the way");
+DEFINE_string(data, "files", "files, or synthetic: generated patterns with noise");
 DEFINE_string(train, "",
               "training images: two IDX files (images,labels), or TFRecords; names, globs, comma "
               "lists");
-DEFINE_string(test, "", "test images, likewise; without them nothing is tested");
+DEFINE_string(test, "", "test images, in the same form; without them the net is not evaluated");
 DEFINE_uint64(synthetic_images, 10000, "with --data=synthetic: images in the training set");
 DEFINE_int64(label_offset, ImageOptions{}.label_offset,
-             "subtracted from every label (1 where records count classes from 1)");
+             "subtracted from every label (1 if the records count classes from 1)");
 DEFINE_int32(resize, -1,
-             "shorter side of an encoded image before a part is cut out; 0: resize to the net's "
+             "shorter side of an encoded image before cropping; 0: resize to the net's "
              "input; -1: 256 for alexnet, else 0");
-DEFINE_bool(augment, true, "cut out at random and mirror (with --resize), in training only");
-DEFINE_string(mean, "", "subtracted from values of 0 to 255: one number, or one for each channel");
-DEFINE_double(scale, 0, "values are divided by it; 0: 255, or 58 where a mean is given");
+DEFINE_bool(augment, true, "crop at random and mirror (with --resize), only in training");
+DEFINE_string(mean, "", "subtracted from values of 0 to 255: one number, or one per channel");
+DEFINE_double(scale, 0, "divisor of the values; 0: 255, or 58 with --mean");
 
 DEFINE_string(optimizer, "",
               "sgd, momentum or adam; empty: sgd for softmax, adam for lenet, "
               "momentum for alexnet");
 DEFINE_double(learning_rate, 0,
               "in the first step; 0: sgd 0.1, momentum 0.01, adam 0.001 (0.003 for lenet)");
-DEFINE_string(schedule, "",
-              "the rate's course: linear (to 0 at the run's end), steps (see decay_every) or "
-              "constant; empty: steps where decay_every is given, else linear");
+DEFINE_string(
+    schedule, "",
+    "of the learning rate: linear (to 0 at the end of the run), steps (see decay_every) or "
+    "constant; empty: steps with decay_every, else linear");
 DEFINE_double(momentum, DenseOptions{}.momentum, "of the optimizer momentum");
 DEFINE_double(weight_decay, DenseOptions{}.weight_decay, "L2 strength");
 DEFINE_uint64(decay_every, DenseOptions{}.decay_every,
               "steps after which the rate is multiplied by decay_factor; 0: never");
 DEFINE_double(decay_factor, DenseOptions{}.decay_factor, "see decay_every");
-DEFINE_uint64(batch_size, kDefaults.batch_size, "images a step");
+DEFINE_uint64(batch_size, kDefaults.batch_size, "images per step");
 
 DEFINE_uint64(epochs, kDefaults.epochs, "passes over the training images");
 DEFINE_uint64(max_examples, kDefaults.max_examples,
-              "stop after so many training images; 0: after the epochs");
+              "stop after this number of training images; 0: after the epochs");
 DEFINE_uint64(eval_every, kDefaults.eval_every,
-              "training images between tests; 0: after each epoch");
-DEFINE_uint64(seed, kDefaults.seed, "weights, order, crops and dropout derive from it");
-DEFINE_uint64(threads, 0, "threads that compute; 0: one for each core");
+              "training images between evaluations; 0: evaluate after each epoch");
+DEFINE_uint64(seed, kDefaults.seed, "determines initial weights, order, crops and dropout");
+DEFINE_uint64(threads, 0, "compute threads; 0: one per core");
 DECLARE_string(run_dir);
 DECLARE_bool(resume);
 DECLARE_string(model_in);
 DECLARE_string(model_out);
 DECLARE_uint64(checkpoint_every);
-DEFINE_uint64(input_threads, kDefaults.input_threads, "threads that decode images ahead");
+DEFINE_uint64(input_threads, kDefaults.input_threads, "threads that decode and prefetch images");
 
-namespace millrace::tools {
+namespace millrace::convnet {
 namespace {
+
+using tools::CheckTrainingFlags;
+using tools::ClusterFromFlags;
+using tools::CommandSpec;
+using tools::File;
+using tools::FlagValues;
+using tools::OneOf;
+using tools::ProfileFromFlags;
+using tools::RunFlags;
+using tools::RunFolderFromFlags;
+using tools::WorkerFlags;
 
 // Chosen on 10,000 images held out of MNIST's training set: docs/convnets.md.
 constexpr double kLenetAdamRate = 0.003;
@@ -80,9 +93,9 @@ Status CheckFlags() {
     return Invalid("--train is missing: expected the training images, or --data=synthetic");
   }
   if (synthetic && !(FLAGS_train.empty() && FLAGS_test.empty())) {
-    return Invalid("--data=synthetic makes its own images: expected no --train and no --test");
+    return Invalid("--data=synthetic generates its images: expected no --train and no --test");
   }
-  if (FLAGS_scale < 0) return Invalid("--scale: expected a number from 0 on");
+  if (FLAGS_scale < 0) return Invalid("--scale: expected a number of at least 0");
   return {};
 }
 
@@ -145,7 +158,7 @@ Result<DenseOptions> Update() {
   return update;
 }
 
-Result<bool> RateFalls() {
+Result<bool> HasLinearRate() {
   if (FLAGS_schedule.empty()) return FLAGS_decay_every == 0;
   if (FLAGS_schedule == "linear" || FLAGS_schedule == "constant") {
     if (FLAGS_decay_every == 0) return FLAGS_schedule == "linear";
@@ -183,7 +196,7 @@ Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOp
 const CommandSpec& ConvnetSpec() {
   static const CommandSpec spec = {
       .name = "millrace-convnet",
-      .job = "trains and tests softmax regression, LeNet and AlexNet on images",
+      .job = "trains and evaluates softmax regression, LeNet and AlexNet on images",
       .groups = {{"Net",
                   {"net", "num_classes", "init", "engine", "graph"},
                   {{"net", OneOf({"softmax", "lenet", "alexnet"})},
@@ -194,12 +207,12 @@ const CommandSpec& ConvnetSpec() {
                   {"data", "train", "test", "synthetic_images", "label_offset", "resize", "augment",
                    "mean", "scale"},
                   {{"data", OneOf({"files", "synthetic"})}, {"train", File()}, {"test", File()}}},
-                 {"Learning",
+                 {"Optimizer",
                   {"optimizer", "learning_rate", "schedule", "decay_every", "decay_factor",
                    "momentum", "weight_decay", "batch_size"},
                   {{"optimizer", OneOf({"sgd", "momentum", "adam"})},
                    {"schedule", OneOf({"linear", "steps", "constant"})}}},
-                 {"Course of the run",
+                 {"Schedule",
                   {"epochs", "max_examples", "eval_every", "seed", "threads", "input_threads"}},
                  RunFlags({}),
                  WorkerFlags()},
@@ -226,7 +239,7 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
   ASSIGN_OR_RETURN(const convnets::NetSpec net, convnets::MakeNet(train.net));
   ASSIGN_OR_RETURN(train.init, convnets::InitFromName(FLAGS_init));
   ASSIGN_OR_RETURN(train.update, Update());
-  ASSIGN_OR_RETURN(options.rate_falls, RateFalls());
+  ASSIGN_OR_RETURN(options.linear_rate, HasLinearRate());
   ASSIGN_OR_RETURN(options.images, Images(net));
   train.engine = FLAGS_engine;
   train.batch_size = FLAGS_batch_size;
@@ -262,4 +275,4 @@ std::vector<std::pair<std::string, std::string>> ConvnetFlagValues() {
   return FlagValues(ConvnetSpec());
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::convnet

@@ -14,22 +14,22 @@
 #include "tools/common/flags.h"
 #include "trainer/run/run_folder.h"
 
-namespace millrace::tools {
+namespace millrace::convnet {
 
-const CommandSpec& ConvnetSpec();
+const tools::CommandSpec& ConvnetSpec();
 
 struct ConvnetOptions {
   convnets::NetTrainOptions train;
-  bool rate_falls = true;  // to 0 over the steps of the run, which only the images tell
+  bool linear_rate = true;  // falls to 0 over the run; the number of steps depends on the images
   convnets::ImageOptions images;
-  std::string train_files, test_files;  // patterns; the first is empty for synthetic images
+  std::string train_files, test_files;  // patterns; train_files is empty for synthetic images
   bool synthetic = false;
   size_t synthetic_images = 0;
-  std::optional<convnets::ServerJobOptions> job;  // none: one process
-  trainer::RunFolderOptions run;                  // an empty path: nothing is kept
+  std::optional<convnets::ServerJobOptions> job;  // none: a single process
+  trainer::RunFolderOptions run;                  // empty path: nothing is written
   profiler::SessionOptions profile;
   std::string model_out;  // empty: the run folder's model/
-  std::string graph;      // a file for the graph in DOT; nothing is trained
+  std::string graph;      // a file for the graph in DOT, instead of training
 };
 
 // Every flag is checked.
@@ -38,4 +38,4 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags();
 // Names and values of all flags, for run.json.
 std::vector<std::pair<std::string, std::string>> ConvnetFlagValues();
 
-}  // namespace millrace::tools
+}  // namespace millrace::convnet

@@ -19,8 +19,25 @@
 #include "tools/common/run_record.h"
 #include "tools/convnet/convnet_flags.h"
 
-namespace millrace::tools {
+namespace millrace::convnet {
 namespace {
+
+using tools::Answer;
+using tools::BytesText;
+using tools::CatchInterrupts;
+using tools::Counted;
+using tools::DurationText;
+using tools::Fail;
+using tools::IgnoreBrokenPipes;
+using tools::Interrupted;
+using tools::LostText;
+using tools::ParsedLine;
+using tools::ParseLine;
+using tools::RunOutcome;
+using tools::RunRecord;
+using tools::WireText;
+using tools::WithCommas;
+using tools::WorkerTable;
 
 using convnets::NetSummary;
 using trainer::NamedRow;
@@ -78,7 +95,7 @@ class Run {
   Result<RunOutcome> Work() {
     const double begin_s = NowSeconds();
     RETURN_IF_ERROR(OpenImages());
-    if (options_.rate_falls) PlanRate();
+    if (options_.linear_rate) PlanRate();
     RETURN_IF_ERROR(JoinJob());
     ASSIGN_OR_RETURN(
         trainer_, convnets::NetTrainer::Create(options_.train, *train_images_, test_images_.get(),
@@ -276,8 +293,9 @@ int Main(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::convnet
 
 int main(int argc, char** argv) {
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::convnet::kProgram, millrace::convnet::Main, argc,
+                                      argv);
 }

@@ -1,8 +1,8 @@
-// The report page of a run that goes on, on the loopback, and its numbers for Prometheus.
+// The report page of a running job on loopback, and its metrics for Prometheus.
 //
-//   /           the page, which asks for data.json every second
-//   /data.json  what PageDataJson makes of the run folder, with the newest spans of all processes
-//   /metrics    Prometheus' text form
+//   /           the page, which fetches data.json every second
+//   /data.json  PageDataJson of the run folder, with the newest spans of all processes
+//   /metrics    the Prometheus text format
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 #include "io/base/status.h"
 #include "tools/dashboard/http_server.h"
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 
 struct DashboardOptions {
   uint16_t port = 0;    // 0: any free one
-  std::string run_dir;  // may come to be later
+  std::string run_dir;  // may be created later
 };
 
 class Dashboard {
@@ -30,4 +30,4 @@ class Dashboard {
   std::unique_ptr<HttpServer> server_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

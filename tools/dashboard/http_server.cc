@@ -17,7 +17,7 @@
 
 #include "profiler/trace.h"
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -66,21 +66,21 @@ std::string_view HeaderOf(std::string_view head, std::string_view name) {
   return {};
 }
 
-HttpAnswer Refuse(int code) { return {.code = code, .body = std::string(Reason(code)) + "\n"}; }
+HttpResponse Refuse(int code) { return {.code = code, .body = std::string(Reason(code)) + "\n"}; }
 
-// One client, from its first byte to the last of its answer.
+// One client, from the first byte of its request to the last byte of the response.
 struct Connection {
   int fd = -1;
   Clock::time_point deadline;
   std::string request;
-  std::string answer;
+  std::string response;
   size_t sent = 0;
 
-  bool answering() const { return !answer.empty(); }
+  bool responding() const { return !response.empty(); }
 };
 
 // "GET /path?query HTTP/1.1" and headers.
-HttpAnswer Answer(std::string_view head, const HttpServer::Handler& handler, bool& body_wanted) {
+HttpResponse Respond(std::string_view head, const HttpServer::Handler& handler, bool& body_wanted) {
   std::string_view line = Trimmed(head.substr(0, head.find('\n')));
   const size_t space = line.find(' ');
   const size_t end = line.rfind(" HTTP/1.");
@@ -96,19 +96,19 @@ HttpAnswer Answer(std::string_view head, const HttpServer::Handler& handler, boo
   return handler(std::string(path));
 }
 
-std::string AnswerText(std::string_view head, const HttpServer::Handler& handler) {
+std::string ResponseText(std::string_view head, const HttpServer::Handler& handler) {
   bool body_wanted = true;
-  const HttpAnswer answer = Answer(head, handler, body_wanted);
-  std::string text = "HTTP/1.1 " + std::to_string(answer.code) + " " + Reason(answer.code) +
-                     "\r\nContent-Type: " + answer.type +
-                     "\r\nContent-Length: " + std::to_string(answer.body.size()) +
+  const HttpResponse response = Respond(head, handler, body_wanted);
+  std::string text = "HTTP/1.1 " + std::to_string(response.code) + " " + Reason(response.code) +
+                     "\r\nContent-Type: " + response.type +
+                     "\r\nContent-Length: " + std::to_string(response.body.size()) +
                      "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff"
                      "\r\nConnection: close\r\n\r\n";
-  if (body_wanted) text += answer.body;
+  if (body_wanted) text += response.body;
   return text;
 }
 
-// Takes what has come; makes the answer once the head is whole. False: done with this client.
+// Receives bytes, and makes the response when the head is complete. False: the connection is done.
 bool Receive(Connection& c, const HttpServer::Handler& handler, const HttpLimits& limits) {
   char bytes[4096];
   const ssize_t got = ::recv(c.fd, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -118,23 +118,23 @@ bool Receive(Connection& c, const HttpServer::Handler& handler, const HttpLimits
   const size_t end = c.request.find("\r\n\r\n");
   if (end == std::string::npos && c.request.size() <= limits.request_bytes) return true;
   if (end == std::string::npos || end > limits.request_bytes) {
-    const HttpAnswer refusal = Refuse(431);
-    c.answer = "HTTP/1.1 431 " + std::string(Reason(431)) +
-               "\r\nContent-Length: " + std::to_string(refusal.body.size()) +
-               "\r\nConnection: close\r\n\r\n" + refusal.body;
+    const HttpResponse refusal = Refuse(431);
+    c.response = "HTTP/1.1 431 " + std::string(Reason(431)) +
+                 "\r\nContent-Length: " + std::to_string(refusal.body.size()) +
+                 "\r\nConnection: close\r\n\r\n" + refusal.body;
   } else {
-    c.answer = AnswerText(std::string_view(c.request).substr(0, end), handler);
+    c.response = ResponseText(std::string_view(c.request).substr(0, end), handler);
   }
-  c.deadline = Clock::now() + std::chrono::milliseconds(limits.answer_ms);
+  c.deadline = Clock::now() + std::chrono::milliseconds(limits.response_ms);
   return true;
 }
 
 bool Send(Connection& c) {
-  const ssize_t sent =
-      ::send(c.fd, c.answer.data() + c.sent, c.answer.size() - c.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const ssize_t sent = ::send(c.fd, c.response.data() + c.sent, c.response.size() - c.sent,
+                              MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent < 0) return errno == EAGAIN || errno == EINTR;
   c.sent += static_cast<size_t>(sent);
-  return c.sent < c.answer.size();
+  return c.sent < c.response.size();
 }
 
 }  // namespace
@@ -182,7 +182,7 @@ HttpServer::~HttpServer() {
 
 void HttpServer::Serve(const std::stop_token& stop) {
   profiler::NameThread("dashboard");
-  // Signals are for the program's own threads, which may wait for them.
+  // Signals are handled by the other threads of the program.
   sigset_t all;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
@@ -192,7 +192,7 @@ void HttpServer::Serve(const std::stop_token& stop) {
     polled.assign({{listener_, POLLIN, 0}, {wake_, POLLIN, 0}});
     auto next = Clock::now() + std::chrono::hours(1);
     for (const Connection& c : connections) {
-      polled.push_back({c.fd, static_cast<short>(c.answering() ? POLLOUT : POLLIN), 0});
+      polled.push_back({c.fd, static_cast<short>(c.responding() ? POLLOUT : POLLIN), 0});
       next = std::min(next, c.deadline);
     }
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now()).count();
@@ -202,7 +202,7 @@ void HttpServer::Serve(const std::stop_token& stop) {
       Connection& c = connections[i];
       bool alive = now < c.deadline;
       if (alive && polled[i + 2].revents != 0)
-        alive = c.answering() ? Send(c) : Receive(c, handler_, limits_);
+        alive = c.responding() ? Send(c) : Receive(c, handler_, limits_);
       if (alive) continue;
       ::close(c.fd);
       c.fd = -1;
@@ -218,9 +218,9 @@ void HttpServer::Serve(const std::stop_token& stop) {
     connections.push_back({.fd = fd,
                            .deadline = now + std::chrono::milliseconds(limits_.request_ms),
                            .request = {},
-                           .answer = {}});
+                           .response = {}});
   }
   for (const Connection& c : connections) ::close(c.fd);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

@@ -1,8 +1,8 @@
-// A small HTTP server for people and programs on the same host: GET, one answer a connection.
+// A small HTTP server for people and programs on the same host: GET, one response per connection.
 //
-// It listens on the loopback alone, answers only requests that name the host as such (a page from
-// elsewhere must not read it through a renamed host), and bounds everything: connections, the size
-// of a request, the time to send one and to take the answer.
+// It listens on loopback only and serves only requests whose Host header names the local host, so
+// that a page of another site cannot read it by DNS rebinding. Connections, the size of a request,
+// and the time to send a request and to receive the response are bounded.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::dashboard {
 
-struct HttpAnswer {
+struct HttpResponse {
   int code = 200;
   std::string type = "text/plain; charset=utf-8";
   std::string body;
 };
 
 struct HttpLimits {
-  size_t connections = 32;  // one more makes the oldest one go
+  size_t connections = 32;  // one more closes the oldest one
   size_t request_bytes = 8192;
   int request_ms = 5000;
-  int answer_ms = 20000;
+  int response_ms = 20000;
 };
 
 class HttpServer {
-  struct Private {};  // only Start makes servers
+  struct Private {};  // only Start creates servers
 
  public:
-  // Gets the path without its query; called in the server's thread, one request after the other.
-  using Handler = std::function<HttpAnswer(const std::string& path)>;
+  // Receives the path without its query. Called in the server's thread, one request at a time.
+  using Handler = std::function<HttpResponse(const std::string& path)>;
 
   // Port 0: any free one.
   static Result<std::unique_ptr<HttpServer>> Start(uint16_t port, Handler handler,
@@ -49,11 +49,11 @@ class HttpServer {
   void Serve(const std::stop_token& stop);
 
   const int listener_;
-  const int wake_;  // an eventfd that ends the waiting
+  const int wake_;  // an eventfd that ends poll()
   const uint16_t port_;
   const Handler handler_;
   const HttpLimits limits_;
-  std::jthread thread_;  // last: it stops before the rest goes
+  std::jthread thread_;  // last member: it stops before the others are destroyed
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::dashboard

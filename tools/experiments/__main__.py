@@ -1,16 +1,17 @@
 """The command line of tools/experiments.sh."""
 import datetime
+import os
 import pathlib
 import signal
 import sys
 import time
 
-from . import build, catalogue, pages, results, units
+from . import catalogue, pages, results, units
 from .data import Data
 from .jobs import JobError, Runner
-from .tables import Table
+from .findings import Table
 
-USAGE = """experiments.sh: runs the experiments of the old reports, and puts our figures beside theirs
+USAGE = """experiments.sh: runs the experiments of the old reports, and compares our figures with theirs
 
 usage: tools/experiments.sh list
        tools/experiments.sh run NAME... [--quick] [--out=DIR]
@@ -18,27 +19,29 @@ usage: tools/experiments.sh list
 
   --quick       few epochs and steps: everything in under 10 minutes on two cores
   --out=DIR     where results go (default runs/experiments/DATE-TIME); a folder that already has
-                results of the experiment is refused, others are added to
-  --data=DIR    where made data is kept (default data/experiments)
-  --mnist=DIR   where MNIST is, or is fetched to (default data/mnist)
-  --bin=DIR     use these programs; without it they are built into build/bin
+                results of the same experiment is refused
+  --data=DIR    where generated data is kept (default data/experiments)
+  --mnist=DIR   where MNIST is, or is downloaded to (default data/mnist)
+  --bin=DIR     use these programs; by default they are built into build/bin
 
-Each experiment leaves DIR/NAME: page.html, page.md, results.json, and a run folder and a log for
-each job. DIR/index.html leads to all of them. Checks that fail are printed, and the exit status
-is 1; an experiment that fails does not stop the others.
+Each experiment writes DIR/NAME: page.html, page.md, results.json, and a run folder and a log for
+each job. DIR/index.html links to all of them. Failed checks are printed, and the exit status
+is 1; a failed experiment does not stop the next one.
 
 Examples:
   tools/experiments.sh run all --quick
   tools/experiments.sh run lr-modes lr-ops --out=runs/s4
 """
+PROGRAMS = [f"millrace-{name}" for name in ("records", "lr", "predict", "ps", "launch", "report", "convnet")]
+BUILD_S = 3600
 SOURCE_DIR = pathlib.Path(__file__).resolve().parents[2]
 
 
 class UsageError(Exception):
-    """What is wrong with the command line."""
+    """A wrong command line; the text is the reason."""
 
 
-def say(text=""):
+def echo(text=""):
     print(text, flush=True)
 
 
@@ -72,9 +75,9 @@ def parse(words):
 
 def show_list():
     rows = [[e.name, f"{e.quick_s} s", f"{e.full_s} s", e.line] for e in catalogue.EXPERIMENTS]
-    say(
+    echo(
         Table(
-            "Experiments (times are about those of two quiet cores)", ["name", "--quick", "full", "what it shows"], rows
+            "Experiments (approximate times on two idle cores)", ["name", "--quick", "full", "purpose"], rows
         ).text()
     )
     return 0
@@ -100,27 +103,44 @@ def check_folders(experiments, options):
         raise UsageError(f"{out} already has {', '.join(taken)}: give another --out, or move it away")
 
 
+def build(runner):
+    """Into build/bin of the source tree, by the release preset."""
+    echo("== set up and build (quick when nothing changed)")
+    cores = str(len(os.sched_getaffinity(0)))
+    runner.run("setup.sh", [f"{SOURCE_DIR}/tools/setup.sh"], timeout_s=BUILD_S)
+    preset = ["cmake", "--preset", "release", "-S", SOURCE_DIR]
+    runner.run("cmake", preset, timeout_s=BUILD_S)
+    targets = ["cmake", "--build", f"{SOURCE_DIR}/build", "-j", cores, "--target", *PROGRAMS]
+    runner.run("cmake --build", targets, timeout_s=BUILD_S)
+
+
+def check_programs(bin_dir):
+    for program in PROGRAMS:
+        if not os.access(pathlib.Path(bin_dir) / program, os.X_OK):
+            raise JobError(f"{bin_dir} has no program {program}: give the --bin of a build, or none to build here")
+
+
 def run(names, options):
     experiments = chosen(names)
     check_folders(experiments, options)
     out = pathlib.Path(options["out"])
-    runner = Runner(options["bin"] or SOURCE_DIR / "build/bin", say)
+    runner = Runner(options["bin"] or SOURCE_DIR / "build/bin", echo)
     if not options["bin"]:
-        build.build(SOURCE_DIR, runner, say)
-    build.check_programs(runner.bin_dir)
+        build(runner)
+    check_programs(runner.bin_dir)
     version = runner.tool("millrace-lr", "--version").lines[0]
-    data = Data(options["data"], options["mnist"], SOURCE_DIR, runner, say)
+    data = Data(options["data"], options["mnist"], SOURCE_DIR, runner, echo)
     about = sum(e.quick_s if options["quick"] else e.full_s for e in experiments)
-    say(f"{len(experiments)} experiments, about {about} s on two quiet cores; results in {out}")
+    echo(f"{len(experiments)} experiments, about {about} s on two idle cores; results in {out}")
     begin = time.monotonic()
     found = []
     try:
         for number, experiment in enumerate(experiments, 1):
-            say(
+            echo(
                 f"\n[{number}/{len(experiments)}] {experiment.name}:"
                 f" {experiment.title} ({time.monotonic() - begin:.0f} s so far)"
             )
-            context = results.new_context(out / experiment.name, options["quick"], data, runner, say)
+            context = results.new_context(out / experiment.name, options["quick"], data, runner, echo)
             found.append(results.run_experiment(experiment, context, version))
             show_result(found[-1], context)
     finally:
@@ -131,15 +151,15 @@ def run(names, options):
 
 def show_result(result, context):
     for table in context.found.tables:
-        say("\n" + table.text())
-    say()
+        echo("\n" + table.text())
+    echo()
     for check in result["checks"]:
-        if check["failed"] or not check["judged"]:
-            say(f"  {pages.state_of(check)}: {check['name']}: {check['numbers']}")
+        if check["failed"] or not check["conclusive"]:
+            echo(f"  {pages.state_of(check)}: {check['name']}: {check['numbers']}")
     if result["error"]:
-        say(f"  FAILED: {result['error']}")
+        echo(f"  FAILED: {result['error']}")
     passed = sum(check["passed"] for check in result["checks"])
-    say(
+    echo(
         f"  {passed} of {len(result['checks'])} checks passed in {units.seconds(result['seconds'])}; page:"
         f" {context.folder}/page.html"
     )
@@ -148,14 +168,14 @@ def show_result(result, context):
 def conclude(found, out, seconds):
     failed = [(r["name"], c) for r in found for c in r["checks"] if c["failed"]]
     broken = [r["name"] for r in found if r["error"]]
-    say(f"\n{len(found)} experiments in {units.seconds(seconds)}; all pages: {out}/index.html")
+    echo(f"\n{len(found)} experiments in {units.seconds(seconds)}; all pages: {out}/index.html")
     for name in broken:
-        say(f"FAILED: {name} did not finish")
+        echo(f"FAILED: {name} did not finish")
     for name, check in failed:
-        say(f"FAILED: {name}: {check['name']}: {check['numbers']}")
-    unjudged = sum(not check["judged"] for result in found for check in result["checks"])
+        echo(f"FAILED: {name}: {check['name']}: {check['numbers']}")
+    inconclusive = sum(not check["conclusive"] for result in found for check in result["checks"])
     if not failed and not broken:
-        say(f"all checks passed{f', {unjudged} could not be judged on this busy machine' if unjudged else ''}")
+        echo(f"all checks passed{f', {inconclusive} inconclusive because the machine was busy' if inconclusive else ''}")
     return 1 if failed or broken else 0
 
 
@@ -163,7 +183,7 @@ def main(words):
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     if not words or "--help" in words or "-h" in words:
-        say(USAGE)
+        echo(USAGE)
         return 0 if words else 2
     try:
         command, names, options = parse(words)
@@ -181,7 +201,7 @@ def main(words):
         print(f"experiments: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nexperiments: stopped; no process is left, results so far are kept", file=sys.stderr)
+        print("\nexperiments: stopped; no process is left, the results so far are kept", file=sys.stderr)
         return 130
 
 

@@ -1,4 +1,4 @@
-"""Charts as SVG texts. Colours are the page's, so they follow light and dark."""
+"""Charts as SVG texts. Colours come from the page's CSS, so they follow the light and dark theme."""
 import html
 import math
 
@@ -11,7 +11,7 @@ def esc(text):
 
 
 def ticks(low, high, count=5):
-    """Round numbers that cover low to high."""
+    """Round numbers that cover the range from low to high."""
     if high <= low:
         high = low + (abs(low) or 1)
     rough = (high - low) / count
@@ -58,7 +58,7 @@ def legend(names, y):
 
 
 def lines(title, unit, x_label, series, from_zero=False, x_range=None):
-    """series: [(name, [(x, y)])]. Points with a y of None are left out."""
+    """series: [(name, [(x, y)])]. Points without y (None) are skipped."""
     series = [(name, [(x, y) for x, y in points if y is not None]) for name, points in series]
     every = [point for _, points in series for point in points]
     if not every:

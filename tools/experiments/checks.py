@@ -1,4 +1,4 @@
-"""What a correct system shows, checked on runs. Each check says the numbers by which it passed or failed."""
+"""Properties of a correct system, checked on runs. Each check states the numbers by which it passed or failed."""
 import dataclasses
 
 from . import units
@@ -6,7 +6,7 @@ from . import units
 BYTES_TOLERANCE = 0.05
 RATE_TOLERANCE = 0.05  # a byte rate that is this much lower is still taken for equal
 RATE_TRIES = 3
-OTHER_CORES = 0.3  # from which on a comparison of times is not trusted
+OTHER_CORES = 0.3  # more busy cores than this make a comparison of times inconclusive
 
 
 @dataclasses.dataclass
@@ -14,12 +14,12 @@ class Check:
     name: str
     passed: bool
     numbers: str
-    mistake: int = 0  # of the list in old_figures.MISTAKES; 0: another property
-    judged: bool = True  # not, where other work on the machine makes a time worthless
+    mistake: int = 0  # number in old_figures.MISTAKES; 0: none of them
+    conclusive: bool = True  # false if other work on the machine makes a time worthless
 
     @property
     def failed(self):
-        return self.judged and not self.passed
+        return self.conclusive and not self.passed
 
 
 def of_every_run(runs):
@@ -36,7 +36,7 @@ def of_every_run(runs):
 
 def loss_falls(run):
     losses = run.column("loss")
-    if len(losses) < 2 or not run.job.judge_loss:
+    if len(losses) < 2 or not run.job.check_loss:
         return None
     first, last = losses[0], losses[-1]
     text = f"training loss {first:.4f} → {last:.4f} in {run.updates:,} updates"
@@ -65,8 +65,8 @@ def bytes_as_predicted(run):
 
 
 def gradients_were_exchanged(run):
-    """By the kernel's count, not by the program's own. What travels after the last sample before the end is not in it, so
-    it may be less than what was sent, but never nothing."""
+    """Uses the kernel's count, not the program's. Bytes sent after the last sample are missing in it, so it may be lower
+    than the sent bytes, but never 0."""
     predicted, _ = run.wire()
     seen = run.kernel_bytes()
     text = (
@@ -78,7 +78,8 @@ def gradients_were_exchanged(run):
 
 def async_rate(context, sync, other, bytes_and_seconds, what):
     """Byte rates of training in both modes. Runs are short and the machine may be busy, so a pair that fails is run again,
-    up to twice, and the best rate of each mode counts. Where others still keep the machine busy, nothing is proven."""
+    up to twice, and the best rate of each mode counts. If other processes still keep the machine busy, the check is
+    inconclusive."""
     rate = lambda run: bytes_and_seconds(run)[0] / bytes_and_seconds(run)[1] / 1e6
     best = {"sync": rate(sync), "async": rate(other)}
     others = [sync.other_cores, other.other_cores]
@@ -96,17 +97,17 @@ def async_rate(context, sync, other, bytes_and_seconds, what):
 def rate_check(best, others, what):
     """best: MB/s by mode; others: cores that other work kept busy in each run."""
     passed = best["async"] >= best["sync"] * (1 - RATE_TOLERANCE)
-    judged = passed or max(others) < OTHER_CORES
+    conclusive = passed or max(others) < OTHER_CORES
     text = f"{what}: sync {units.number(best['sync'])} MB/s, async {units.number(best['async'])} MB/s"
     text += f" (the best of {len(others) // 2})" if len(others) > 2 else ""
-    text += "" if judged else f"; not judged: other work kept up to {max(others):.1f} cores busy"
-    return Check("the asynchronous byte rate is at least the synchronous one", passed, text, 4, judged)
+    text += "" if conclusive else f"; inconclusive: other work kept up to {max(others):.1f} cores busy"
+    return Check("the asynchronous byte rate is at least the synchronous one", passed, text, 4, conclusive)
 
 
 def async_bytes(sync_bytes, sync_steps, async_bytes_, async_steps):
     sync, other = sync_bytes / sync_steps, async_bytes_ / async_steps
-    text = f"a gradient with its reply: sync {units.bytes_text(sync)}, async {units.bytes_text(other)}"
-    return Check("bytes a step are equal in both modes", abs(other / sync - 1) <= BYTES_TOLERANCE, text, 4)
+    text = f"per gradient and its reply: sync {units.bytes_text(sync)}, async {units.bytes_text(other)}"
+    return Check("bytes per step are equal in both modes", abs(other / sync - 1) <= BYTES_TOLERANCE, text, 4)
 
 
 def accuracy_between(run, low, high, split):

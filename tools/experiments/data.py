@@ -1,4 +1,4 @@
-"""Where the data is; made or fetched when an experiment first asks for it."""
+"""The data of the experiments; made or downloaded when an experiment first needs it."""
 import json
 import pathlib
 
@@ -6,24 +6,27 @@ from . import old_figures
 from .jobs import JobError
 
 ROWS, TEST_ROWS = 400_000, 20_000
+FIELDS = 39  # indices per row
+DENSE_BYTES = old_figures.NUM_FEATURES * 4  # of a model or a gradient
+RAW_BYTES_PER_KEY = 12  # a 64-bit key and a float32
 MNIST_TEST_IMAGES = 10_000
 
 
 class Data:
-    def __init__(self, folder, mnist, source_dir, runner, say):
+    def __init__(self, folder, mnist, source_dir, runner, echo):
         self.folder = pathlib.Path(folder)
         self.mnist_folder = pathlib.Path(mnist)
         self.source_dir = pathlib.Path(source_dir)
         self.runner = runner
-        self.say = say
+        self.echo = echo
         self._mnist_checked = False
 
     def clicks(self):
-        """Criteo-like records: flags of millrace-lr for both splits, and what is known about them."""
+        """Criteo-like records: the flags of millrace-lr for both splits, and the facts in synth.json."""
         folder = self.folder / f"clicks-{ROWS}-{TEST_ROWS}"
         facts = folder / "synth.json"
         if not facts.exists():
-            self.say(f"    making {ROWS:,} training and {TEST_ROWS:,} test rows in {folder}")
+            self.echo(f"    making {ROWS:,} training and {TEST_ROWS:,} test rows in {folder}")
             folder.mkdir(parents=True, exist_ok=True)
             self.runner.tool(
                 "millrace-records", "synth", f"--rows={ROWS}", f"--test_rows={TEST_ROWS}", f"--out={folder}", "--overwrite"

@@ -1,9 +1,12 @@
 """Figures that several experiments draw from their runs."""
+import re
 import statistics
 
 from . import charts, samples
 
 CATEGORIES = ("input", "disk", "compute", "network", "server", "barrier", "evaluation", "checkpoint", "step", "op")
+GRAPH_NODE = re.compile(r'\s*"[^"]+" \[label="(?P<label>[^"]*)"\]')
+BOX, GAP, TALL = 128, 26, 58
 
 
 def resources(found, runs, heading="Resources"):
@@ -50,14 +53,14 @@ def learning_curves(found, runs, split, x="step"):
     found.figures.append(
         (
             "Curves",
-            f"Accuracy is of the {split}; the loss is of the training split, of images not yet learnt from.",
+            f"Accuracy is of the {split}; the loss is of the training split, on images before they are trained on.",
             plots,
         )
     )
 
 
 def typical_step(spans, process):
-    """Begin and length of the median step of the second half."""
+    """Begin and duration of the median step of the second half."""
     steps = sorted((s for s in spans if s.process == process and s.name == "step"), key=lambda s: s.begin_us)
     later = steps[len(steps) // 2 :]
     middle = statistics.median_low(step.duration_us for step in later)
@@ -66,7 +69,7 @@ def typical_step(spans, process):
 
 
 def window(title, spans, begin, length, processes=None):
-    """The spans between begin and begin + length, a lane for each thread, spans inside spans below them."""
+    """The spans between begin and begin + length, one lane per thread; nested spans are below their parents."""
     threads = {}
     for span in spans:
         if span.begin_us < begin + length and span.end_us > begin and (not processes or span.process in processes):
@@ -84,3 +87,29 @@ def window(title, spans, begin, length, processes=None):
         lanes.append((f"{process} {thread.rsplit(' ', 1)[0]}", drawn))
     used = [kind for kind in CATEGORIES if any(span[3] == kind for _, members in lanes for span in members)]
     return charts.timeline(title, "µs", lanes, length, used)
+
+
+def net_graph(context, net):
+    """(heading, note, [svg]): the forward chain, from images to loss."""
+    output = context.tool("millrace-convnet", f"--net={net}", "--graph=-")
+    labels = [match["label"].split("\\n") for match in map(GRAPH_NODE.match, output.lines) if match]
+    note = "From images to loss. Each run folder has it as graph.dot, and TensorBoard shows it."
+    return "Computation graph", note, [graph_chain([each for each in labels if each != ["labels"]])]
+
+
+def graph_chain(labels, per_row=8):
+    rows = -(-len(labels) // per_row)
+    width = per_row * (BOX + GAP) + GAP
+    parts = []
+    for i, lines in enumerate(labels):
+        x, y = GAP + i % per_row * (BOX + GAP), 14 + i // per_row * (TALL + 24)
+        parts.append(f'<rect x="{x}" y="{y}" width="{BOX}" height="{TALL}" rx="8" class="box"/>')
+        if len(lines) == 1:
+            lines = lines[0].split(" ", 1)
+        for j, line in enumerate(lines):
+            kind = ' class="title"' if j == 0 else ""
+            parts.append(f'<text x="{x + BOX / 2}" y="{y + 18 + 15 * j}" text-anchor="middle"{kind}>{charts.esc(line)}</text>')
+        if i + 1 < len(labels) and (i + 1) % per_row:
+            middle = y + TALL / 2
+            parts.append(f'<path d="M{x + BOX + 4} {middle}h{GAP - 10}m-5 -4l5 4l-5 4" class="arrow"/>')
+    return f'<svg class="chart wide" viewBox="0 0 {width} {rows * (TALL + 24) + 10}">{"".join(parts)}</svg>'

@@ -1,13 +1,53 @@
-"""What an experiment found, ready to be written as a page, Markdown and JSON."""
+"""What an experiment found: tables, figures and checks, ready to be written as a page, Markdown and JSON."""
 import dataclasses
+import html
 
 from . import checks, units
-from .tables import Table
+
+
+@dataclasses.dataclass
+class Table:
+    title: str
+    columns: list  # names; columns whose name begins with "old" have the figures of the old reports
+    rows: list  # of lists of texts
+    note: str = ""  # the split that the figures are from, units, skipped cells
+
+    def is_old(self, column):
+        return self.columns[column].startswith("old")
+
+    def markdown(self):
+        def line(cells):
+            return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+
+        text = [f"### {self.title}", "", line(self.columns), "|" + "---|" * len(self.columns)]
+        text += [line(row) for row in self.rows]
+        return "\n".join(text + (["", self.note] if self.note else [])) + "\n"
+
+    def html(self):
+        def row(tag, cells):
+            parts = []
+            for i, cell in enumerate(cells):
+                kind = ' class="old"' if self.is_old(i) else ""
+                parts.append(f"<{tag}{kind}>{html.escape(str(cell))}</{tag}>")
+            return f"<tr>{''.join(parts)}</tr>"
+
+        body = "\n".join(row("td", cells) for cells in self.rows)
+        note = f'<p class="hint">{html.escape(self.note)}</p>' if self.note else ""
+        return (
+            f'<section><h2>{html.escape(self.title)}</h2>\n<div class="card flush"><div class="scroll"><table>'
+            f'<thead>{row("th", self.columns)}</thead>\n<tbody>{body}</tbody></table></div></div>{note}</section>'
+        )
+
+    def text(self):
+        grid = [list(map(str, row)) for row in [self.columns, *self.rows]]
+        widths = [max(len(row[i]) for row in grid) for i in range(len(self.columns))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in grid]
+        return "\n".join([self.title, *("  " + line for line in lines)])
 
 
 @dataclasses.dataclass
 class Findings:
-    headlines: list = dataclasses.field(default_factory=list)  # (number, what it is)
+    headlines: list = dataclasses.field(default_factory=list)  # (number, description)
     tables: list = dataclasses.field(default_factory=list)
     figures: list = dataclasses.field(default_factory=list)  # (heading, note, [svg])
     checks: list = dataclasses.field(default_factory=list)
@@ -24,7 +64,7 @@ class Findings:
 
 
 def runs_table(runs):
-    """The same for every experiment: effective batch, updates, predicted and measured bytes."""
+    """The table that every experiment has: effective batch, updates, predicted and measured bytes."""
     rows = []
     for run in runs:
         job, wire = run.job, run.wire()
@@ -49,9 +89,9 @@ def runs_table(runs):
     columns += ["whole run s", "examples/s", "predicted bytes", "measured bytes", "other work, cores"]
     note = (
         "Updates are those of the model: a synchronous one has the gradients of all workers, an asynchronous one that"
-        " of one worker. Examples, seconds and examples/s are of the training split, tests left out; the whole run has"
-        " start, tests and saving in it. Bytes are of both directions and of all workers. Other work is what else kept"
-        " the host's cores busy meanwhile: times are comparable where it is near 0."
+        " of one worker. Examples, seconds and examples/s are of the training split, without evaluation; the whole run"
+        " includes start, evaluation and saving. Bytes are of both directions and of all workers. Other work is the cores that"
+        " other processes kept busy: times are comparable where it is near 0."
     )
     return Table("Runs", columns, rows, note)
 

@@ -1,4 +1,4 @@
-"""One training job: its command, and its running. Whatever happens, no process stays behind."""
+"""One training job: its command, and how it is run. No process outlives it, whatever happens."""
 import dataclasses
 import os
 import pathlib
@@ -16,24 +16,24 @@ STOP_S = 20  # for a job to end after SIGINT
 
 
 class JobError(Exception):
-    """A job or a tool that failed; the text says which and how."""
+    """A job or a tool that failed; the text says which and why."""
 
 
 @dataclasses.dataclass
 class Job:
     """A run of a trainer: alone (workers 1, servers 0), or by millrace-launch."""
 
-    name: str  # also that of its run folder
+    name: str  # of the job and of its run folder
     program: str
     mode: str  # single, sync, async
     batch: int
     flags: dict
     workers: int = 1
     servers: int = 0
-    deploy_mode: str = ""  # in place of the numbers, by the launcher's own names
+    deploy_mode: str = ""  # used instead of the numbers: --deploy_mode of millrace-launch
     profile: bool = True
     profile_steps: str = ""  # FIRST:LAST; empty: all
-    judge_loss: bool = True  # off where a run is too short to learn
+    check_loss: bool = True  # off for runs that are too short for the loss to fall
     timeout_s: float = 3600
 
     @property
@@ -63,21 +63,21 @@ class Output:
     command: str
     lines: list
     seconds: float
-    other_cores: float  # that work of others kept busy meanwhile
+    other_cores: float  # that other processes kept busy during the run
 
 
 class Runner:
-    """Runs commands one after the other, each in a process group of its own."""
+    """Runs commands one after the other, each in its own process group."""
 
-    def __init__(self, bin_dir, say):
+    def __init__(self, bin_dir, echo):
         self.bin_dir = pathlib.Path(bin_dir)
-        self.say = say
+        self.echo = echo
 
     def run_job(self, job, run_dir, log):
         return self.run(job.name, job.command(self.bin_dir, run_dir), log, job.timeout_s)
 
     def tool(self, name, *words, log=None, timeout_s=600):
-        """One of the programs, to its end; both its streams."""
+        """Runs one of the programs to its end; the output has both its streams."""
         return self.run(name, [f"{self.bin_dir}/{name}", *map(str, words)], log, timeout_s)
 
     def run(self, name, words, log=None, timeout_s=600):
@@ -117,14 +117,14 @@ class Runner:
             arrived.put(None)
 
         threading.Thread(target=read, daemon=True).start()
-        spoke = begin
+        echoed = begin
         while True:
             now = time.monotonic()
             if now - begin > timeout_s:
                 raise JobError(f"{name}: not done after {timeout_s:.0f} s, stopped")
-            if now - spoke >= HEARTBEAT_S:
-                spoke = now
-                self.say(f"    ... {now - begin:.0f} s: {lines[-1].strip() if lines else 'no output yet'}")
+            if now - echoed >= HEARTBEAT_S:
+                echoed = now
+                self.echo(f"    ... {now - begin:.0f} s: {lines[-1].strip() if lines else 'no output yet'}")
             try:
                 line = arrived.get(timeout=1)
             except queue.Empty:
@@ -133,13 +133,13 @@ class Runner:
                 try:
                     process.wait(timeout=STOP_S)
                 except subprocess.TimeoutExpired:
-                    raise JobError(f"{name}: closed its output but did not end in {STOP_S} s, stopped") from None
+                    raise JobError(f"{name}: closed its output but did not exit within {STOP_S} s, stopped") from None
                 return
             lines.append(line)
 
 
 def busy_seconds():
-    """CPU time of the whole host, and of our processes that have ended."""
+    """CPU seconds of the whole host, and of our processes that have exited."""
     with open("/proc/stat", encoding="ascii") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -147,7 +147,7 @@ def busy_seconds():
 
 
 def stop(process):
-    """Ends the process and its group: politely first, so that millrace-launch can stop its own."""
+    """Stops the process and its group: first with SIGINT, so that millrace-launch can stop its processes."""
     for number, patience in ((signal.SIGINT, STOP_S), (signal.SIGKILL, 5)):
         if process.poll() is not None:
             break
@@ -167,6 +167,6 @@ def signal_group(group, number):
 
 
 def failure_line(lines):
-    """The line that says why, of a failed program's output."""
-    told = [line for line in lines if "millrace-" in line and ": " in line]
-    return (told or [line for line in lines if line.strip()] or ["no output"])[-1].strip()
+    """The line of a failed program's output that gives the reason."""
+    messages = [line for line in lines if "millrace-" in line and ": " in line]
+    return (messages or [line for line in lines if line.strip()] or ["no output"])[-1].strip()

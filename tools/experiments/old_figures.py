@@ -1,4 +1,4 @@
-"""What the old reports (S0 to S4) printed. Theirs, on their hardware, with their mistakes; units as they are meant."""
+"""The figures of the old reports (S0 to S4), on their hardware and with their mistakes. Units are as they were meant."""
 
 NUM_FEATURES = 33_762_578
 
@@ -29,9 +29,9 @@ LR_PEAKS = {
     "memory": ("18 %", "46 %"),
     "network": ("349 “MBps”", "395 “MBps”"),
 }
-LR_VERDICT = {"sync": "network-bound (by hand, from top, iftop and iotop)", "async": "CPU-bound (likewise)"}
+LR_DIAGNOSIS = {"sync": "network-bound (by hand, from top, iftop and iotop)", "async": "CPU-bound (by hand as well)"}
 
-# S1: what a synchronous job waited before it began.
+# S1: seconds that a synchronous job waited before it began.
 START_IDLE_S = 30
 
 # S0: rate 0.5, 50 epochs, batch 200.
@@ -57,7 +57,7 @@ SOFTMAX_S3 = {
     "async": {"accuracy": "91.57 %", "cpu": "–", "memory": "–", "network": "–"},
 }
 
-# S0: 6 epochs; by workers, at batch 64, 128, 256, 512. Of two hosts the report is known only between the two.
+# S0: 6 epochs; by workers, at batch 64, 128, 256, 512. The report has no figures of two hosts.
 LENET_BATCHES = (64, 128, 256, 512)
 LENET_S0 = {1: (0.980, 0.976, 0.957, 0.927), 3: (0.968, 0.924, 0.911, 0.840)}
 LENET_S0_SECONDS = "162–212 s"
@@ -73,7 +73,7 @@ ALEXNET_S1_SECONDS = {64: 75, 128: 122, 256: 212}
 
 # "What the reports got wrong", by its numbers.
 MISTAKES = {
-    1: "units: 33,762,578 float32 are 135 MB, not 257 MB; predicted bytes and times stand beside measured ones",
+    1: "units: 33,762,578 float32 are 135 MB, not 257 MB; predicted and measured bytes and times are both shown",
     2: "a dense gradient for at most 390 touched weights: nothing that is sparse is made dense",
     3: "“precision” was accuracy on an unbalanced set: each metric under its right name",
     4: "asynchronous training without traffic shares no model: its byte rate is at least the synchronous one",

@@ -1,9 +1,9 @@
-"""Results as self-contained pages, Markdown and JSON. A result is the dict that results.json holds."""
+"""Results as self-contained pages, Markdown and JSON. A result is the dict in results.json."""
 import html
 import pathlib
 
 from . import old_figures, units
-from .tables import Table
+from .findings import Table
 
 STYLE = (pathlib.Path(__file__).parent / "style.css").read_text(encoding="utf-8")
 THEME = """
@@ -29,9 +29,9 @@ def shell(title, brand_link, nav, body):
 
 
 def passed_text(checks):
-    """Of checks of which none failed."""
-    unjudged = sum(not check["judged"] for check in checks)
-    return f"{len(checks) - unjudged} checks passed" + (f", {unjudged} open" if unjudged else "")
+    """The state of checks none of which failed."""
+    inconclusive = sum(not check["conclusive"] for check in checks)
+    return f"{len(checks) - inconclusive} checks passed" + (f", {inconclusive} inconclusive" if inconclusive else "")
 
 
 def pill(result):
@@ -59,8 +59,8 @@ def table_of(entry):
 
 
 def state_of(check):
-    if not check["judged"]:
-        return "open"
+    if not check["conclusive"]:
+        return "inconclusive"
     return "FAILED" if check["failed"] else "passed"
 
 
@@ -182,7 +182,7 @@ def index_html(results):
     seconds = sum(result["seconds"] for result in results)
     lead = (
         f"{len(results)} experiments in {units.seconds(seconds)}, {broken} failed; {passed} of {len(checks)} checks"
-        " passed. Old figures stand beside ours on every page."
+        " passed. Every page compares with the old figures."
     )
     body = (
         f'<h1>The old experiments, run again</h1><p class="lead">{lead}</p>{facts(results[0])}<section><div'

@@ -1,4 +1,4 @@
-"""What a finished job left: its run folder and what its processes printed."""
+"""The output of a finished job: its run folder, and the lines its processes printed."""
 import csv
 import json
 import pathlib
@@ -39,13 +39,13 @@ class Run:
         self.samples = samples.read_samples(self.folder)
 
     def lines_of(self, process):
-        """What one process said; of a job without launcher, everything."""
+        """The lines of one process; all lines, if the job has no launcher."""
         if not any(line.startswith(process) and "| " in line for line in self.lines):
             return self.lines if not self.job.servers and process == "worker 0" else []
         return [line.split("| ", 1)[1] for line in self.lines if line.startswith(process) and "| " in line]
 
     def find(self, pattern, process="worker 0"):
-        """The last match in what the process said."""
+        """The last match in the lines of the process."""
         found = [match for match in map(pattern.search, self.lines_of(process)) if match]
         return found[-1] if found else None
 
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def training_s(self):
-        """Training without tests, by the rows of the metrics."""
+        """Training without evaluation, from the rows of the metrics."""
         if not self.rows:
             return float(self.find(TIME).group(1))
         total, before = 0.0, 0
@@ -84,7 +84,7 @@ class Run:
 
     @property
     def splits(self):
-        """(training images, test images), as the program says."""
+        """(training images, test images), as the program prints them."""
         found = self.find(SPLITS)
         return (whole(found.group(1)), whole(found.group(2))) if found else None
 
@@ -101,7 +101,7 @@ class Run:
         return [row[name] for row in self.rows if row.get(name) is not None]
 
     def wire(self):
-        """(predicted, measured) bytes both ways of the whole job; None of a single process."""
+        """(predicted, measured) bytes in both directions of the whole job; None for a single process."""
         if not self.job.servers:
             return None
         return self._dense_wire() if self.parameters else self._sparse_wire()
@@ -116,8 +116,8 @@ class Run:
         return predicted, measured
 
     def _dense_wire(self):
-        """Every gradient travels up and every new model down, 4 bytes a parameter. Besides, the chief sends the first
-        model and fetches the last one, and each worker fetches the first one."""
+        """Every gradient goes to the servers and every new model comes back, 4 bytes per parameter. In addition, the
+        chief sends the first model and fetches the last one, and each worker fetches the first one."""
         gradients = self.updates * (self.job.workers if self.job.mode == "sync" else 1)
         models = 2 * gradients + 1 + self.job.workers + 1
         measured = 0.0
@@ -131,7 +131,7 @@ class Run:
         return sum(self.samples[name].total(samples.NETWORK) for name in self.worker_names if name in self.samples)
 
     def worker_wire(self, worker):
-        """A sparse worker's own bytes both ways, exchanges and seconds."""
+        """The bytes in both directions, exchanges and seconds of one worker of a sparse job."""
         lines = [match for match in map(WIRE.search, self.lines_of(f"worker {worker}")) if match]
         return {
             "bytes": sum(units.bytes_from(match.group(3)) for match in lines),
@@ -140,7 +140,8 @@ class Run:
         }
 
     def worker_rows(self):
-        """The chief's table of workers: [(worker, examples, pushes, dropped, examples/s, waited for s, where)]."""
+        """The chief's table of workers: [(worker, examples, pushes, dropped, examples/s, seconds that others waited for it,
+        where)]."""
         return [match.groups() for match in map(WORKER_ROW.fullmatch, self.lines_of("worker 0")) if match]
 
     def start_s(self):
@@ -154,7 +155,7 @@ class Run:
 
 
 def read_metrics(path):
-    """A dict a row; empty cells are None."""
+    """One dict per row; empty cells are None."""
     if not path.exists():
         return []
     with open(path, encoding="utf-8", newline="") as file:

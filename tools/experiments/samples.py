@@ -1,4 +1,4 @@
-"""resources-<process>.csv: what a process used, sample by sample."""
+"""Reads resources-<process>.csv: the resources that a process used."""
 import csv
 import pathlib
 
@@ -12,7 +12,7 @@ READS = ("read_bytes_total",)
 
 
 class Samples:
-    """Of one process. Rates are between neighbouring samples; columns are summed."""
+    """The samples of one process. Rates are between neighbouring samples; columns are summed."""
 
     def __init__(self, process, rows):
         self.process = process
@@ -40,7 +40,7 @@ class Samples:
 
 
 def read_samples(run_dir):
-    """By process; servers last."""
+    """Samples by process; servers last."""
     found = {}
     for path in sorted(pathlib.Path(run_dir).glob("resources-*.csv")):
         with open(path, encoding="utf-8", newline="") as file:
@@ -68,7 +68,7 @@ def summed(all_samples, columns=None, memory=False, points=120):
 
 
 def at(track, time):
-    """The value of the sample that covers `time`: the next one; nothing before the first and after the last."""
+    """The value of the sample that covers `time`: the next one; 0 before the first and after the last."""
     if time > track[-1][0] or time < track[0][0]:
         return 0.0
     return next(value for when, value in track if when >= time)

@@ -1,4 +1,4 @@
-"""trace-<process>.json: the spans of a process, in Chrome's format."""
+"""Reads trace-<process>.json: the spans of a process, in Chrome's format."""
 import dataclasses
 import json
 import pathlib
@@ -60,7 +60,7 @@ class Op:
 
 
 def op_table(spans):
-    """By name."""
+    """Statistics of the spans by name."""
     groups = {}
     for span in spans:
         groups.setdefault(span.name, []).append(span)

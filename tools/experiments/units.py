@@ -1,4 +1,4 @@
-"""Numbers with units, as people and the programs write them. MB is 10^6 bytes, Mbit/s 10^6 bits a second."""
+"""Numbers with units, in the form that the programs print. MB is 10^6 bytes, Mbit/s 10^6 bits per second."""
 import re
 
 SCALE = {"B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
@@ -18,7 +18,7 @@ def bytes_text(count):
 
 
 def number(value):
-    """Three digits that count, and commas in large numbers."""
+    """Three significant digits, and commas in large numbers."""
     if value is None:
         return "–"
     if abs(value) >= 100:

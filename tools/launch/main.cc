@@ -47,11 +47,11 @@ Result<int> RunJob(const LaunchOptions& options, const std::string& directory) {
                                           .log_dir = options.log_dir};
   ASSIGN_OR_RETURN(Console console, Console::Create(console_options, names));
   console.Print(HostTable(hosts));
-  std::unique_ptr<tools::Dashboard> dashboard;
+  std::unique_ptr<dashboard::Dashboard> dashboard;
   if (options.dashboard_port > 0) {
     const std::string run_dir = *FlagIn(options.worker, "run_dir");
-    ASSIGN_OR_RETURN(dashboard,
-                     tools::Dashboard::Start({.port = options.dashboard_port, .run_dir = run_dir}));
+    ASSIGN_OR_RETURN(dashboard, dashboard::Dashboard::Start(
+                                    {.port = options.dashboard_port, .run_dir = run_dir}));
     console.Print("live page of the job at " + dashboard->url() + "\n");
   }
   Supervisor supervisor(console);

@@ -14,61 +14,64 @@ using millrace::sparse::UpdateOptions;
 using millrace::trainer::TrainOptions;
 
 DEFINE_string(train, "",
-              "training files: names, globs, comma lists, @file with one pattern a line");
-DEFINE_string(test, "", "test files, likewise; without them nothing is tested");
-DEFINE_string(format, "auto", "tfrecord, libsvm, vw, criteo; auto goes by the files' endings");
+              "training files: names, globs, comma lists, @file with one pattern per line");
+DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
+DEFINE_string(format, "auto", "tfrecord, libsvm, vw or criteo; auto: by the file names");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
 DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, "",
-              "name of the feature with the example's weight; empty: all weigh 1");
+              "name of the feature with the example's weight; empty: all weights are 1");
 DEFINE_int32(index_base, 0, "libsvm: subtracted from every index, 0 or 1");
-DEFINE_int32(hash_bits, 0, "VW and Criteo text: keys are hashes of so many bits, 0 for 64");
+DEFINE_int32(hash_bits, 0, "VW and Criteo text: number of bits of the hashed keys, 0 for 64");
 DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
-            "VW text: numbers are hashed with their namespace like other names");
+            "VW text: hash numeric names with their namespace like other names");
 DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "VW text: add a constant feature to every row");
 DEFINE_string(on_corrupt, "fail",
-              "what a damaged record does: fail, or skip (counted and reported)");
+              "what to do with a corrupt record: fail, or skip (counted and reported)");
 
-DEFINE_uint64(num_features, 0,
-              "keys are below it; 0: an open model, any 64-bit key, in a table that grows");
+DEFINE_uint64(
+    num_features, 0,
+    "all keys are below this number; 0: any 64-bit key, in a hashed-key table that grows");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_double(learning_rate, UpdateOptions{}.rate,
               "0: the optimizer's default (sgd 0.5, adagrad and ftrl 0.1, adam 0.001)");
 DEFINE_string(decay, "constant",
-              "of the rate of sgd and adam: constant, or sqrt (rate / sqrt(step))");
+              "decay of the learning rate of sgd and adam: constant, or sqrt (rate / sqrt(step))");
 DEFINE_double(l1, UpdateOptions{}.l1, "L1 strength (ftrl)");
 DEFINE_double(l2, UpdateOptions{}.l2, "L2 strength");
 DEFINE_double(ftrl_beta, UpdateOptions{}.ftrl_beta,
-              "ftrl: the larger, the smaller the first steps of a feature");
+              "ftrl: larger values make the first steps of a feature smaller");
 DEFINE_string(kernel, TrainOptions{}.kernel,
-              "auto (the fastest), or native, mkl, plain: compacted batches with those kernels");
+              "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
 
-DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples a step");
-DEFINE_uint64(test_batch_size, 1000, "examples scored at once");
+DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples per step");
+DEFINE_uint64(test_batch_size, 1000, "examples per batch of the evaluation");
 DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
-DEFINE_uint64(max_examples, TrainOptions{}.max_examples,
-              "stop with the batch that reaches so many training examples; 0: after the epochs");
+DEFINE_uint64(
+    max_examples, TrainOptions{}.max_examples,
+    "stop after the batch that reaches this number of training examples; 0: after the epochs");
 DEFINE_uint64(eval_every, TrainOptions{}.eval_every,
-              "training examples between tests; 0: test at the end only");
+              "training examples between evaluations; 0: evaluate only at the end");
 DEFINE_string(early_stop, "",
-              "METRIC:N, such as auc:3: stop after N tests without a better value; the model is "
-              "that of the last step");
-DEFINE_uint64(seed, InputOptions{}.seed, "the order of the data derives from it");
+              "METRIC:N, such as auc:3: stop after N evaluations without a better value; the model "
+              "is that of the last step");
+DEFINE_uint64(seed, InputOptions{}.seed, "determines the order of the data");
 DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
-              "records that a draw chooses from; 0: the files' own order");
-DEFINE_uint64(min_after_dequeue, 0,
-              "the buffer is filled again when so many are left; 0: half of its capacity");
+              "size of the shuffle buffer in records; 0: the order of the files");
+DEFINE_uint64(
+    min_after_dequeue, 0,
+    "refill the shuffle buffer when this number of records is left; 0: half of its capacity");
 DEFINE_uint64(hogwild, TrainOptions{}.hogwild,
               "threads that train on the same weights without locks (sgd): not deterministic, and "
               "slower on skewed data");
 DEFINE_uint64(cache, 0, "megabytes of decoded rows to keep in memory for later epochs");
 DEFINE_uint64(threads, 0,
-              "threads that read and decode beside the one that trains; 0: one for each core");
+              "threads that read and decode, in addition to the training thread; 0: one per core");
 
 DECLARE_string(run_dir);
 DECLARE_bool(resume);
@@ -80,8 +83,19 @@ DEFINE_string(model_format, "binary", "binary, text or npy");
 DEFINE_uint64(dashboard, 0,
               "port of a live page on 127.0.0.1, with /metrics for Prometheus; 0: none");
 
-namespace millrace::tools {
+namespace millrace::lr {
 namespace {
+
+using tools::CheckTrainingFlags;
+using tools::ClusterFromFlags;
+using tools::CommandSpec;
+using tools::File;
+using tools::FlagValues;
+using tools::OneOf;
+using tools::ProfileFromFlags;
+using tools::RunFlags;
+using tools::RunFolderFromFlags;
+using tools::WorkerFlags;
 
 size_t Threads() {
   if (FLAGS_threads > 0) return FLAGS_threads;
@@ -127,7 +141,7 @@ Result<InputOptions> TestInput() {
   if (FLAGS_test.empty()) return InputOptions{};
   ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_test));
   input.batch_size = FLAGS_test_batch_size;
-  input.rows.check_names = false;  // those of the training files are
+  input.rows.check_names = false;  // the training files are checked
   input.shuffle_capacity = 0;
   return input;
 }
@@ -169,7 +183,7 @@ Status CheckFlags() {
 const CommandSpec& LrSpec() {
   static const CommandSpec spec = {
       .name = "millrace-lr",
-      .job = "trains and tests sparse logistic regression",
+      .job = "trains and evaluates sparse logistic regression",
       .groups = {{"Data",
                   {"train", "test", "format", "num_features", "label_feature", "index_feature",
                    "value_feature", "weight_feature", "index_base", "hash_bits", "hash_all",
@@ -178,13 +192,13 @@ const CommandSpec& LrSpec() {
                    {"test", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
-                 {"Learning",
+                 {"Optimizer",
                   {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta", "batch_size",
                    "kernel"},
                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
                    {"decay", OneOf({"constant", "sqrt"})},
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
-                 {"Course of the run",
+                 {"Schedule",
                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "seed",
                    "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
                  RunFlags({"",
@@ -229,4 +243,4 @@ Result<LrOptions> LrOptionsFromFlags() {
 
 std::vector<std::pair<std::string, std::string>> LrFlagValues() { return FlagValues(LrSpec()); }
 
-}  // namespace millrace::tools
+}  // namespace millrace::lr

@@ -12,23 +12,23 @@
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
 
-namespace millrace::tools {
+namespace millrace::lr {
 
-const CommandSpec& LrSpec();
+const tools::CommandSpec& LrSpec();
 
 struct LrOptions {
   trainer::TrainOptions train;
-  trainer::RunFolderOptions run;  // an empty path: nothing is kept
+  trainer::RunFolderOptions run;  // empty path: nothing is written
   profiler::SessionOptions profile;
   uint16_t dashboard_port = 0;  // 0: none
   std::string model_out;        // empty: the run folder's model/
   trainer::ModelFormat model_format = trainer::ModelFormat::kBinary;
 };
 
-// Files are looked up and every flag is checked.
+// Expands file patterns and checks every flag.
 Result<LrOptions> LrOptionsFromFlags();
 
 // Names and values of all flags, for run.json.
 std::vector<std::pair<std::string, std::string>> LrFlagValues();
 
-}  // namespace millrace::tools
+}  // namespace millrace::lr

@@ -17,8 +17,27 @@
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/lr_flags.h"
 
-namespace millrace::tools {
+namespace millrace::lr {
 namespace {
+
+using dashboard::Dashboard;
+using tools::Answer;
+using tools::BytesText;
+using tools::CatchInterrupts;
+using tools::CheckedStatus;
+using tools::Counted;
+using tools::DurationText;
+using tools::Fail;
+using tools::IgnoreBrokenPipes;
+using tools::Interrupted;
+using tools::LostText;
+using tools::ParsedLine;
+using tools::ParseLine;
+using tools::RunOutcome;
+using tools::RunRecord;
+using tools::WireText;
+using tools::WithCommas;
+using tools::WorkerTable;
 
 using trainer::MetricsRow;
 using trainer::TrainSummary;
@@ -188,7 +207,7 @@ class Run {
     if (s.job) PrintJobEnd(*s.job, s);
     if (s.corruption.events > 0) {
       std::printf("skipped   %s, %s; the first: %s\n",
-                  Counted(s.corruption.events, "damaged place").c_str(),
+                  Counted(s.corruption.events, "corrupt region").c_str(),
                   BytesText(s.corruption.bytes).c_str(), s.corruption.first.c_str());
     }
     if (s.end == TrainSummary::End::kEarlyStop) {
@@ -243,8 +262,8 @@ int Main(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::lr
 
 int main(int argc, char** argv) {
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::lr::kProgram, millrace::lr::Main, argc, argv);
 }

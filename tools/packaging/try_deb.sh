@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a Millrace package into a clean Debian 12 (section main alone), trains there, and removes it again.
-# As root, with debootstrap installed. The folder is made if it is not there, and kept.
+# Installs a Millrace package into a clean Debian 12 (only section main), trains there, and removes it again.
+# As root, with debootstrap installed. The folder is created if it does not exist, and is kept.
 #
 #   tools/packaging/try_deb.sh build/millrace_0.1.0_amd64.deb /tmp/clean-root
 set -euo pipefail

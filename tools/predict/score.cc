@@ -2,18 +2,60 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "io/batch/csr_batch.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
-#include "tools/predict/unknown_keys.h"
+#include "trainer/model/model.h"
 #include "trainer/model/output_buffer.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 namespace {
+
+using tools::Interrupted;
+using tools::Progress;
+using tools::ProgressOptions;
+
+// Detects input whose keys are not those of the model. Counts the entries without a weight in a
+// sample of the batches, the first and every 64th, which costs about 1 % of the scoring.
+class UnknownKeys {
+ public:
+  void Add(const trainer::Model& model, const io::CsrBatch& batch) {
+    if (batches_++ % kSampleEvery != 0) return;
+    rows_ += batch.rows();
+    const uint32_t entries = batch.row_begin.back();
+    entries_ += entries;
+    for (uint32_t i = 0; i < entries; ++i) {
+      const uint32_t col = batch.cols[i];
+      unknown_ += model.Weight(batch.compacted ? batch.keys[col] : col) == 0;
+    }
+  }
+
+  // Empty if enough keys are known, or if too few rows were sampled to decide.
+  std::string Warning() const {
+    if (rows_ < kMinRows || unknown_ * 100 <= entries_ * kMaxPercent) return "";
+    return std::to_string(unknown_ * 100 / entries_) +
+           " % of the entries of the input have no weight in the model; likely causes: "
+           "--hash_bits, --index_base, --hash_all or --constant differ from the training's, or the "
+           "model is of another data set";
+  }
+
+ private:
+  static constexpr uint64_t kSampleEvery = 64;
+  static constexpr uint64_t kMinRows = 10;
+  static constexpr uint64_t kMaxPercent = 90;  // of the entries that may be unknown
+
+  uint64_t batches_ = 0;  // all of them; the other counts are of the sample
+  uint64_t rows_ = 0;
+  uint64_t entries_ = 0;
+  uint64_t unknown_ = 0;
+};
 
 constexpr int kProbabilityDigits = 9;
 
@@ -22,7 +64,7 @@ double Probability(double margin) {
   return margin >= 0 ? 1 / (1 + e) : e / (1 + e);
 }
 
-// Margins with the shortest digits that give the same float again.
+// Margins have the fewest digits that parse to the same float.
 void AppendScore(ScoreKind kind, float margin, trainer::OutputBuffer& out) {
   char line[40];
   char* end = line + sizeof line - 1;
@@ -39,7 +81,7 @@ class Scorer {
   Scorer(const trainer::Model& model, const ScoreOptions& options, io::InputQueue& queue,
          trainer::OutputBuffer& out)
       : model_(model), options_(options), queue_(queue), out_(out) {
-    // On a terminal the line would run into the scores.
+    // On a terminal the progress line would mix with the scores.
     if (options.out != "-") progress_.emplace(ProgressOptions{.work = "scoring", .unit = "rows"});
   }
 
@@ -64,7 +106,7 @@ class Scorer {
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(model_.Margins(batch, scratch_, margins_));
     for (const float margin : margins_) AppendScore(options_.kind, margin, out_);
-    unknown_.Look(model_, batch);
+    unknown_.Add(model_, batch);
     if (options_.metrics) {
       RETURN_IF_ERROR(CheckLabels(batch.labels));
       metrics_.Add(margins_, batch.labels, batch.weights);
@@ -109,4 +151,4 @@ Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& opti
   return Scorer(model, options, *queue, out).Run();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

@@ -1,4 +1,4 @@
-// Scores examples with a model: a number a line, in the order of the files.
+// Scores examples with a model: one number per line, in the order of the input.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "trainer/model/model.h"
 #include "trainer/run/binary_metrics.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 
 enum class ScoreKind { kProbability, kMargin };
 // Accepts "probability", "margin".
@@ -20,18 +20,18 @@ Result<ScoreKind> ScoreKindFromName(std::string_view name);
 struct ScoreOptions {
   io::InputOptions input;
   ScoreKind kind = ScoreKind::kProbability;
-  std::string out = "-";  // - is standard output; a file appears whole or not at all
+  std::string out = "-";  // - is standard output; a file is written completely or not at all
   bool metrics = false;
 };
 
 struct ScoreSummary {
   uint64_t rows = 0;
-  io::CorruptionStats corruption;  // damaged records that were skipped: they have no line
-  trainer::BinaryMetrics metrics;  // if asked for
-  std::string warning;             // about keys that the model does not know; empty: none
+  io::CorruptionStats corruption;  // skipped records, which have no line
+  trainer::BinaryMetrics metrics;  // if requested
+  std::string warning;             // about keys without a weight in the model; empty: none
 };
 
 // With `metrics`, a row without a label is an error.
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

@@ -10,7 +10,7 @@
 #include "io/text/criteo_names.h"
 #include "trainer/model/output_buffer.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 namespace {
 
 using Names = std::unordered_map<uint64_t, std::string>;
@@ -20,13 +20,13 @@ struct Weight {
   float w;
 };
 
-// Equal magnitudes in the order of keys.
+// Equal magnitudes are ordered by key.
 bool IsLarger(const Weight& a, const Weight& b) {
   const float x = std::abs(a.w), y = std::abs(b.w);
   return x != y ? x > y : a.key < b.key;
 }
 
-// A heap whose top is the smallest of the largest so far.
+// The top of the heap is the smallest of the `count` largest weights so far.
 std::vector<Weight> Largest(const trainer::Model& model, size_t count) {
   std::vector<Weight> heap;
   model.ForEach([&](uint64_t key, float w) {
@@ -70,4 +70,4 @@ Status WriteTopWeights(const trainer::Model& model, const TopOptions& options) {
   return out.Finish();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "trainer/model/model.h"
 
-namespace millrace::tools {
+namespace millrace::predict {
 
 struct TopOptions {
   size_t count = 10;
@@ -15,8 +15,8 @@ struct TopOptions {
   std::string out = "-";
 };
 
-// Writes lines of key, weight and name (if there is a vocabulary), tab-separated, those largest in
-// magnitude first. A vocabulary of another num_features is an error.
+// Writes lines of key, weight and name (if there is a vocabulary), separated by tabs, the largest
+// magnitude first. A vocabulary with a different num_features is an error.
 Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
 
-}  // namespace millrace::tools
+}  // namespace millrace::predict

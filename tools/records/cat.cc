@@ -11,16 +11,21 @@
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 #include "tools/records/record_json.h"
 
 DEFINE_uint64(limit, 0, "records to show; 0: all");
-DEFINE_uint64(skip, 0, "records to pass over first");
-DEFINE_bool(raw, false, "write the records' bytes as they are, with nothing between them");
+DEFINE_uint64(skip, 0, "records to skip at the beginning");
+DEFINE_bool(raw, false, "write the bytes of the records, with nothing between them");
 DEFINE_bool(hex, false, "write each record as a line of hexadecimal digits");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
+using tools::BytesText;
+using tools::CommandSpec;
+using tools::OneOf;
+using tools::WithCommas;
 
 enum class CatForm { kJson, kHex, kRaw };
 
@@ -50,12 +55,12 @@ void AppendHex(std::string_view bytes, std::string& out) {
   }
 }
 
-// Standard output in large pieces.
+// Writes records to standard output in large blocks.
 class Cat {
  public:
   explicit Cat(const CatOptions& options) : options_(options) {}
 
-  // Whether more records are wanted.
+  // Whether the limit is not reached yet.
   bool WantsMore() const { return options_.limit == 0 || shown_ < options_.limit; }
 
   Status ShowFile(const std::string& path) {
@@ -83,8 +88,8 @@ class Cat {
     while (WantsMore()) {
       ASSIGN_OR_RETURN(const bool more, reader.Next(record));
       if (!more) break;
-      if (passed_ < options_.skip) {
-        ++passed_;
+      if (skipped_ < options_.skip) {
+        ++skipped_;
         continue;
       }
       Show(record.bytes);
@@ -108,7 +113,7 @@ class Cat {
   }
 
   CatOptions options_;
-  uint64_t passed_ = 0;
+  uint64_t skipped_ = 0;
   uint64_t shown_ = 0;
   io::CorruptionStats corruption_;
   io::ExampleView view_;
@@ -117,7 +122,7 @@ class Cat {
 
 void ReportCorruption(const io::CorruptionStats& corruption) {
   if (corruption.events == 0) return;
-  std::fprintf(stderr, "millrace-records: skipped %s damaged place%s, %s; the first: %s\n",
+  std::fprintf(stderr, "millrace-records: skipped %s corrupt region%s, %s; the first: %s\n",
                WithCommas(corruption.events).c_str(), corruption.events == 1 ? "" : "s",
                BytesText(corruption.bytes).c_str(), corruption.first.c_str());
 }
@@ -129,10 +134,10 @@ const CommandSpec& CatSpec() {
       .name = "millrace-records cat",
       .job = "shows records as JSON lines",
       .arguments = "FILE...",
-      .groups = {{"Which records",
+      .groups = {{"Selection",
                   {"skip", "limit", "on_corrupt"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}},
-                 {"Form", {"raw", "hex"}}},
+                 {"Output format", {"raw", "hex"}}},
       .examples = {"millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",
                    "millrace-records cat 'data/test-*' | head -n 1",
                    "millrace-records cat --raw --skip=5 --limit=1 data/photos.tfrecord > one.pb"}};
@@ -150,11 +155,11 @@ int RunCat(const Args& args) {
     if (!status.ok() || !cat.WantsMore()) break;
     status = cat.ShowFile(path);
   }
-  // What was good before an error is shown before it.
+  // Records before an error are shown before the error.
   const Status flushed = cat.Flush();
   ReportCorruption(cat.corruption());
   if (!status.ok()) return Fail(status);
   return flushed.ok() ? 0 : Fail(flushed);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,25 +1,28 @@
 #include "tools/records/common_flags.h"
+#include "io/stream/file_list.h"
 
 #include <algorithm>
 #include <thread>
 
-DEFINE_string(out, "", "where to write");
-DEFINE_uint64(seed, 1, "everything random derives from it; the same seed gives the same bytes");
-DEFINE_uint64(shards, 8, "files to write");
+DEFINE_string(out, "", "output folder");
+DEFINE_uint64(seed, 1, "seed of all random numbers; the same seed gives the same bytes");
+DEFINE_uint64(shards, 8, "number of files to write");
 DEFINE_bool(overwrite, false, "replace files of the same names");
-DEFINE_string(compression, "none", "of the files written: none, gzip, zlib or zstd");
-DEFINE_int32(level, 0, "compression level; 0 stands for 6 with gzip and zlib, 1 with zstd");
-DEFINE_uint64(threads, 0, "threads to work with; 0: one for each core");
+DEFINE_string(compression, "none", "of the written files: none, gzip, zlib or zstd");
+DEFINE_int32(level, 0, "compression level; 0: 6 for gzip and zlib, 1 for zstd");
+DEFINE_uint64(threads, 0, "number of threads; 0: one per core");
 DEFINE_string(on_corrupt, "fail",
-              "what a damaged record does: fail, or skip (counted and reported)");
+              "what to do with a corrupt record: fail, or skip (counted and reported)");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
 DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
 
 constexpr size_t kMaxThreads = 1024;
 
@@ -64,4 +67,19 @@ Result<size_t> ThreadsFromFlags() {
   return std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
-}  // namespace millrace::tools
+Result<std::vector<std::string>> InputFiles(const Args& args) {
+  if (args.empty()) {
+    return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
+  }
+  std::vector<std::string> files;
+  for (const std::string& arg : args) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> expanded, io::ExpandFiles(arg));
+    files.insert(files.end(), expanded.begin(), expanded.end());
+  }
+  if (std::count(files.begin(), files.end(), "-") > 1) {
+    return Invalid("standard input (-) can be read only once");
+  }
+  return files;
+}
+
+}  // namespace millrace::records

@@ -1,13 +1,17 @@
-// Flags that several subcommands of millrace-records share. Name them in the CommandSpec of each
-// one that takes them.
+// Flags and arguments that several subcommands of millrace-records share. Name the flags in the
+// CommandSpec of each subcommand that takes them.
 #pragma once
 
 #include <gflags/gflags.h>
 
+#include <string>
+#include <vector>
 #include "io/base/status.h"
 #include "io/example/example_encoder.h"
 #include "io/record/block_reader.h"
+
 #include "io/record/record_writer.h"
+#include "tools/common/flags.h"
 
 DECLARE_string(out);
 DECLARE_uint64(seed);
@@ -21,7 +25,7 @@ DECLARE_string(label_feature);
 DECLARE_string(index_feature);
 DECLARE_string(value_feature);
 
-namespace millrace::tools {
+namespace millrace::records {
 
 // --compression and --level.
 Result<io::WriterOptions> WriterOptionsFromFlags();
@@ -29,7 +33,11 @@ Result<io::WriterOptions> WriterOptionsFromFlags();
 // --label_feature, --index_feature, --value_feature.
 io::FeatureNames FeatureNamesFromFlags();
 
-// --threads, where 0 stands for the machine's number of cores; an error beyond 1024.
+// --threads, with 0 as the number of cores of the machine; more than 1024 is an error.
 Result<size_t> ThreadsFromFlags();
 
-}  // namespace millrace::tools
+// Each argument is a file, a glob, a comma list of these, @file with a list, or - for standard
+// input.
+Result<std::vector<std::string>> InputFiles(const tools::Args& args);
+
+}  // namespace millrace::records

@@ -11,36 +11,57 @@
 #include "profiler/clock.h"
 #include "tools/common/interrupt.h"
 #include "tools/convert/convert_images.h"
-#include "tools/convert/convert_mnist.h"
 #include "tools/convert/convert_text.h"
 #include "tools/convert/format.h"
 #include "tools/convert/summary.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 
-DEFINE_string(format, "auto", "of the input: libsvm, vw, criteo, mnist, images or auto");
+DEFINE_string(format, "auto",
+              "input format: libsvm, vw, criteo, mnist, images, or auto (detected)");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
 DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
-             "libsvm: subtracted from every index, 0 or 1; 0 keeps indices as they are");
+             "libsvm: subtracted from every index, 0 or 1");
 DEFINE_string(positive_label, "",
               "text: the label that becomes 1, every other becomes 0; "
               "if empty, labels must be 0, 1 or -1 (which becomes 0)");
 DEFINE_string(weight_feature, "weight",
-              "vw: name of the feature with a row's importance, where that is not 1");
+              "vw: name of the feature with the row's weight, written if it is not 1");
 DEFINE_int32(hash_bits, 0,
              "vw, criteo: keys are hashes of this many bits, 1 to 64; vw with 0 keeps numbers");
 DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
-            "vw: numbers are hashed with their namespace like other names");
+            "vw: hash numeric names with their namespace like other names");
 DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "vw: add a constant feature to every row");
-DEFINE_string(vocabulary, "", "criteo: keys come from this file, which --vocabulary_out has made");
-DEFINE_string(vocabulary_out, "",
-              "criteo: count all values in a first pass, give each its own key, write them here");
-DEFINE_uint64(min_count, 1, "criteo, --vocabulary_out: rarer values share one key of their field");
+DEFINE_string(vocabulary, "", "criteo: take the keys from this file, which --vocabulary_out wrote");
+DEFINE_string(
+    vocabulary_out, "",
+    "criteo: count all values in a first pass, assign a key to each, write the keys to this file");
+DEFINE_uint64(min_count, 1,
+              "criteo, with --vocabulary_out: rarer values share one key of their field");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using convert::CheckNoneExist;
+using convert::ConvertImages;
+using convert::ConvertMnist;
+using convert::ConvertTally;
+using convert::ConvertText;
+using convert::DetectFormat;
+using convert::Format;
+using convert::FormatFromName;
+using convert::FormatName;
+using convert::PrintSummary;
+using convert::ShardOptions;
+using convert::ShardWriter;
+using convert::TextOptions;
+using tools::Args;
+using tools::CatchInterrupts;
+using tools::CommandSpec;
+using tools::File;
+using tools::Folder;
+using tools::OneOf;
 
 struct ConvertOptions {
   Format format = Format::kLibsvm;
@@ -51,7 +72,7 @@ struct ConvertOptions {
 
 bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
-Status CheckFlagsSuit(Format format) {
+Status CheckFlagsFit(Format format) {
   struct Rule {
     const char* flag;
     std::vector<Format> formats;
@@ -73,8 +94,8 @@ Status CheckFlagsSuit(Format format) {
     if (!IsGiven(rule.flag) || std::count(rule.formats.begin(), rule.formats.end(), format) > 0)
       continue;
     std::string names;
-    for (const Format suits : rule.formats) {
-      names += std::string(names.empty() ? "" : ", ") + FormatName(suits);
+    for (const Format fitting : rule.formats) {
+      names += std::string(names.empty() ? "" : ", ") + FormatName(fitting);
     }
     return Invalid("--" + std::string(rule.flag) + " is for " + names + "; the input is " +
                    FormatName(format));
@@ -83,12 +104,13 @@ Status CheckFlagsSuit(Format format) {
 }
 
 Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
-  const int ways =
+  const int sources =
       !FLAGS_vocabulary.empty() + !FLAGS_vocabulary_out.empty() + (FLAGS_hash_bits > 0);
-  if (ways != 1) {
-    return Invalid(std::string("criteo: expected one of --vocabulary_out=FILE (made in a first "
-                               "pass), --vocabulary=FILE (made before) and --hash_bits=N, found ") +
-                   (ways == 0 ? "none" : "several"));
+  if (sources != 1) {
+    return Invalid(
+        std::string("criteo: expected one of --vocabulary_out=FILE (written in a first "
+                    "pass), --vocabulary=FILE (written before) and --hash_bits=N, found ") +
+        (sources == 0 ? "none" : "several"));
   }
   if (FLAGS_vocabulary_out.empty()) {
     return IsGiven("min_count") ? Invalid("--min_count needs --vocabulary_out") : Status();
@@ -136,8 +158,8 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
 }
 
 Result<ShardOptions> ShardOptionsFromFlags() {
-  constexpr uint64_t kMaxShards = 1000;  // all are open at once
-  if (FLAGS_out.empty()) return Invalid("no --out=DIR: where are the files to go?");
+  constexpr uint64_t kMaxShards = 1000;  // all are open at the same time
+  if (FLAGS_out.empty()) return Invalid("--out is missing: expected the folder to write to");
   if (FLAGS_name.empty() || FLAGS_name.find('/') != FLAGS_name.npos) {
     return Invalid("--name=" + FLAGS_name + ": expected the beginning of file names, without /");
   }
@@ -164,7 +186,7 @@ Result<ConvertOptions> OptionsFromFlags(const Args& args) {
     ASSIGN_OR_RETURN(options.format, DetectFormat(options.inputs[0]));
   }
   ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
-  RETURN_IF_ERROR(CheckFlagsSuit(options.format));
+  RETURN_IF_ERROR(CheckFlagsFit(options.format));
   if (options.format == Format::kCriteo) RETURN_IF_ERROR(CheckCriteoKeys(options.inputs));
   if (options.format == Format::kImages && options.inputs.size() != 1) {
     return Invalid("images: expected one folder of class folders, found " +
@@ -239,4 +261,4 @@ int RunConvert(const Args& args) {
   return 0;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,10 +1,10 @@
-// How many different 64-bit keys were seen, to about 0.8 %, in 16 KB whatever their number
+// Estimates the number of distinct 64-bit keys with an error of about 0.8 %, in 16 KB of memory
 // (HyperLogLog).
 //
-// A key's hash chooses one of 2^14 registers by its upper bits; the register keeps the longest run
-// of leading zeros, plus one, that the other bits have shown. With m registers M_i, the estimate is
-// alpha m^2 / sum(2^-M_i); while registers are still empty and the estimate is small, m ln(m /
-// empty) is better.
+// The upper bits of a key's hash select one of 2^14 registers. The register keeps the longest run
+// of leading zeros, plus one, in the other bits. With m registers M_i, the estimate is alpha m^2 /
+// sum(2^-M_i); while registers are still empty and the estimate is small, m ln(m / empty) is more
+// accurate.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 #include "io/base/random.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 class DistinctCounter {
  public:
@@ -49,4 +49,4 @@ class DistinctCounter {
   std::array<uint8_t, kRegisters> registers_{};
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -9,8 +9,18 @@
 #include "tools/common/program.h"
 #include "tools/records/commands.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Answer;
+using tools::Args;
+using tools::CommandSpec;
+using tools::HelpText;
+using tools::kExitUsage;
+using tools::Nearest;
+using tools::ParsedLine;
+using tools::ParseLine;
+using tools::ProgramSpec;
 
 constexpr char kProgram[] = "millrace-records";
 
@@ -48,7 +58,7 @@ int RunCommand(const ProgramSpec& program, const Command& command,
                const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(command.spec, program.commands, words);
   if (!line.ok()) return Fail(line.status());
-  if (const auto answered = Answer(program, &command.spec, line->action)) return *answered;
+  if (const auto status = Answer(program, &command.spec, line->action)) return *status;
   return command.run(line->args);
 }
 
@@ -57,7 +67,7 @@ int RunWithoutCommand(const ProgramSpec& program, const std::vector<std::string>
   const CommandSpec spec = {.name = kProgram, .job = program.job, .arguments = "COMMAND"};
   const Result<ParsedLine> line = ParseLine(spec, program.commands, words);
   if (!line.ok()) return Fail(line.status());
-  if (const auto answered = Answer(program, nullptr, line->action)) return *answered;
+  if (const auto status = Answer(program, nullptr, line->action)) return *status;
   return Fail(Invalid("the command must come first; see millrace-records --help"));
 }
 
@@ -78,11 +88,12 @@ int Main(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::records
 
 int main(int argc, char** argv) {
-  // A reader that has seen enough ("cat | head") ends us without a word, even if our parent ignores
-  // the signal.
+  // A closed pipe ("cat | head") ends the program without a message, even if the parent process
+  // ignores the signal.
   std::signal(SIGPIPE, SIG_DFL);
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::records::kProgram, millrace::records::Main, argc,
+                                      argv);
 }

@@ -3,7 +3,7 @@
 #include "io/base/json.h"
 #include "io/base/utf8.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
 
 void WriteBytes(std::string_view bytes, JsonWriter& json) {
@@ -87,4 +87,4 @@ void AppendRecordJson(std::string_view record, io::ExampleView& scratch, std::st
   json.EndObject();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

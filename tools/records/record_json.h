@@ -13,7 +13,7 @@
 
 #include "io/example/feature_view.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 // Appends the JSON of `record`, without a newline. `scratch` is reused from record to record.
 void AppendRecordJson(std::string_view record, io::ExampleView& scratch, std::string& out);
@@ -21,4 +21,4 @@ void AppendRecordJson(std::string_view record, io::ExampleView& scratch, std::st
 // UTF-8 without control characters other than tab, newline and carriage return.
 bool IsPrintable(std::string_view bytes);
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -4,11 +4,11 @@
 #include <bit>
 #include <cmath>
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
 
-// Calls add(stats of that name, view) for each of `views`, which are sorted like the map: mostly
-// the next in the map.
+// Adds each view to the statistics of its name. `views` are sorted like the map, so the next entry
+// of the map is usually the right one.
 template <typename Stats, typename View>
 void AddByName(const std::vector<View>& views, RecordStats::ByName<Stats>& by_name) {
   auto at = by_name.begin();
@@ -179,4 +179,4 @@ void RecordStats::Merge(const RecordStats& other) {
   values_.Merge(other.values_);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,4 +1,4 @@
-// What `stat` gathers about records: features, and of sparse examples labels, keys and values.
+// The statistics of `stat`: features, and for sparse examples labels, keys and values.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@
 #include "io/example/feature_view.h"
 #include "tools/records/distinct_counter.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
-// Least, most and sum of some counts.
+// Minimum, maximum and sum of counts.
 struct CountRange {
   uint64_t times = 0;
   uint64_t sum = 0;
@@ -31,7 +31,7 @@ struct CountRange {
 
 struct FeatureStats {
   std::array<uint64_t, 4> kinds{};  // records by io::FeatureKind
-  CountRange values;                // values.times is how many records have the feature
+  CountRange values;                // values.times is the number of records with the feature
 
   void Add(const io::FeatureView& feature);
   void Merge(const FeatureStats& other);
@@ -49,7 +49,7 @@ struct FeatureListStats {
 struct LabelStats {
   static constexpr size_t kMaxValues = 1000;
   std::map<double, uint64_t> counts;
-  uint64_t more = 0;  // labels of yet other values, when kMaxValues are there
+  uint64_t more = 0;  // labels with other values, after kMaxValues distinct ones
   uint64_t none = 0;  // Examples whose label is missing, a list, bytes or NaN
 
   void Add(const io::FeatureView* label);
@@ -59,7 +59,7 @@ struct LabelStats {
 
 // The index feature of each Example.
 struct KeyStats {
-  CountRange keys;  // as unsigned numbers; keys.sum means nothing
+  CountRange keys;  // as unsigned numbers; keys.sum is meaningless
   DistinctCounter distinct;
   // Examples by their number of keys: [0] for none, [b] for 2^(b-1) to 2^b - 1.
   std::array<uint64_t, 65> histogram{};
@@ -74,11 +74,11 @@ struct ValueStats {
   uint64_t count = 0;
   uint64_t ones = 0;
   uint64_t not_finite = 0;
-  // Of the finite ones; min > max when there is none.
+  // Of the finite values; min > max if there are none.
   float min = std::numeric_limits<float>::infinity();
   float max = -std::numeric_limits<float>::infinity();
-  uint64_t none = 0;        // Examples without a value list: all ones by agreement
-  uint64_t mismatched = 0;  // Examples that have another number of values than of keys
+  uint64_t none = 0;        // Examples without a value list: all values are 1 by convention
+  uint64_t mismatched = 0;  // Examples with different numbers of values and keys
 
   void Add(const io::FeatureView* index, const io::FeatureView* value);
   void Widen(float value);
@@ -120,4 +120,4 @@ class RecordStats {
   io::ExampleView view_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

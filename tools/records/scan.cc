@@ -8,12 +8,14 @@
 #include "io/record/record_format.h"
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Progress;
 
 constexpr uint64_t kMegabyte = 1'000'000;
 
-// 0 when it is not known of every file.
+// 0 if the size of a file is unknown.
 uint64_t DiskMegabytes(const std::vector<std::string>& files) {
   uint64_t bytes = 0;
   for (const std::string& path : files) {
@@ -50,7 +52,7 @@ class FileScanner {
   void Scan(FileScan& file) {
     const io::BlockOptions blocks{
         .on_corrupt = options_.on_corrupt,
-        .on_loss = [&](const std::string& what) { file.AddDamage(what); }};
+        .on_loss = [&](const std::string& what) { file.AddProblem(what); }};
     auto reader = io::BlockReader::Open(file.path, blocks);
     if (!reader.ok()) {
       file.status = reader.status();
@@ -82,7 +84,7 @@ class FileScanner {
     }
     file.records += block_.records.size();
     file.frame_bytes += bytes;
-    // How much of a compressed file has been read is not known before its end.
+    // The position in a compressed file is unknown until its end.
     if (file.compression != io::Compression::kNone) return;
     counted_ += bytes;
     progress_.Add(bytes);
@@ -93,7 +95,7 @@ class FileScanner {
   const OnBlock& on_block_;
   DiskProgress& progress_;
   io::Block block_;
-  uint64_t counted_ = 0;  // bytes of the current file that the progress line knows of
+  uint64_t counted_ = 0;  // bytes of the current file that are already in the progress line
 };
 
 }  // namespace
@@ -132,4 +134,4 @@ FileScan Total(const std::vector<FileScan>& scans) {
   return total;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

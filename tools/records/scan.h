@@ -1,4 +1,4 @@
-// Reads many TFRecord files from end to end, several at a time, with a progress line.
+// Reads whole TFRecord files, several in parallel, with a progress line.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include "io/base/status.h"
 #include "io/record/block_reader.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 struct ScanOptions {
   std::string work;  // for the progress line: "verifying"
@@ -16,33 +16,33 @@ struct ScanOptions {
   io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
 };
 
-// What reading one file has shown.
+// The result of reading one file.
 struct FileScan {
   std::string path;
   Status status;  // why the file could not be read to its end
   io::Compression compression = io::Compression::kNone;
-  uint64_t disk_bytes = 0;   // of a stream: what came out of it
+  uint64_t disk_bytes = 0;   // of a stream: the decompressed bytes
   uint64_t frame_bytes = 0;  // decompressed, of whole records with their framing
   uint64_t records = 0;
   io::CorruptionStats corruption;
-  std::vector<std::string> damage;  // messages, the first kMaxDamageTexts
+  std::vector<std::string> problems;  // messages, the first kMaxProblems
 
-  static constexpr size_t kMaxDamageTexts = 10'000;
-  void AddDamage(const std::string& message) {
-    if (damage.size() < kMaxDamageTexts) damage.push_back(message);
+  static constexpr size_t kMaxProblems = 10'000;
+  void AddProblem(const std::string& message) {
+    if (problems.size() < kMaxProblems) problems.push_back(message);
   }
 };
 
 // Called with each block of records. `thread` is below ScanOptions::threads; calls with the same
-// one do not overlap.
+// `thread` do not overlap.
 using OnBlock = std::function<void(size_t thread, FileScan& file, const io::Block& block)>;
 
-// One FileScan for each of `files`, in their order. With OnCorrupt::kFail, no file is begun after
-// the first error.
+// One FileScan for each of `files`, in their order. With OnCorrupt::kFail, no file is opened
+// after the first error.
 std::vector<FileScan> ScanFiles(const std::vector<std::string>& files, const ScanOptions& options,
                                 const OnBlock& on_block);
 
 // All files as one; `status` is the first that is not ok.
 FileScan Total(const std::vector<FileScan>& scans);
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

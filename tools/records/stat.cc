@@ -8,15 +8,18 @@
 
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 #include "tools/records/record_stats.h"
 #include "tools/records/scan.h"
 #include "tools/records/stats_report.h"
 
 DEFINE_bool(json, false, "print one JSON object instead of tables");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
+using tools::CommandSpec;
+using tools::OneOf;
 
 int Print(const std::string& text) {
   const bool good = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
@@ -63,4 +66,4 @@ int RunStat(const Args& args) {
               FeatureNamesFromFlags());
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,7 +1,7 @@
 #include "io/base/json.h"
 #include "tools/records/stats_report.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
 
 void WriteUint(JsonWriter& json, std::string_view name, uint64_t value) {
@@ -112,8 +112,8 @@ void WriteOverview(JsonWriter& json, const std::vector<FileScan>& files, const R
   WriteUint(json, "examples", stats.examples());
   WriteUint(json, "sequence_examples", stats.sequence_examples());
   WriteUint(json, "others", stats.others());
-  WriteUint(json, "damaged_places", total.corruption.events);
-  WriteUint(json, "damaged_bytes", total.corruption.bytes);
+  WriteUint(json, "corrupt_regions", total.corruption.events);
+  WriteUint(json, "corrupt_bytes", total.corruption.bytes);
 }
 
 }  // namespace
@@ -132,4 +132,4 @@ std::string StatsJson(const std::vector<FileScan>& files, const RecordStats& sta
   return text + "\n";
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -9,14 +9,17 @@
 #include "tools/common/progress.h"
 #include "tools/records/record_json.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::BytesText;
+using tools::WithCommas;
 
 using Row = std::vector<std::string>;
 
-// Columns as wide as their widest cell, two spaces before each.
-std::string Table(const std::vector<Row>& rows, const std::vector<bool>& flush_right) {
-  std::vector<size_t> widths(flush_right.size(), 0);
+// Columns as wide as their widest cell, with two spaces before each.
+std::string Table(const std::vector<Row>& rows, const std::vector<bool>& right_aligned) {
+  std::vector<size_t> widths(right_aligned.size(), 0);
   for (const Row& row : rows) {
     for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
   }
@@ -25,7 +28,7 @@ std::string Table(const std::vector<Row>& rows, const std::vector<bool>& flush_r
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
       const std::string padding(widths[c] - row[c].size(), ' ');
-      line += "  " + (flush_right[c] ? padding + row[c] : row[c] + padding);
+      line += "  " + (right_aligned[c] ? padding + row[c] : row[c] + padding);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
@@ -56,7 +59,7 @@ std::string Shortest(float value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-// Names are any UTF-8; one that would break the table is shown quoted.
+// Names may be any UTF-8; a name that would break the table is quoted.
 std::string NameText(const std::string& name) {
   if (!name.empty() && IsPrintable(name) && name.find_first_of("\t\r\n") == std::string::npos) {
     return name;
@@ -77,13 +80,13 @@ std::string Overview(const std::vector<FileScan>& files, const RecordStats& stat
   std::vector<Row> rows = {
       {"files", WithCommas(files.size()) + ", compression " + CompressionsText(files)},
       {"on disk", BytesText(total.disk_bytes)},
-      {"decompressed", BytesText(total.frame_bytes) + ", " + BytesText(mean) + " a record"},
+      {"decompressed", BytesText(total.frame_bytes) + ", " + BytesText(mean) + " per record"},
       {"records", WithCommas(total.records) + ": " + WithCommas(stats.examples()) + " Example, " +
                       WithCommas(stats.sequence_examples()) + " SequenceExample, " +
                       WithCommas(stats.others()) + " other"},
   };
   if (total.corruption.events > 0) {
-    rows.push_back({"damaged", WithCommas(total.corruption.events) + " places, " +
+    rows.push_back({"corrupt", WithCommas(total.corruption.events) + " regions, " +
                                    BytesText(total.corruption.bytes) +
                                    "; the first: " + total.corruption.first});
   }
@@ -110,7 +113,7 @@ std::string FeatureTable(const RecordStats& stats) {
 std::string FeatureListTable(const RecordStats& stats) {
   if (stats.feature_lists().empty()) return "";
   std::vector<Row> rows = {{"feature list", "kind", "records", "steps min", "mean", "max",
-                            "values a step min", "mean", "max"}};
+                            "values per step min", "mean", "max"}};
   for (const auto& [name, list] : stats.feature_lists()) {
     Row row = {NameText(name), KindsText(list.step), WithCommas(list.steps.times)};
     for (const std::string& cell : RangeCells(list.steps)) row.push_back(cell);
@@ -146,7 +149,7 @@ std::string KeyLines(const RecordStats& stats) {
   text += WithCommas(keys.keys.times) + " from " + std::to_string(keys.keys.min) + " to " +
           std::to_string(keys.keys.max) + ", about " + WithCommas(keys.distinct.Estimate()) +
           " distinct";
-  // Larger ones are hashes of an open model.
+  // Larger keys are hashes, for a hashed-key table.
   if (keys.keys.max < uint64_t{1} << 40) {
     text += "; --num_features=" + std::to_string(keys.keys.max + 1) + " or more";
   }
@@ -182,7 +185,7 @@ std::string HistogramTable(const RecordStats& stats) {
   const uint64_t most = *std::max_element(histogram.begin(), histogram.end());
   uint64_t all = 0;
   for (const uint64_t count : histogram) all += count;
-  std::vector<Row> rows = {{"keys a record", "records", "share", ""}};
+  std::vector<Row> rows = {{"keys per record", "records", "share", ""}};
   for (size_t b = 0; b < histogram.size(); ++b) {
     if (histogram[b] == 0) continue;
     const auto width = static_cast<size_t>((histogram[b] * kBarWidth + most - 1) / most);
@@ -229,4 +232,4 @@ std::string StatsText(const std::vector<FileScan>& files, const RecordStats& sta
   return text;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,4 +1,4 @@
-// What `stat` prints: tables for people, or JSON.
+// The output of `stat`: tables, or JSON.
 #pragma once
 
 #include <string>
@@ -7,20 +7,20 @@
 #include "tools/records/record_stats.h"
 #include "tools/records/scan.h"
 
-namespace millrace::tools {
+namespace millrace::records {
 
 std::string StatsText(const std::vector<FileScan>& files, const RecordStats& stats);
 
 // One object in one line, with a newline.
 std::string StatsJson(const std::vector<FileScan>& files, const RecordStats& stats);
 
-// "none", or of several files "gzip, none".
+// "none"; "gzip, none" for files with different compression.
 std::string CompressionsText(const std::vector<FileScan>& files);
 
-// The keys that bucket `b` of KeyStats::histogram stands for: "0", "1", "2-3", "4-7".
+// The numbers of keys in bucket `b` of KeyStats::histogram: "0", "1", "2-3", "4-7".
 std::string BucketText(size_t b);
 
-// "int64", or of several kinds "float, int64".
+// "int64"; "float, int64" for a feature with several kinds.
 std::string KindsText(const FeatureStats& stats);
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

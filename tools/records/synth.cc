@@ -1,4 +1,4 @@
-// millrace-records synth: flags, the folder's state before and after, synth.json and the summary.
+// millrace-records synth: flags, checks of the output folder, synth.json and the summary.
 
 #include <gflags/gflags.h>
 
@@ -16,26 +16,41 @@
 #include "tools/synth/synth_model.h"
 #include "tools/synth/synth_writer.h"
 
-using millrace::tools::SynthFiles;
-using millrace::tools::SynthOptions;
+using millrace::synth::SynthFiles;
+using millrace::synth::SynthOptions;
 
 DEFINE_uint64(rows, SynthFiles{}.rows, "training rows");
 DEFINE_uint64(test_rows, SynthFiles{}.test_rows, "test rows");
-DEFINE_uint64(test_shards, SynthFiles{}.test_shards, "files of the test part");
+DEFINE_uint64(test_shards, SynthFiles{}.test_shards, "number of test files");
 DEFINE_uint64(num_features, SynthOptions{}.num_features, "distinct keys, over all fields");
-DEFINE_uint64(fields, SynthOptions{}.fields, "fields, and so keys in a row");
-DEFINE_double(zipf, SynthOptions{}.zipf, "exponent of the values' popularity within a field");
+DEFINE_uint64(fields, SynthOptions{}.fields, "number of fields, and of keys in a row");
+DEFINE_double(zipf, SynthOptions{}.zipf,
+              "exponent of the Zipf distribution of values within a field");
 DEFINE_double(positives, SynthOptions{}.positives, "share of rows with label 1");
 DEFINE_double(bayes_logloss, SynthOptions{}.bayes_logloss,
-              "logloss of a learner that knows the hidden model; lower means more signal");
-DEFINE_bool(values, SynthFiles{}.values, "write the values (all 1.0) and not only the keys");
+              "logloss of a predictor that knows the hidden model; lower means more signal");
+DEFINE_bool(values, SynthFiles{}.values, "write the values (all 1.0) in addition to the keys");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using convert::CheckNoneExist;
+using synth::BayesScore;
+using synth::SynthModel;
+using synth::SynthResult;
+using synth::WriteSynth;
+using tools::Args;
+using tools::BytesText;
+using tools::CatchInterrupts;
+using tools::CommandSpec;
+using tools::DurationText;
+using tools::Folder;
+using tools::OneOf;
+using tools::WithCommas;
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxShards = 99'999;  // what a shard's name has digits for
+constexpr uint64_t kMaxShards = 99'999;  // the largest number that fits into the name of a shard
 
 SynthOptions ModelFromFlags() {
   return {.num_features = FLAGS_num_features,
@@ -79,7 +94,7 @@ Status Check(const SynthFiles& files) {
   return CheckShards("test_shards", files.test_shards, files.test_rows);
 }
 
-// The shards of one part, and synth.json, that are to be written.
+// Checks that neither the shards of one part nor synth.json exist.
 Status CheckTargets(const SynthFiles& files, std::string_view base, uint64_t count) {
   std::vector<std::string> targets;
   for (uint64_t i = 0; i < count; ++i) {
@@ -89,7 +104,8 @@ Status CheckTargets(const SynthFiles& files, std::string_view base, uint64_t cou
   return CheckNoneExist(targets);
 }
 
-// Shards of another cut would be read together with the new ones by any pattern like train-*.
+// A pattern like train-* would read shards of an earlier run with another number of shards together
+// with the new ones.
 Status CheckLeftovers(const SynthFiles& files, std::string_view base, uint64_t count) {
   const std::string end =
       io::ShardName("", 0, count, files.writer.compression).substr(6);  // "-of-..."
@@ -193,7 +209,7 @@ std::string Summary(const SynthFiles& files, SynthResult& result, double seconds
             " % positive: " + FilesText(result.test_files) +
             "\nbest possible on the test part: logloss " + Format("%.4f", test.LogLoss()) +
             ", AUC " + Format("%.4f", test.Auc()) +
-            Format(" (base rate alone: logloss %.4f)", test.BaseLogLoss()) + "\n";
+            Format(" (base rate only: logloss %.4f)", test.BaseLogLoss()) + "\n";
   }
   return text + BytesText(result.bytes) + " of records in " + DurationText(seconds) + ": " +
          WithCommas(static_cast<uint64_t>(static_cast<double>(rows) / seconds)) + " rows/s with " +
@@ -205,7 +221,7 @@ Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(Check(files));
   RETURN_IF_ERROR(PrepareFolder(files));
-  // It comes back last: a folder with synth.json is whole.
+  // synth.json is written last: a folder with synth.json is complete.
   const std::string json_path = files.folder + "/synth.json";
   std::error_code ignored;
   fs::remove(json_path, ignored);
@@ -222,7 +238,7 @@ Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
 const CommandSpec& SynthSpec() {
   static const CommandSpec spec = {
       .name = "millrace-records synth",
-      .job = "makes Criteo-like training and test data with a hidden model",
+      .job = "generates Criteo-like training and test data from a hidden model",
       .groups = {{"Files",
                   {"out", "rows", "test_rows", "shards", "test_shards", "overwrite", "compression",
                    "level", "values"},
@@ -243,4 +259,4 @@ int RunSynth(const Args&) {
   return status.ok() ? 0 : Fail(status);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -1,4 +1,4 @@
-// millrace-records verify: checks every CRC of every file, and if asked that every record is an
+// millrace-records verify: checks every CRC of every file, and optionally that every record is an
 // Example.
 
 #include <gflags/gflags.h>
@@ -13,18 +13,24 @@
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
-#include "tools/records/inputs.h"
 #include "tools/records/scan.h"
 
-DEFINE_bool(examples, false, "check also that each record is an Example or a SequenceExample");
+DEFINE_bool(examples, false, "also check that each record is an Example or a SequenceExample");
 
-namespace millrace::tools {
+namespace millrace::records {
 namespace {
+
+using tools::Args;
+using tools::BytesText;
+using tools::CommandSpec;
+using tools::DurationText;
+using tools::kExitFailure;
+using tools::WithCommas;
 
 std::string WhyNotAnExample(std::string_view record, io::ExampleView& view) {
   const Status status = io::ParseSequenceExample(record, view);
   if (!status.ok()) return status.message();
-  return "expected the fields of an Example alone, found " + std::to_string(view.unknown_fields()) +
+  return "expected only the fields of an Example, found " + std::to_string(view.unknown_fields()) +
          " unknown ones";
 }
 
@@ -36,23 +42,23 @@ void CheckExamples(const io::Block& block, io::ExampleView& view, FileScan& file
     const std::string message = file.path + ": offset " + std::to_string(offset) +
                                 ": not an Example: " + WhyNotAnExample(record, view);
     file.corruption.Add(0, message);
-    file.AddDamage(message);
+    file.AddProblem(message);
   }
 }
 
-// The lines about one file; how many places are damaged.
+// Prints the problems of one file and returns their number.
 uint64_t ReportFile(const FileScan& file) {
-  for (const std::string& message : file.damage) std::printf("%s\n", message.c_str());
-  const uint64_t shown = file.damage.size();
+  for (const std::string& message : file.problems) std::printf("%s\n", message.c_str());
+  const uint64_t shown = file.problems.size();
   if (file.corruption.events > shown) {
-    std::printf("%s: %s more damaged places\n", file.path.c_str(),
+    std::printf("%s: %s more corrupt regions\n", file.path.c_str(),
                 WithCommas(file.corruption.events - shown).c_str());
   }
   if (!file.status.ok()) std::printf("%s\n", file.status.message().c_str());
   return file.corruption.events + (file.status.code() == Code::kCorrupt ? 1 : 0);
 }
 
-// What the system refused is no damage.
+// A file that the system refuses to read is not corrupt.
 bool WasRead(const FileScan& file) {
   return file.status.ok() || file.status.code() == Code::kCorrupt;
 }
@@ -61,7 +67,7 @@ std::string Plural(uint64_t count, const std::string& noun) {
   return WithCommas(count) + " " + noun + (count == 1 ? "" : "s");
 }
 
-void PrintSummary(const std::vector<FileScan>& scans, uint64_t damaged, uint64_t damaged_files,
+void PrintSummary(const std::vector<FileScan>& scans, uint64_t corrupt, uint64_t corrupt_files,
                   uint64_t unread, double seconds) {
   const FileScan total = Total(scans);
   std::printf("%s, %s, %s, %s, %.2f GB/s: ", Plural(scans.size(), "file").c_str(),
@@ -70,13 +76,13 @@ void PrintSummary(const std::vector<FileScan>& scans, uint64_t damaged, uint64_t
               static_cast<double>(total.frame_bytes) / 1e9 / std::max(seconds, 1e-9));
   if (unread > 0)
     std::printf("%s could not be read%s", Plural(unread, "file").c_str(),
-                damaged > 0 ? ", " : "\n");
-  if (damaged == 0) {
+                corrupt > 0 ? ", " : "\n");
+  if (corrupt == 0) {
     if (unread == 0) std::printf("all good\n");
     return;
   }
-  std::printf("%s in %s, %s lost\n", Plural(damaged, "damaged place").c_str(),
-              Plural(damaged_files, "file").c_str(), BytesText(total.corruption.bytes).c_str());
+  std::printf("%s in %s, %s lost\n", Plural(corrupt, "corrupt region").c_str(),
+              Plural(corrupt_files, "file").c_str(), BytesText(total.corruption.bytes).c_str());
 }
 
 int Verify(const std::vector<std::string>& files, size_t threads, bool examples) {
@@ -89,17 +95,17 @@ int Verify(const std::vector<std::string>& files, size_t threads, bool examples)
       files, {.work = "verifying", .threads = threads, .on_corrupt = io::OnCorrupt::kSkip},
       on_block);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  uint64_t damaged = 0;
-  uint64_t damaged_files = 0;
+  uint64_t corrupt = 0;
+  uint64_t corrupt_files = 0;
   for (const FileScan& file : scans) {
-    const uint64_t places = ReportFile(file);
-    damaged += places;
-    damaged_files += places > 0;
+    const uint64_t problems = ReportFile(file);
+    corrupt += problems;
+    corrupt_files += problems > 0;
   }
   const auto unread = static_cast<uint64_t>(std::count_if(
       scans.begin(), scans.end(), [](const FileScan& file) { return !WasRead(file); }));
-  PrintSummary(scans, damaged, damaged_files, unread, seconds.count());
-  return damaged == 0 && unread == 0 ? 0 : kExitFailure;
+  PrintSummary(scans, corrupt, corrupt_files, unread, seconds.count());
+  return corrupt == 0 && unread == 0 ? 0 : kExitFailure;
 }
 
 }  // namespace
@@ -107,7 +113,7 @@ int Verify(const std::vector<std::string>& files, size_t threads, bool examples)
 const CommandSpec& VerifySpec() {
   static const CommandSpec spec = {
       .name = "millrace-records verify",
-      .job = "checks every CRC of every record; exit status 1 when something is damaged",
+      .job = "checks every CRC of every record; exit status 1 if a record is corrupt",
       .arguments = "FILE...",
       .groups = {{"Checks", {"examples"}}, {"Work", {"threads"}}},
       .examples = {"millrace-records verify 'data/*.tfrecord'",
@@ -123,4 +129,4 @@ int RunVerify(const Args& args) {
   return Verify(*files, *threads, FLAGS_examples);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::records

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <sstream>
+#include <string_view>
 
-#include "tools/report/dot_file.h"
-
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 struct Stage {
@@ -15,7 +15,7 @@ struct Stage {
   const char* lane;
 };
 
-// The way of a record. Ops that a run does not have are left out.
+// The stages of a record, in order. Stages whose op a run does not have are left out.
 constexpr Stage kInput[] = {
     {"read_block", "worker input", "files", "input"},
     {"frame_crc", "worker input", "records, CRC", "input"},
@@ -28,7 +28,7 @@ constexpr Stage kInput[] = {
 constexpr Stage kSparse[] = {
     {"pull", "worker", "weights of the keys", "training"},
     {"margins", "worker", "X·w", "training"},
-    {"loss_residuals", "worker", "sigmoid, error", "training"},
+    {"loss_residuals", "worker", "loss, residuals", "training"},
     {"gradient", "worker", "Xᵀ·e", "training"},
     {"update", "worker", "Xᵀ·e into w", "training"},
     {"push", "worker", "update of the keys", "training"},
@@ -41,13 +41,13 @@ constexpr Stage kExchange[] = {
     {"exchange_send", "worker", "gradient, keys out", "exchange"},
     {"push_dense", "worker", "gradients out", "exchange"},
     {"decode_request", "ps", "decode", "servers"},
-    {"serve_push_dense", "ps", "take gradients", "servers"},
+    {"serve_push_dense", "ps", "receive gradients", "servers"},
     {"barrier_wait", "ps", "barrier", "servers"},
     {"aggregate", "ps", "add up workers", "servers"},
     {"apply", "ps", "update of w", "servers"},
     {"gather", "ps", "weights of the keys", "servers"},
     {"encode_reply", "ps", "encode", "servers"},
-    {"serve_pull_dense", "ps", "give weights", "servers"},
+    {"serve_pull_dense", "ps", "send weights", "servers"},
     {"exchange_wait", "worker", "weights in", "exchange"},
     {"pull_dense", "worker", "weights in", "exchange"},
 };
@@ -75,6 +75,38 @@ void AddStages(const Stage (&stages)[n], const std::vector<OpRow>& ops, Graph& g
   }
 }
 
+// A box of a graph in the DOT language, as the trainer of nets writes it.
+struct DotBox {
+  std::string name;
+  std::vector<std::string> lines;  // of its label
+};
+
+std::vector<std::string> LabelLines(std::string_view label) {
+  std::vector<std::string> lines;
+  for (size_t end = 0; end != std::string_view::npos;) {
+    end = label.find("\\n");
+    lines.emplace_back(label.substr(0, end));
+    if (end != std::string_view::npos) label.remove_prefix(end + 2);
+  }
+  return lines;
+}
+
+// In the order of the file. Lines that are no box with a label are skipped.
+std::vector<DotBox> ReadDotBoxes(const std::string& dot) {
+  constexpr std::string_view kBetween = "\" [label=\"", kEnd = "\"];";
+  std::vector<DotBox> boxes;
+  std::istringstream text(dot);
+  for (std::string line; std::getline(text, line);) {
+    const size_t name = line.find('"'), between = line.find(kBetween), end = line.rfind(kEnd);
+    if (between == std::string::npos || end == std::string::npos || name >= between) continue;
+    const size_t label = between + kBetween.size();
+    if (label > end) continue;
+    boxes.push_back({.name = line.substr(name + 1, between - name - 1),
+                     .lines = LabelLines(std::string_view(line).substr(label, end - label))});
+  }
+  return boxes;
+}
+
 uint64_t ParametersIn(const std::string& line) {
   if (!line.ends_with(" parameters")) return 0;
   uint64_t number = 0;
@@ -82,7 +114,7 @@ uint64_t ParametersIn(const std::string& line) {
   return number;
 }
 
-// A layer without ops of its own is part of another's, as a fused relu is.
+// A layer without its own ops is fused into another one, for example a relu.
 GraphNode LayerNode(const DotBox& box, const std::vector<OpRow>& ops) {
   GraphNode node{.name = box.name, .title = box.name, .lane = "training", .cat = "compute"};
   if (!box.lines.empty()) node.title = box.lines[0];
@@ -92,7 +124,7 @@ GraphNode LayerNode(const DotBox& box, const std::vector<OpRow>& ops) {
   for (const OpRow& row : ops) {
     const bool forward = row.op == box.name + " forward";
     if (!forward && !row.op.starts_with(box.name + " backward")) continue;
-    if (row.op.ends_with("(test)")) continue;
+    if (row.op.ends_with("(eval)")) continue;
     (forward ? node.forward_s : node.backward_s) += row.total_s / row.threads;
     node.share_of_step += row.share_of_step;
     if (forward) node.op = row.op;
@@ -132,7 +164,7 @@ Graph MakeGraph(const RunData& run, const std::vector<OpRow>& ops) {
   } else {
     AddStages(kSparse, ops, graph);
   }
-  // Of a job, a worker's pull and push are the exchange.
+  // In a job the exchange replaces the pull and push of a worker.
   if (remote) {
     std::erase_if(graph.nodes, [](const GraphNode& node) {
       return node.lane == "training" && (node.name == "pull" || node.name == "push");
@@ -143,4 +175,4 @@ Graph MakeGraph(const RunData& run, const std::vector<OpRow>& ops) {
   return graph;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

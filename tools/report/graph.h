@@ -1,4 +1,4 @@
-// The computation graph of a run: what is made from what, and what each op takes.
+// The computation graph of a run: its ops in the order of the data flow, with their time.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,30 @@
 #include "tools/report/op_table.h"
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 struct GraphNode {
   std::string name = {};    // "margins", "conv2"
   std::string title = {};   // "X·w", "conv2"
   std::string detail = {};  // "conv -> 16x10x10", or the mean output
   std::string lane = {};    // "input", "training", "exchange", "servers"
-  std::string cat = {};     // of its ops
-  std::string op = {};      // that the timeline can be searched for; empty: none of its own
+  std::string cat = {};     // category of its ops
+  std::string op = {};      // to search for in the timeline; empty: none
   double forward_s = 0;
   double backward_s = 0;
   double share_of_step = 0;
 };
 
 struct Graph {
-  std::vector<GraphNode> nodes;                 // in the order of the data's way
-  std::vector<std::pair<size_t, size_t>> back;  // weights that go back; from, to
+  std::vector<GraphNode> nodes;  // in the order of the data flow
+  std::vector<std::pair<size_t, size_t>>
+      back;  // edges of weights back to an earlier node; from, to
 };
 
-// A net's layers are those of the run's graph.dot. No nodes without steps.
+// The layers of a net come from the graph.dot of the run. A run without steps has no nodes.
 Graph MakeGraph(const RunData& run, const std::vector<OpRow>& ops);
 
-// Of a net; 0: not told.
+// The parameters of the net; 0: unknown.
 uint64_t NumParameters(const RunData& run);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

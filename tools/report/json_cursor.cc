@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 constexpr int kMaxDepth = 64;
@@ -189,4 +189,4 @@ void JsonCursor::Skip() {
   }
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

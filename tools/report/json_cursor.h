@@ -6,7 +6,7 @@
 //   });
 //   RETURN_IF_ERROR(json.status());
 //
-// After the first error every call returns at once and gives nothing; status() says where it was.
+// After the first error every call returns an empty value at once; status() has the offset.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 
 #include "io/base/status.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 class JsonCursor {
  public:
-  // `name` stands for the text in messages. The text must outlive the cursor.
+  // `name` names the text in messages. The text must outlive the cursor.
   explicit JsonCursor(std::string_view text, std::string name = "JSON")
       : text_(text), name_(std::move(name)) {}
 
@@ -72,4 +72,4 @@ class JsonCursor {
   Status status_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -1,23 +1,78 @@
-// millrace-report: op table, verdict, peaks and report page from run folders.
+// millrace-report: op table, bottleneck diagnosis, peaks and report page from run folders.
+
+#include <gflags/gflags.h>
 
 #include <cstdio>
 
 #include "io/record/output_file.h"
+#include "tools/common/flags.h"
 #include "tools/common/help.h"
 #include "tools/common/interrupt.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/report/diagnosis_text.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
-#include "tools/report/page_data.h"
 #include "tools/report/peaks.h"
-#include "tools/report/report_flags.h"
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
-namespace millrace::tools {
+DEFINE_bool(html, true, "write RUN_DIR/report.html");
+DEFINE_bool(merge, true, "write RUN_DIR/trace-all.json.gz, all processes on one time axis");
+DEFINE_bool(json, false, "print the bottleneck diagnosis as JSON, and nothing else");
+DEFINE_uint64(max_spans, 1500000,
+              "spans in the page's timeline; of a longer trace only the beginning is shown");
+DEFINE_uint64(ops, 0, "rows of the op table; 0: all");
+DEFINE_double(network_gbit, 0, "bandwidth of the network in Gbit/s, to compare with; 0: unknown");
+DEFINE_double(disk_mb, 0, "bandwidth of the disk in MB/s, to compare with; 0: unknown");
+
+namespace millrace::report {
 namespace {
 
+using tools::Answer;
+using tools::Args;
+using tools::BytesText;
+using tools::CommandSpec;
+using tools::Fail;
+using tools::IgnoreBrokenPipes;
+using tools::ParsedLine;
+using tools::ParseLine;
+using tools::WithCommas;
+
 constexpr char kProgram[] = "millrace-report";
+
+struct ReportOptions {
+  Limits limits;
+  size_t max_spans = 0;
+  size_t top_ops = 0;  // rows of the table; 0: all
+  bool json = false;   // print the diagnosis only
+  bool write_html = true;
+  bool write_trace = true;
+};
+
+const CommandSpec& ReportSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-report",
+      .job = "diagnoses the bottleneck of a run, and writes its report page",
+      .arguments = "RUN_DIR...",
+      .groups = {{"Output", {"html", "merge", "json", "max_spans", "ops"}},
+                 {"Limits", {"network_gbit", "disk_mb"}}},
+      .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml"}};
+  return spec;
+}
+
+Result<ReportOptions> ReportOptionsFromFlags() {
+  if (FLAGS_network_gbit < 0 || FLAGS_disk_mb < 0)
+    return Invalid("--network_gbit and --disk_mb: expected no negative number");
+  ReportOptions options;
+  options.limits = {.network_bytes_per_s = FLAGS_network_gbit * 1e9 / 8,
+                    .disk_bytes_per_s = FLAGS_disk_mb * 1e6};
+  options.max_spans = FLAGS_max_spans;
+  options.top_ops = FLAGS_ops;
+  options.json = FLAGS_json;
+  options.write_html = FLAGS_html;
+  options.write_trace = FLAGS_merge;
+  return options;
+}
 
 void PrintHead(const RunData& run) {
   const auto text = [&](const char* name) {
@@ -40,9 +95,9 @@ void PrintHead(const RunData& run) {
   }
 }
 
-Status WritePage(const RunData& run, const Verdict& verdict, const std::vector<OpRow>& ops,
+Status WritePage(const RunData& run, const Diagnosis& diagnosis, const std::vector<OpRow>& ops,
                  const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
-  ASSIGN_OR_RETURN(const std::string data, PageDataJson(run, verdict, ops, peaks, max_spans));
+  ASSIGN_OR_RETURN(const std::string data, PageDataJson(run, diagnosis, ops, peaks, max_spans));
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(run.path + "/report.html"));
   const std::string page = PageHtml(data);
   RETURN_IF_ERROR(file.Write(page));
@@ -53,7 +108,7 @@ Status WritePage(const RunData& run, const Verdict& verdict, const std::vector<O
 
 Status Report(const RunData& run, const ReportOptions& options) {
   PrintHead(run);
-  const Verdict verdict = JudgeRun(run, options.limits);
+  const Diagnosis diagnosis = DiagnoseRun(run, options.limits);
   const std::vector<OpRow> ops = MakeOpTable(run);
   const std::vector<ProcessPeaks> peaks = MakePeaks(run);
   if (!ops.empty()) {
@@ -61,16 +116,16 @@ Status Report(const RunData& run, const ReportOptions& options) {
     if (options.top_ops > 0 && shown.size() > options.top_ops) shown.resize(options.top_ops);
     std::printf("\n%s", OpTableText(shown).c_str());
   }
-  if (!verdict.workers.empty()) std::printf("\n%s", SplitText(verdict).c_str());
+  if (!diagnosis.workers.empty()) std::printf("\n%s", BreakdownText(diagnosis).c_str());
   if (!peaks.empty()) std::printf("\n%s", PeaksText(peaks).c_str());
-  std::printf("\nverdict   %s\n", verdict.sentence.c_str());
-  for (const std::string& line : verdict.evidence) std::printf("          %s\n", line.c_str());
+  std::printf("\ndiagnosis %s\n", diagnosis.sentence.c_str());
+  for (const std::string& line : diagnosis.evidence) std::printf("          %s\n", line.c_str());
   if (options.write_trace && run.num_spans() > 0) {
     const std::string path = run.path + "/trace-" + std::string(kMergedTrace) + ".json.gz";
     RETURN_IF_ERROR(WriteMergedTrace(run, path));
     std::printf("trace     %s\n", path.c_str());
   }
-  return options.write_html ? WritePage(run, verdict, ops, peaks, options.max_spans) : Status();
+  return options.write_html ? WritePage(run, diagnosis, ops, peaks, options.max_spans) : Status();
 }
 
 Status Go(const Args& paths) {
@@ -80,7 +135,7 @@ Status Go(const Args& paths) {
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(RunData run, LoadRun(path));
     if (options.json) {
-      std::fputs(VerdictJson(JudgeRun(run, options.limits)).c_str(), stdout);
+      std::fputs(DiagnosisJson(DiagnoseRun(run, options.limits)).c_str(), stdout);
       continue;
     }
     RETURN_IF_ERROR(Report(run, options));
@@ -97,15 +152,16 @@ Status Go(const Args& paths) {
 int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(ReportSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (const auto answered = Answer(ReportSpec(), line->action)) return *answered;
-  IgnoreBrokenPipes();  // the page is written all the same
+  if (const auto status = Answer(ReportSpec(), line->action)) return *status;
+  IgnoreBrokenPipes();  // the page is still written
   const Status status = Go(line->args);
   return status.ok() ? 0 : Fail(kProgram, status);
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::report
 
 int main(int argc, char** argv) {
-  return millrace::tools::ProgramMain(millrace::tools::kProgram, millrace::tools::Main, argc, argv);
+  return millrace::tools::ProgramMain(millrace::report::kProgram, millrace::report::Main, argc,
+                                      argv);
 }

@@ -5,14 +5,14 @@
 #include "io/base/json.h"
 #include "io/record/compressor.h"
 #include "io/record/output_file.h"
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 constexpr size_t kPiece = 1 << 20;
 
-// Collects text and hands it on compressed.
+// Collects text and writes it compressed.
 class GzipFile {
  public:
   static Result<GzipFile> Create(const std::string& path) {
@@ -50,7 +50,7 @@ class GzipFile {
   std::string text_;
 };
 
-// The events of one process, which gets `pid` (real ones may be the same on several hosts).
+// The events of one process, with `pid` as its id: real ids may be equal on several hosts.
 class EventWriter {
  public:
   EventWriter(const RunData& run, const ProcessData& process, size_t pid, std::string& out)
@@ -131,11 +131,11 @@ Status WriteMergedTrace(const RunData& run, const std::string& path) {
     for (const Flow& flow : process.flows) writer.Event(flow);
     RETURN_IF_ERROR(file.WriteIfFull());
   }
-  // Strict parsers want no comma behind the last event.
+  // Strict parsers accept no comma after the last event.
   file.text() +=
       "{\"ph\":\"M\",\"cat\":\"__metadata\",\"name\":\"process_labels\",\"pid\":0,\"tid\":0,"
       "\"args\":{\"name\":\"\"}}\n]}\n";
   return file.Finish();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

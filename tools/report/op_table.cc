@@ -9,17 +9,84 @@
 #include <utility>
 
 #include "tools/common/progress.h"
-#include "tools/report/op_meaning.h"
-#include "tools/report/text_table.h"
+#include "tools/common/text_table.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
+
+using tools::TextTable;
+
+using tools::BytesText;
+using tools::WithCommas;
 
 using profiler::Cat;
 
+constexpr std::pair<const char*, const char*> kDescriptions[] = {
+    // A step.
+    {"step", "a whole step"},
+    {"margins", "X·w"},
+    {"loss_residuals", "loss and residuals"},
+    {"gradient", "Xᵀ·e"},
+    {"update", "optimizer step on the weights"},
+    {"pull", "gets the weights of the keys"},
+    {"push", "updates the weights of the keys"},
+    // Input.
+    {"input_wait", "waiting for a batch"},
+    {"read_block", "reads bytes of files"},
+    {"frame_crc", "splits records, checks CRCs"},
+    {"decode", "decodes Examples to CSR"},
+    {"compact", "sorts and deduplicates keys"},
+    {"cache_rows", "keeps decoded rows in memory"},
+    {"make batch", "collects the images of a batch"},
+    {"decode image", "decodes JPEG or PNG to pixels"},
+    // Between workers and servers.
+    {"exchange_send", "sends gradient and keys"},
+    {"exchange_wait", "waiting for the reply"},
+    {"push_dense", "sends the gradients of a block"},
+    {"pull_dense", "receives the weights of a block"},
+    {"dense_wait", "waiting for blocks"},
+    {"serve_exchange", "one whole request"},
+    {"decode_request", "decodes keys and gradients"},
+    {"barrier_wait", "waiting for the slowest worker"},
+    {"aggregate", "sum of the workers' gradients"},
+    {"apply", "optimizer step on the shard's weights"},
+    {"gather", "collects the weights of the keys"},
+    {"touched_weights", "collects the weights that the push changes"},
+    {"look_ahead", "prepares the next reply after this one"},
+    {"decode_next", "decodes the next keys"},
+    {"overlap", "finds next keys that the push changes"},
+    {"encode_reply", "encodes weights"},
+    {"serve_push_dense", "receives the gradients of a block"},
+    {"serve_pull_dense", "sends the weights of a block"},
+    // Evaluation, checkpoints, models.
+    {"test", "a whole evaluation"},
+    {"read_test", "prefetches the test data"},
+    {"score_test", "evaluation in parallel to training"},
+    {"checkpoint", "a whole checkpoint"},
+    {"save_checkpoint", "writes state to its file"},
+    {"load_checkpoint", "reads state from its file"},
+    {"write_state_block", "writes a block of a state file"},
+    {"read_state_block", "reads a block of a state file"},
+    {"save_model", "writes the model file"},
+    {"load_model", "reads a model file"},
+    {"save net", "writes the net's file"},
+    {"load net", "reads a net's file"},
+    // Nets, except their layers.
+    {"pack images", "interleaves images for SIMD"},
+    {"copy images", "copies images to the net's input"},
+    {"add up gradients", "sums the gradients of the threads"},
+};
+
+constexpr std::pair<const char*, const char*> kDirections[] = {
+    {" forward", "output of the layer"},
+    {" backward weights", "gradient of its weights"},
+    {" backward data", "gradient of its input"},
+    {" backward", "gradients of weights and input"},
+};
+
 struct Sum {
   Cat cat = Cat::kOp;
-  const TracedThread* thread = nullptr;  // that was added last
+  const TracedThread* thread = nullptr;  // the thread that was added last
   std::vector<double> thread_ns;         // each thread's part of total_ns
   std::vector<float> durations_us;
   double total_ns = 0;
@@ -27,10 +94,10 @@ struct Sum {
   std::map<uint32_t, double> args;
 };
 
-// (op, inside a test, where)
+// (op, inside an evaluation, where)
 using Key = std::tuple<uint32_t, bool, std::string>;
 
-// Threads that compute or send for the training thread count with it, input threads apart.
+// Threads that compute or send for the training thread count as "worker", input threads separately.
 std::string WhereOf(const ProcessData& process, const TracedThread& thread) {
   if (process.is_server()) return "ps";
   const bool trains = std::any_of(thread.spans.begin(), thread.spans.end(), [](const Span& span) {
@@ -39,44 +106,47 @@ std::string WhereOf(const ProcessData& process, const TracedThread& thread) {
   return trains ? "worker" : "worker input";
 }
 
-// When the training thread tested, in order.
-std::vector<std::pair<int64_t, int64_t>> TestsOf(const RunData& run, const ProcessData& process) {
-  std::vector<std::pair<int64_t, int64_t>> tests;
+// When the training thread evaluated the model, in order.
+std::vector<std::pair<int64_t, int64_t>> EvaluationsOf(const RunData& run,
+                                                       const ProcessData& process) {
+  std::vector<std::pair<int64_t, int64_t>> evaluations;
   const uint32_t step = run.names.Find("step");
   for (const TracedThread& thread : process.threads) {
     const bool trains = std::any_of(thread.spans.begin(), thread.spans.end(),
                                     [&](const Span& span) { return span.name == step; });
     if (!trains) continue;
     for (const Span& span : thread.spans) {
-      if (span.cat == Cat::kEvaluation) tests.emplace_back(span.begin_ns, span.end_ns);
+      if (span.cat == Cat::kEvaluation) evaluations.emplace_back(span.begin_ns, span.end_ns);
     }
   }
-  std::sort(tests.begin(), tests.end());
-  return tests;
+  std::sort(evaluations.begin(), evaluations.end());
+  return evaluations;
 }
 
-bool IsWithin(const std::vector<std::pair<int64_t, int64_t>>& tests, int64_t time_ns) {
-  const auto after = std::upper_bound(tests.begin(), tests.end(), std::pair(time_ns, INT64_MAX));
-  return after != tests.begin() && time_ns < std::prev(after)->second;
+bool IsWithin(const std::vector<std::pair<int64_t, int64_t>>& evaluations, int64_t time_ns) {
+  const auto after =
+      std::upper_bound(evaluations.begin(), evaluations.end(), std::pair(time_ns, INT64_MAX));
+  return after != evaluations.begin() && time_ns < std::prev(after)->second;
 }
 
-// What threads of the training thread compute during a test belongs to it.
+// Computing by other threads during an evaluation belongs to the evaluation.
 void AddThread(const RunData& run, const ProcessData& process, const TracedThread& thread,
-               const std::vector<std::pair<int64_t, int64_t>>& tests, int64_t from_ns,
+               const std::vector<std::pair<int64_t, int64_t>>& evaluations, int64_t from_ns,
                std::map<Key, Sum>& sums) {
   const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
   const uint32_t step = run.names.Find("step"), rows = run.names.Find("rows");
-  const bool is_for_tests = thread.name.starts_with("test");
-  int64_t test_ends = INT64_MIN;
+  const bool is_for_evaluation = thread.name.starts_with("test");
+  int64_t evaluation_end = INT64_MIN;
   for (const Span& span : thread.spans) {
     if (span.begin_ns < from_ns) continue;
-    if (span.name == step && process.Arg(span, rows, -1) < 0) continue;  // found no more data
-    const bool testing = span.begin_ns < test_ends ||
-                         (span.cat == Cat::kCompute && IsWithin(tests, span.begin_ns)) ||
-                         (is_for_tests && span.cat != Cat::kEvaluation);
-    if (span.cat == Cat::kEvaluation) test_ends = std::max(test_ends, span.end_ns);
-    Sum& sum = sums[{span.name, testing, where}];
+    if (span.name == step && process.Arg(span, rows, -1) < 0)
+      continue;  // found the end of the data
+    const bool evaluating = span.begin_ns < evaluation_end ||
+                            (span.cat == Cat::kCompute && IsWithin(evaluations, span.begin_ns)) ||
+                            (is_for_evaluation && span.cat != Cat::kEvaluation);
+    if (span.cat == Cat::kEvaluation) evaluation_end = std::max(evaluation_end, span.end_ns);
+    Sum& sum = sums[{span.name, evaluating, where}];
     if (std::exchange(sum.thread, &thread) != &thread) sum.thread_ns.push_back(0);
     sum.thread_ns.back() += static_cast<double>(span.duration_ns());
     sum.cat = span.cat;
@@ -90,9 +160,9 @@ void AddThread(const RunData& run, const ProcessData& process, const TracedThrea
   }
 }
 
-// Threads that have a real part in it, not just a call or two.
+// Threads that do a relevant part of the op, more than a call or two.
 double ThreadsIn(const Sum& sum) {
-  constexpr double kPart = 0.1;  // of what the busiest has
+  constexpr double kPart = 0.1;  // of the busiest thread's time
   const double most = *std::max_element(sum.thread_ns.begin(), sum.thread_ns.end());
   return static_cast<double>(std::count_if(sum.thread_ns.begin(), sum.thread_ns.end(),
                                            [&](double ns) { return ns >= kPart * most; }));
@@ -117,19 +187,19 @@ std::string OutputOf(const RunData& run, const Sum& sum, double calls) {
   return text;
 }
 
-// All steps, and how many threads went through steps.
+// The time of all steps, and the number of threads that run steps.
 struct Steps {
   double total_ns = 0;
   double threads = 0;
 };
 
 OpRow RowOf(const RunData& run, const Key& key, Sum& sum, const Steps& steps) {
-  const auto& [name, testing, where] = key;
+  const auto& [name, evaluating, where] = key;
   OpRow row;
-  row.op = run.names[name] + (testing ? " (test)" : "");
-  row.meaning = OpMeaning(run.names[name]);
+  row.op = run.names[name] + (evaluating ? " (eval)" : "");
+  row.description = OpDescription(run.names[name]);
   const bool sparse = sum.args.contains(run.names.Find("nnz"));
-  if (sparse && run.names[name] == "update") row.meaning = "Xᵀ·e into the weights";
+  if (sparse && run.names[name] == "update") row.description = "Xᵀ·e into the weights";
   row.where = where;
   row.cat = sum.cat;
   row.calls = sum.durations_us.size();
@@ -154,12 +224,22 @@ std::string Number(const char* format, double value) {
 
 }  // namespace
 
+std::string OpDescription(const std::string& op) {
+  for (const auto& [name, description] : kDescriptions) {
+    if (op == name) return description;
+  }
+  for (const auto& [direction, description] : kDirections) {
+    if (op.ends_with(direction)) return description;
+  }
+  return "";
+}
+
 std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns) {
   std::map<Key, Sum> sums;
   for (const ProcessData& process : run.processes) {
-    const auto tests = TestsOf(run, process);
+    const auto evaluations = EvaluationsOf(run, process);
     for (const TracedThread& thread : process.threads) {
-      AddThread(run, process, thread, tests, from_ns, sums);
+      AddThread(run, process, thread, evaluations, from_ns, sums);
     }
   }
   Steps steps;
@@ -177,7 +257,7 @@ std::vector<OpRow> MakeOpTable(const RunData& run, int64_t from_ns) {
 
 std::string OpTableText(const std::vector<OpRow>& rows) {
   TextTable table({{"op"},
-                   {"what"},
+                   {"description"},
                    {"where"},
                    {"output (mean)"},
                    {"calls", true},
@@ -190,7 +270,7 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
                    {"bytes", true},
                    {"GB/s", true}});
   for (const OpRow& row : rows) {
-    table.Add({row.op, row.meaning, row.where, row.output, WithCommas(row.calls),
+    table.Add({row.op, row.description, row.where, row.output, WithCommas(row.calls),
                Number("%.3g", row.threads), Number("%.2f", row.total_s * 1e3),
                Number("%.2f", row.mean_us), Number("%.2f", row.p50_us), Number("%.2f", row.p99_us),
                Number("%.1f %%", row.share_of_step * 100),
@@ -200,4 +280,4 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
   return table.Text();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

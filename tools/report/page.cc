@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-// The files of the folder page, put into the program by the assembler.
+// The files of the folder page, embedded in the program by the assembler.
 #define EMBED(symbol, path)                                       \
   __asm__(".section .rodata\n.global " #symbol                    \
           "_begin\n"                                              \
@@ -18,7 +18,7 @@ EMBED(millrace_page_timeline, MILLRACE_PAGE_DIR "/timeline.js");
 EMBED(millrace_page_graph, MILLRACE_PAGE_DIR "/graph.js");
 EMBED(millrace_page_script, MILLRACE_PAGE_DIR "/page.js");
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 #define EMBEDDED(symbol) \
@@ -56,4 +56,4 @@ std::string PageHtml(std::string_view data_json) {
   return page;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

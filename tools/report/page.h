@@ -4,10 +4,29 @@
 #include <string>
 #include <string_view>
 
-namespace millrace::tools {
+#include "io/base/status.h"
+#include "tools/report/diagnosis.h"
+#include "tools/report/op_table.h"
+#include "tools/report/peaks.h"
+#include "tools/report/run_data.h"
 
-// `data_json` as PageDataJson makes it; empty: a page that asks the server it came from for
-// data.json, again and again.
+namespace millrace::report {
+
+// `data_json` comes from PageDataJson. Empty: a live page, which fetches data.json from its server
+// every second.
 std::string PageHtml(std::string_view data_json);
 
-}  // namespace millrace::tools
+// Only the diagnosis: bottleneck, straggler, sentence, share, speedup_without, evidence, and for
+// each worker its process, total_s, steps and the seconds of each part.
+std::string DiagnosisJson(const Diagnosis& diagnosis);
+
+// All that the page shows. "spans" is base64 of gzip of the spans of all threads, in the order of
+// the JSON. A span is a list of LEB128 numbers: begin minus the begin of the previous span,
+// duration (both in ns), name, category, depth, number of arguments, then name and value (zigzag)
+// of each argument. Of a run with more than `max_spans`, each thread has its first ones in
+// proportion.
+Result<std::string> PageDataJson(const RunData& run, const Diagnosis& diagnosis,
+                                 const std::vector<OpRow>& ops,
+                                 const std::vector<ProcessPeaks>& peaks, size_t max_spans);
+
+}  // namespace millrace::report

@@ -1,4 +1,4 @@
-#include "tools/report/page_data.h"
+#include "tools/report/page.h"
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 #include "io/record/compressor.h"
 #include "tools/report/graph.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 void PutVarint(uint64_t value, std::string& out) {
@@ -21,7 +21,7 @@ uint64_t ZigZag(int64_t value) {
   return static_cast<uint64_t>(value) << 1 ^ static_cast<uint64_t>(value >> 63);
 }
 
-// The first spans of a thread, so many of them as its part of max_spans allows.
+// The number of first spans of a thread that its share of max_spans allows.
 size_t SpansShown(const TracedThread& thread, size_t all, size_t max_spans) {
   if (all <= max_spans) return thread.spans.size();
   return static_cast<size_t>(static_cast<double>(thread.spans.size()) *
@@ -112,34 +112,35 @@ void WriteMetrics(const RunData& run, JsonWriter& json) {
   json.EndObject();
 }
 
-void WriteSplit(const StepSplit& split, JsonWriter& json) {
+void WriteBreakdown(const StepBreakdown& breakdown, JsonWriter& json) {
   json.BeginObject();
-  Text("process", split.process, json);
-  Value("total_s", split.total_s, json);
-  Value("steps", static_cast<double>(split.steps), json);
-  Value("sent_bytes", split.sent_bytes, json);
-  Value("received_bytes", split.received_bytes, json);
+  Text("process", breakdown.process, json);
+  Value("total_s", breakdown.total_s, json);
+  Value("steps", static_cast<double>(breakdown.steps), json);
+  Value("sent_bytes", breakdown.sent_bytes, json);
+  Value("received_bytes", breakdown.received_bytes, json);
   json.Key("parts");
   json.BeginObject();
-  for (size_t p = 0; p < kParts; ++p) Value(PartName(static_cast<Part>(p)), split.seconds[p], json);
+  for (size_t p = 0; p < kParts; ++p)
+    Value(PartName(static_cast<Part>(p)), breakdown.seconds[p], json);
   json.EndObject();
   json.EndObject();
 }
 
-void WriteVerdict(const Verdict& verdict, JsonWriter& json) {
+void WriteDiagnosis(const Diagnosis& diagnosis, JsonWriter& json) {
   json.BeginObject();
-  Text("bottleneck", verdict.bottleneck, json);
-  Text("straggler", verdict.straggler, json);
-  Text("sentence", verdict.sentence, json);
-  Value("share", verdict.share, json);
-  Value("speedup_without", verdict.speedup_without, json);
+  Text("bottleneck", diagnosis.bottleneck, json);
+  Text("straggler", diagnosis.straggler, json);
+  Text("sentence", diagnosis.sentence, json);
+  Value("share", diagnosis.share, json);
+  Value("speedup_without", diagnosis.speedup_without, json);
   json.Key("evidence");
   json.BeginArray();
-  for (const std::string& line : verdict.evidence) json.String(line);
+  for (const std::string& line : diagnosis.evidence) json.String(line);
   json.EndArray();
   json.Key("workers");
   json.BeginArray();
-  for (const StepSplit& split : verdict.workers) WriteSplit(split, json);
+  for (const StepBreakdown& breakdown : diagnosis.workers) WriteBreakdown(breakdown, json);
   json.EndArray();
   json.EndObject();
 }
@@ -150,7 +151,7 @@ void WriteOps(const std::vector<OpRow>& ops, JsonWriter& json) {
   for (const OpRow& op : ops) {
     json.BeginObject();
     Text("op", op.op, json);
-    Text("what", op.meaning, json);
+    Text("description", op.description, json);
     Text("where", op.where, json);
     Text("output", op.output, json);
     Text("cat", profiler::CatName(op.cat), json);
@@ -206,7 +207,7 @@ void WritePeaks(const std::vector<ProcessPeaks>& peaks, JsonWriter& json) {
     for (const PeakRow& row : process.rows) {
       json.BeginObject();
       Text("process", process.process, json);
-      Text("what", row.what, json);
+      Text("resource", row.resource, json);
       Text("unit", row.unit, json);
       Value("mean", row.mean, json);
       Value("peak", row.peak, json);
@@ -291,14 +292,14 @@ void WriteProcesses(const RunData& run, size_t max_spans, JsonWriter& json) {
 
 }  // namespace
 
-std::string VerdictJson(const Verdict& verdict) {
+std::string DiagnosisJson(const Diagnosis& diagnosis) {
   std::string text;
   JsonWriter json(text);
-  WriteVerdict(verdict, json);
+  WriteDiagnosis(diagnosis, json);
   return text + "\n";
 }
 
-Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
+Result<std::string> PageDataJson(const RunData& run, const Diagnosis& diagnosis,
                                  const std::vector<OpRow>& ops,
                                  const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
   ASSIGN_OR_RETURN(const std::string spans, PackedSpans(run, max_spans));
@@ -307,8 +308,8 @@ Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
   json.BeginObject();
   WriteRun(run, json);
   WriteMetrics(run, json);
-  json.Key("verdict");
-  WriteVerdict(verdict, json);
+  json.Key("diagnosis");
+  WriteDiagnosis(diagnosis, json);
   WriteOps(ops, json);
   WriteGraph(MakeGraph(run, ops), json);
   WritePeaks(peaks, json);
@@ -319,4 +320,4 @@ Result<std::string> PageDataJson(const RunData& run, const Verdict& verdict,
   return text;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

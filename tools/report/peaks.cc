@@ -7,17 +7,19 @@
 #include <map>
 #include <numeric>
 
-#include "tools/report/resource_file.h"
-#include "tools/report/text_table.h"
+#include "tools/common/text_table.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
+
+using tools::TextColumn;
+using tools::TextTable;
 
 constexpr double kMega = 1e6;
 constexpr double kBits = 8;
 
 struct Measure {
-  const char* what;
+  const char* resource;
   const char* unit;
   std::vector<const char*> columns;  // summed
   bool is_rate;
@@ -82,7 +84,7 @@ ProcessPeaks PeaksOf(const ProcessData& process, const std::string& name,
     const std::vector<double> values = Values(process, measure);
     if (values.empty()) continue;
     peaks.rows.push_back(
-        {measure.what, measure.unit,
+        {measure.resource, measure.unit,
          std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
          *std::max_element(values.begin(), values.end())});
   }
@@ -107,7 +109,7 @@ std::vector<ProcessPeaks> MakePeaks(const RunData& run) {
   }
   if (!first) return peaks;
   peaks.push_back(PeaksOf(*first, "host", HostMeasures()));
-  // The kernel counts in pieces of 10 ms, some of which fall into the next sample.
+  // The kernel counts in units of 10 ms, some of which fall into the next sample.
   const auto cores = run.run.find("host.cores");
   for (PeakRow& row : peaks.back().rows) {
     if (cores == run.run.end() || row.unit != std::string_view("cores")) continue;
@@ -121,7 +123,7 @@ std::string PeaksText(const std::vector<ProcessPeaks>& peaks) {
   TextTable table({{"process"}, {"resource"}, {"unit"}, {"mean", true}, {"peak", true}});
   for (const ProcessPeaks& process : peaks) {
     for (const PeakRow& row : process.rows) {
-      table.Add({process.process, row.what, row.unit, Number(row.mean), Number(row.peak)});
+      table.Add({process.process, row.resource, row.unit, Number(row.mean), Number(row.peak)});
     }
   }
   return table.Text();
@@ -137,7 +139,7 @@ std::string ComparePeaksText(const std::vector<const RunData*>& runs) {
     for (const ProcessPeaks& process : MakePeaks(*runs[r])) {
       for (const PeakRow& row : process.rows) {
         const std::string prefix = process.process == "host" ? "host " : "";
-        double& most = peaks[r][prefix + row.what];
+        double& most = peaks[r][prefix + row.resource];
         most = std::max(most, row.peak);
       }
     }
@@ -145,8 +147,8 @@ std::string ComparePeaksText(const std::vector<const RunData*>& runs) {
   TextTable table(columns);
   const auto add = [&](const std::string& prefix, const std::vector<Measure>& measures) {
     for (const Measure& measure : measures) {
-      std::vector<std::string> cells = {prefix + measure.what, measure.unit};
-      for (auto& run : peaks) cells.push_back(Number(run[prefix + measure.what]));
+      std::vector<std::string> cells = {prefix + measure.resource, measure.unit};
+      for (auto& run : peaks) cells.push_back(Number(run[prefix + measure.resource]));
       table.Add(std::move(cells));
     }
   };
@@ -155,4 +157,4 @@ std::string ComparePeaksText(const std::vector<const RunData*>& runs) {
   return table.Text();
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

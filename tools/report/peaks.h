@@ -1,4 +1,4 @@
-// Means and peaks of what processes and their host used, with units.
+// Means and peaks of the resources that processes and their host used.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 #include "tools/report/run_data.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 struct PeakRow {
-  std::string what;  // "CPU", "memory", "network sent"
-  std::string unit;  // "cores", "MB", "MB/s", "Mbit/s", "1/s"
+  std::string resource;  // "CPU", "memory", "network sent"
+  std::string unit;      // "cores", "MB", "MB/s", "Mbit/s", "1/s"
   double mean = 0;
   double peak = 0;
 };
@@ -20,13 +20,13 @@ struct ProcessPeaks {
   std::vector<PeakRow> rows;
 };
 
-// Processes with at least two samples, and the host as the first of them saw it.
+// Processes with at least two samples, and the host by the samples of the first process.
 std::vector<ProcessPeaks> MakePeaks(const RunData& run);
 
 std::string PeaksText(const std::vector<ProcessPeaks>& peaks);
 
-// Several runs side by side (a synchronous and an asynchronous one, say): the largest peak of any
-// process for each row.
+// Compares several runs, for example synchronous with asynchronous: each row has the largest peak
+// of any process.
 std::string ComparePeaksText(const std::vector<const RunData*>& runs);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -1,11 +1,11 @@
-#include "tools/report/resource_file.h"
+#include "tools/report/run_files.h"
 
 #include <charconv>
 #include <cmath>
 #include <fstream>
 #include <limits>
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -39,9 +39,10 @@ void AddThreads(std::string_view text, size_t sample, ProcessData& process) {
   }
 }
 
-// The last sample is taken at the process's end. Close behind another, it would give rates of many
-// times the cores, since the kernel counts CPU time in pieces of 10 ms: it takes that one's place.
-// Of a process that lived too short for any rate one sample is left, the last.
+// Replaces the last but one sample with the last, if they are close together: the last sample is
+// taken when the process exits. Since the kernel counts CPU time in units of 10 ms, a short
+// interval would give rates of many times the cores. A process too short for any rate keeps one
+// sample.
 void JoinLastSamples(ProcessData& process) {
   constexpr double kShortestNs = 100e6;
   const size_t n = process.num_samples();
@@ -87,16 +88,4 @@ Status ReadResourceFile(const std::string& path, ProcessData& process) {
   return {};
 }
 
-std::vector<double> Rates(const ProcessData& process, std::string_view column) {
-  const auto values = process.samples.find(column);
-  const auto times = process.samples.find("time_ns");
-  if (values == process.samples.end() || times == process.samples.end()) return {};
-  std::vector<double> rates;
-  for (size_t i = 1; i < values->second.size(); ++i) {
-    const double seconds = (times->second[i] - times->second[i - 1]) * 1e-9;
-    rates.push_back(seconds > 0 ? (values->second[i] - values->second[i - 1]) / seconds : 0);
-  }
-  return rates;
-}
-
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -3,16 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 
 #include "tools/report/json_cursor.h"
-#include "tools/report/resource_file.h"
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -23,7 +23,7 @@ Result<std::string> ReadSmallFile(const std::string& path) {
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
-// Texts and numbers as they are written; one level of objects as "outer.inner".
+// Texts and numbers as they are in the file; one level of objects as "outer.inner".
 void ReadMembers(JsonCursor& json, const std::string& prefix, RunData& run) {
   json.Object([&](std::string_view key) {
     const std::string name = prefix + std::string(key);
@@ -151,12 +151,49 @@ size_t RunData::num_spans() const {
   return spans;
 }
 
+double RunData::Number(const std::string& name) const {
+  const auto found = run.find(name);
+  return found == run.end() ? 0 : std::atof(found->second.c_str());
+}
+
 ProcessData& ProcessOf(RunData& run, const std::string& name) {
   for (ProcessData& process : run.processes) {
     if (process.name == name) return process;
   }
   run.processes.emplace_back().name = name;
   return run.processes.back();
+}
+
+std::vector<double> Rates(const ProcessData& process, std::string_view column) {
+  const auto values = process.samples.find(column);
+  const auto times = process.samples.find("time_ns");
+  if (values == process.samples.end() || times == process.samples.end()) return {};
+  std::vector<double> rates;
+  for (size_t i = 1; i < values->second.size(); ++i) {
+    const double seconds = (times->second[i] - times->second[i - 1]) * 1e-9;
+    rates.push_back(seconds > 0 ? (values->second[i] - values->second[i - 1]) / seconds : 0);
+  }
+  return rates;
+}
+
+double Growth(const ProcessData& process, std::string_view column, int64_t begin_ns,
+              int64_t end_ns) {
+  const size_t n = process.num_samples();
+  const auto found = process.samples.find(column);
+  if (n < 2 || found == process.samples.end()) return 0;
+  const std::vector<double>& times = process.samples.find("time_ns")->second;
+  const std::vector<double>& values = found->second;
+  const auto at = [&](int64_t ns) {
+    const auto time = static_cast<double>(ns);
+    const auto later =
+        std::clamp<ptrdiff_t>(std::lower_bound(times.begin(), times.end(), time) - times.begin(), 1,
+                              static_cast<ptrdiff_t>(n) - 1);
+    const auto i = static_cast<size_t>(later);
+    const double gap = times[i] - times[i - 1];
+    const double share = gap > 0 ? std::clamp((time - times[i - 1]) / gap, 0.0, 1.0) : 0;
+    return values[i - 1] + share * (values[i] - values[i - 1]);
+  };
+  return at(end_ns) - at(begin_ns);
 }
 
 void SetOrigin(RunData& run) {
@@ -206,4 +243,4 @@ Result<RunData> LoadRun(const std::string& path, Traces traces) {
   return run;
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

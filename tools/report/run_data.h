@@ -1,4 +1,4 @@
-// All that a run folder tells, with every process's times on one axis.
+// The content of a run folder, with the times of all processes on one axis.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 #include "io/base/status.h"
 #include "profiler/trace.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
-// Texts that come again and again, as numbers.
+// Numbers for texts that occur many times.
 class NameTable {
  public:
   uint32_t Id(std::string_view name);
-  // The number of a name that may be absent: then one that no span has.
+  // Returns a number that no span has if the name is absent.
   uint32_t Find(std::string_view name) const;
   const std::string& operator[](uint32_t id) const { return names_[id]; }
   size_t size() const { return names_.size(); }
@@ -44,11 +44,11 @@ struct Span {
   int64_t duration_ns() const { return end_ns - begin_ns; }
 };
 
-// A thread, and those of its name that followed it.
+// A thread, and later threads of the same name.
 struct TracedThread {
   int64_t tid = 0;
   std::string name;
-  std::vector<Span> spans;  // by begin; one that contains another comes before it
+  std::vector<Span> spans;  // by begin; a span comes before the spans it contains
 };
 
 struct CounterSample {
@@ -64,13 +64,13 @@ struct Flow {
   int64_t time_ns = 0;
 };
 
-// One process: its trace and its samples, whichever there are.
+// One process: its trace and its samples; either may be missing.
 struct ProcessData {
   std::string name;  // "worker-0"
   int64_t pid = 0;
   std::string host;
   uint64_t dropped_spans = 0;
-  uint64_t steps = 0;  // in all, of a trace that has a window of them; 0: not told
+  uint64_t steps = 0;  // of the whole run, if only a window is traced; else 0
   int64_t clock_offset_ns = 0;
   uint64_t trace_bytes = 0;  // of the file; 0: no trace
   std::vector<TracedThread> threads;
@@ -92,32 +92,43 @@ struct ProcessData {
 
 struct RunData {
   std::string path;
-  std::string run_json;                    // as it is in the folder; empty: none
+  std::string run_json;                    // the file's text; empty: none
   std::string graph_dot;                   // of a net; empty: none
   std::map<std::string, std::string> run;  // run.json's top-level texts and numbers, and "flags.*",
                                            // "host.*", "metrics.*", "predicted.*"
   std::vector<std::string> metric_names;
-  std::vector<std::vector<double>> metrics;  // a row for each test; NaN: undefined
+  std::vector<std::vector<double>> metrics;  // one row per evaluation; NaN: undefined
   NameTable names;
   std::vector<ProcessData> processes;  // workers, then servers, by number
   int64_t origin_ns = 0;               // of the axis, on the common clock
 
   size_t num_spans() const;
+  // The number that run.json has as `name`; 0 without it.
+  double Number(const std::string& name) const;
 };
 
 enum class Traces {
-  kWhole,   // trace-*.json[.gz], which processes leave at their end
-  kRecent,  // recent-*.json, of processes that go on
+  kWhole,   // trace-*.json[.gz], which processes write when they exit
+  kRecent,  // recent-*.json, of running processes
   kNone,
 };
 
-// Reads whatever of run.json, metrics.csv, traces and resources-*.csv is there; a folder without
+// Reads run.json, metrics.csv, traces and resources-*.csv, as far as they exist; a folder without
 // any of them is an error.
 Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole);
 
-// To be called when times were added by hand: moves the axis so that the earliest is 0.
+// Moves the axis so that the earliest time is 0. To be called after times were added by hand.
 void SetOrigin(RunData& run);
+
+// The change of a sampled column per second, between neighbouring samples: one value less than the
+// column has.
+std::vector<double> Rates(const ProcessData& process, std::string_view column);
+
+// The growth of a sampled column between two times, interpolated between samples. 0 without at
+// least two samples.
+double Growth(const ProcessData& process, std::string_view column, int64_t begin_ns,
+              int64_t end_ns);
 
 ProcessData& ProcessOf(RunData& run, const std::string& name);
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -1,4 +1,4 @@
-#include "tools/report/trace_file.h"
+#include "tools/report/run_files.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "io/record/byte_source.h"
 #include "tools/report/json_cursor.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 using profiler::Cat;
@@ -38,7 +38,7 @@ Cat CatFromName(std::string_view name) {
 
 int64_t Nanoseconds(double microseconds) { return std::llround(microseconds * 1e3); }
 
-// One event of the traceEvents array, with the members that we know.
+// One event of the traceEvents array, with the members that are used.
 struct RawEvent {
   char ph = 0;
   std::string_view name, cat, id;
@@ -177,12 +177,13 @@ class TraceReader {
   }
 
   TracedThread& ThreadOf(int64_t tid) {
-    const auto [place, fresh] = thread_places_.try_emplace(tid, process_.threads.size());
-    if (fresh) process_.threads.emplace_back().tid = tid;
-    return process_.threads[place->second];
+    const auto [index, is_new] = thread_index_.try_emplace(tid, process_.threads.size());
+    if (is_new) process_.threads.emplace_back().tid = tid;
+    return process_.threads[index->second];
   }
 
-  // A thread for each test, say, one after the other: one line of the timeline is enough for them.
+  // Joins threads of the same name that ran one after the other, for example one per evaluation:
+  // they share a line of the timeline.
   void JoinSuccessors() {
     std::vector<TracedThread> lines;
     std::vector<int64_t> ends;
@@ -213,7 +214,7 @@ class TraceReader {
                        [](const Span& span) { return span.cat == Cat::kStep; });
   }
 
-  // Orders a thread's spans and finds how deep each lies.
+  // Sorts the spans of a thread and finds the depth of each.
   static void Arrange(TracedThread& thread, int64_t shift) {
     for (Span& span : thread.spans) span.begin_ns += shift, span.end_ns += shift;
     std::sort(thread.spans.begin(), thread.spans.end(), [](const Span& a, const Span& b) {
@@ -231,7 +232,7 @@ class TraceReader {
   NameTable& names_;
   ProcessData& process_;
   RawEvent event_;
-  std::unordered_map<int64_t, size_t> thread_places_;
+  std::unordered_map<int64_t, size_t> thread_index_;
   int64_t origin_ns_ = 0;
 };
 
@@ -252,4 +253,4 @@ Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& pro
   return ReadTraceText(text, path, names, process);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -5,10 +5,10 @@
 
 #include "tools/synth/portable_math.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
-// Unsigned integers in the order of the numbers. The last bit is dropped to make room for the
+// Maps numbers to unsigned integers in the same order. The last bit is dropped to make room for the
 // label.
 uint64_t OrderOf(double number) {
   const auto bits = std::bit_cast<uint64_t>(number);
@@ -19,7 +19,7 @@ uint64_t OrderOf(double number) {
 }  // namespace
 
 void BayesScore::Add(double margin, bool label) {
-  loss_ += tools::LogLoss(margin, label);
+  loss_ += synth::LogLoss(margin, label);
   positives_ += label ? 1 : 0;
   ranked_.push_back(OrderOf(margin) | (label ? 1 : 0));
 }
@@ -42,7 +42,7 @@ double BayesScore::Auc() {
   const uint64_t negatives = rows() - positives_;
   if (positives_ == 0 || negatives == 0) return 0.5;
   std::sort(ranked_.begin(), ranked_.end());
-  // Pairs in which the positive one is ranked higher, in halves.
+  // Pairs whose positive row ranks higher, counted in halves.
   double half_wins = 0;
   uint64_t negatives_below = 0;
   for (size_t i = 0; i < ranked_.size();) {
@@ -57,4 +57,4 @@ double BayesScore::Auc() {
   return half_wins / 2 / (static_cast<double>(positives_) * static_cast<double>(negatives));
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -1,13 +1,13 @@
-// How well a learner that knows the hidden model would do on the test part.
+// The metrics of a predictor that knows the hidden model, on the test part.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-namespace millrace::tools {
+namespace millrace::synth {
 
-// Collects the rows of one shard; shards are merged in their order, so that sums do not depend on
-// threads.
+// Collects the rows of one shard. Shards are merged in order, so that sums do not depend on the
+// number of threads.
 class BayesScore {
  public:
   void Add(double margin, bool label);
@@ -16,7 +16,7 @@ class BayesScore {
   uint64_t rows() const { return ranked_.size(); }
   uint64_t positives() const { return positives_; }
   double LogLoss() const;
-  // The logloss of always giving the share of positives.
+  // The logloss of always predicting the share of positives.
   double BaseLogLoss() const;
   // Exact, ties counted half; 0.5 when there is only one class. Sorts the rows.
   double Auc();
@@ -24,7 +24,7 @@ class BayesScore {
  private:
   double loss_ = 0;
   uint64_t positives_ = 0;
-  std::vector<uint64_t> ranked_;  // order of the margin above, label in the last bit
+  std::vector<uint64_t> ranked_;  // order of the margin in the upper bits, label in the last bit
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -1,6 +1,6 @@
 // Exponential and logarithm that give the same bits on every machine: libm's differ between
-// versions and processors in the last place, which is enough to flip a drawn label. Plain + - * /
-// only; errors stay within a few units of the last place (tests/tools/portable_math_test.cc).
+// versions and processors in the last place, which can flip a drawn label. They use only + - * /;
+// errors stay within a few units of the last place (tests/tools/synth/portable_math_test.cc).
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace millrace::tools {
+namespace millrace::synth {
 
 inline constexpr double kLn2 = 0.693147180559945309417;
 
@@ -83,4 +83,4 @@ inline double LogLoss(double margin, bool label) {
   return std::max(-m, 0.0) + Log(1 + Exp(m < 0 ? m : -m));
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -2,21 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
-#include "tools/synth/field_sizes.h"
+#include "io/base/status.h"
 #include "tools/synth/portable_math.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 constexpr double kHalfSignal = 1e-5;
 constexpr uint64_t kMaxFeatures = uint64_t{1} << 62;
 constexpr uint64_t kMaxFields = 10'000;
 constexpr uint64_t kMinPilotRows = 1 << 12, kMaxPilotRows = 1 << 17;
-constexpr uint64_t kPilotKeys = 39 * kMaxPilotRows;  // rows of more fields are fewer
+constexpr uint64_t kPilotKeys = 39 * kMaxPilotRows;  // fewer rows for more fields
 constexpr size_t kPilotGroup = 64;
-constexpr double kMaxScale = 8;  // reached only where the features leave hardly any choice
+constexpr double kMaxScale = 8;  // reached only if the features have almost no variation
 constexpr int kBisections = 50;
 
 enum Stream : uint64_t { kWeights = 10, kScatters = 11 };
@@ -27,7 +29,7 @@ std::string Text(double number) {
   return text;
 }
 
-// Irwin and Hall: the sum of four uniform numbers, brought to mean 0 and variance 1.
+// The sum of four uniform numbers (Irwin-Hall distribution), scaled to mean 0 and variance 1.
 double GaussFromBits(uint64_t bits) {
   const uint64_t sum =
       (bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48);
@@ -38,7 +40,7 @@ double GaussFromBits(uint64_t bits) {
 
 double SigmaOf(const ZipfBucket& bucket, uint64_t cardinality) {
   const double p = bucket.share / static_cast<double>(bucket.width);
-  // Of libm's functions, the square root is the one that IEEE 754 fixes to the bit.
+  // The square root is the only function of libm whose bits IEEE 754 fixes.
   return (4 + Log2(static_cast<double>(cardinality))) * std::sqrt(p / (p + kHalfSignal));
 }
 
@@ -52,7 +54,7 @@ double Solve(double low, double high, double target, F f) {
   return (low + high) / 2;
 }
 
-// A sample's margins, sorted and averaged in groups: all that calibration looks at.
+// The margins of a sample, sorted and averaged in groups, for calibration.
 class Pilot {
  public:
   explicit Pilot(std::vector<double> margins) {
@@ -68,7 +70,7 @@ class Pilot {
     return Solve(-200, 200, positives, [&](double bias) { return Positives(scale, bias); });
   }
 
-  // The mean loss of a learner that knows the model.
+  // The mean loss of a predictor that knows the model.
   double BayesLogLoss(double scale, double bias) const {
     double sum = 0;
     for (const double group : groups_) {
@@ -89,7 +91,76 @@ class Pilot {
   std::vector<double> groups_;
 };
 
+constexpr uint64_t kCriteoSizes[] = {
+    // counts, bucketed
+    42, 75, 61, 35, 98, 70, 55, 38, 64, 11, 30, 19, 46,
+    // categorical
+    1460, 583, 10131227, 2202608, 305, 24, 12517, 633, 3, 93145, 5683, 8351593, 3194, 27, 14992,
+    5461306, 10, 5652, 2173, 4, 7046547, 18, 15, 286181, 105, 142572};
+
+std::vector<double> CriteoSizes(uint64_t fields) {
+  std::vector<double> sizes;
+  for (uint64_t i = 0; i < fields; ++i)
+    sizes.push_back(static_cast<double>(kCriteoSizes[i % std::size(kCriteoSizes)]));
+  return sizes;
+}
+
+std::vector<double> ToPower(std::vector<double> sizes, double power) {
+  for (double& size : sizes) size = Pow(size, power);
+  return sizes;
+}
+
+double Sum(const std::vector<double>& sizes) {
+  double sum = 0;
+  for (const double size : sizes) sum += size;
+  return sum;
+}
+
+// The sizes to that power below 1 whose sum is `total`.
+std::vector<double> Compressed(const std::vector<double>& sizes, double total) {
+  double low = 0, high = 1;
+  for (int step = 0; step < 60; ++step) {
+    const double middle = (low + high) / 2;
+    (Sum(ToPower(sizes, middle)) < total ? low : high) = middle;
+  }
+  return ToPower(sizes, low);
+}
+
+std::vector<double> Stretched(std::vector<double> sizes, double total) {
+  const double factor = total / Sum(sizes);
+  for (double& size : sizes) size *= factor;
+  return sizes;
+}
+
+// Corrects the sum after rounding, on the largest fields first.
+void SumTo(uint64_t total, std::vector<uint64_t>& counts) {
+  std::vector<size_t> order(counts.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return counts[a] > counts[b]; });
+  uint64_t sum = 0;
+  for (const uint64_t count : counts) sum += count;
+  if (sum < total) counts[order[0]] += total - sum;
+  for (const size_t i : order) {
+    const uint64_t cut = std::min(counts[i] - 1, sum > total ? sum - total : 0);
+    counts[i] -= cut;
+    sum -= cut;
+  }
+}
+
 }  // namespace
+
+std::vector<uint64_t> FieldCardinalities(uint64_t num_features, uint64_t fields) {
+  CHECK(fields > 0 && num_features >= fields);
+  const std::vector<double> model = CriteoSizes(fields);
+  const auto total = static_cast<double>(num_features);
+  const auto sizes = total < Sum(model) ? Compressed(model, total) : Stretched(model, total);
+  std::vector<uint64_t> counts;
+  for (const double size : sizes)
+    counts.push_back(std::max<uint64_t>(1, static_cast<uint64_t>(size + 0.5)));
+  SumTo(num_features, counts);
+  return counts;
+}
 
 Status SynthOptions::Validate() const {
   if (fields == 0 || fields > kMaxFields) {
@@ -144,8 +215,9 @@ double SynthModel::Gauss(uint64_t key) const {
   return GaussFromBits(Mix64(Mix64(key + weight_seed_)));
 }
 
-// Two passes, because which fields fall into their tail is a coin toss that no processor predicts:
-// the first notes them without a branch, the second does the dear work on those alone.
+// Draws in two passes, because a branch on "is this outcome in the tail" would be unpredictable.
+// The first pass collects the tail outcomes without a branch, the second does the expensive work on
+// them.
 double SynthModel::DrawKeys(Random& random, SynthRow& row) const {
   double sum = 0;
   size_t tails = 0;
@@ -186,11 +258,11 @@ void SynthModel::Calibrate(const SynthOptions& options) {
     margins.push_back(row.margin);
   }
   const Pilot pilot(std::move(margins));
-  // More signal, less loss.
+  // The loss falls with the scale.
   scale_ = Solve(0, kMaxScale, -options.bayes_logloss, [&](double scale) {
     return -pilot.BayesLogLoss(scale, pilot.BiasFor(scale, options.positives));
   });
   bias_ = pilot.BiasFor(scale_, options.positives);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

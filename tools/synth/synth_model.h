@@ -1,19 +1,19 @@
-// The hidden model behind `millrace-records synth`: what a row's features are, and how likely its
-// label is 1.
+// The hidden model of `millrace-records synth`: it draws the features of a row and the probability
+// that its label is 1.
 //
-//   rank_f  ~ Zipf                             in each field f, on its own
+//   rank_f  ~ Zipf                             in each field f, independently
 //   key_f   = begin_f + scatter_f(rank_f)      popular values lie anywhere in the field's range
 //   w(key)  = scale * sigma(field, p) * g(key)
 //   margin  = bias + sum_f w(key_f)            P(label = 1) = sigmoid(margin)
 //
-// g is a hash of seed and key, shaped like a standard normal; so the model has no array of weights.
-// sigma = (4 + log2 n) sqrt(p / (p + kHalfSignal)) for a value that a share p of all rows has, in a
-// field of n values: a field with more values says more, all fields say something, and most of the
-// signal sits on values that are frequent enough to be learnt from some million rows; the rest is
-// what keeps a learner from the optimum. bias and scale are fitted to a sample, so that the share
-// of positives and the optimal logloss come out as asked for.
+// g is a hash of seed and key with a standard normal distribution; the model has no array of
+// weights. sigma = (4 + log2 n) sqrt(p / (p + kHalfSignal)) for a value in a share p of all rows,
+// in a field of n values. So every field has signal, and fields with more values have more. Most of
+// the signal is on values that are frequent enough to be learned from a few million rows; the rest
+// keeps a learner from the optimum. bias and scale are fitted to a sample, so that the share of
+// positives and the optimal logloss match the options.
 //
-// Row i of a part depends on (seed, part, i) alone, never on the number of rows, shards or threads,
+// Row i of a part depends only on (seed, part, i), never on the number of rows, shards or threads,
 // and has the same bits on every machine.
 #pragma once
 
@@ -24,7 +24,15 @@
 #include "io/base/status.h"
 #include "tools/synth/zipf.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
+
+// The number of values of each field: `fields` numbers of at least 1 with the sum `num_features`,
+// which is at least `fields`. They follow the public Criteo display-advertising data: 13 bucketed
+// counts with tens of values, then 26 categorical fields with 3 to 10 million. Other numbers of
+// fields repeat or truncate that list. For a smaller sum a power below 1 compresses the sizes, so
+// that a small model still has many fields with several values; for a larger sum they are scaled
+// up.
+std::vector<uint64_t> FieldCardinalities(uint64_t num_features, uint64_t fields);
 
 struct SynthOptions {
   uint64_t num_features = 33'762'578;
@@ -39,7 +47,7 @@ struct SynthOptions {
 
 enum class Part : uint64_t { kTrain = 1, kTest = 2, kPilot = 3 };
 
-// What a draw from a field's table stands for: one key, or ranks that are equally likely.
+// The outcome of a draw from a field: one key, or a range of equally likely ranks.
 struct SynthOutcome {
   uint64_t first;  // key if width is 1, else rank
   uint64_t width;
@@ -48,11 +56,11 @@ struct SynthOutcome {
 };
 
 struct SynthRow {
-  std::vector<uint64_t> keys;  // one for each field, ascending
+  std::vector<uint64_t> keys;  // one per field, ascending
   double margin = 0;
   bool label = false;
 
-  // Scratch: the fields whose outcome is a span of ranks.
+  // Scratch: the fields whose outcome is a range of ranks.
   struct Tail {
     uint32_t field;
     const SynthOutcome* outcome;
@@ -60,7 +68,7 @@ struct SynthRow {
   std::vector<Tail> tails;
 };
 
-// Immutable once made: many threads may draw from one.
+// Immutable: several threads may draw from one model.
 class SynthModel {
  public:
   // `options` are valid.
@@ -98,4 +106,4 @@ class SynthModel {
   double scale_ = 1;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

@@ -8,8 +8,11 @@
 #include "tools/common/interrupt.h"
 #include "tools/common/progress.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
+
+using tools::Interrupted;
+using tools::Progress;
 
 constexpr uint64_t kRowsPerStep = 1024;
 
@@ -17,7 +20,7 @@ struct Shard {
   Part part;
   std::string path;
   uint64_t first_row, end_row;
-  // What writing it gave:
+  // Results:
   uint64_t positives = 0;
   uint64_t bytes = 0;
   BayesScore score;  // test part only
@@ -72,7 +75,7 @@ class ShardWriter {
   std::string record_, frames_;
 };
 
-// The shards that are still to be written, and the first thing that went wrong.
+// The remaining shards, and the first failure.
 class Job {
  public:
   Job(const SynthModel& model, const SynthFiles& files, std::vector<Shard>& shards,
@@ -80,7 +83,8 @@ class Job {
       : model_(model), files_(files), shards_(shards), progress_(progress) {}
 
   void Work() {
-    for (size_t i = next_++; i < shards_.size() && !stopped_; i = next_++) Note(Write(shards_[i]));
+    for (size_t i = next_++; i < shards_.size() && !stopped_; i = next_++)
+      Record(Write(shards_[i]));
   }
 
   const Status& failure() const { return failure_; }  // once all threads are done
@@ -99,7 +103,7 @@ class Job {
     return writer.Close();
   }
 
-  void Note(const Status& status) {
+  void Record(const Status& status) {
     if (status.ok()) return;
     const std::scoped_lock lock(mutex_);
     if (failure_.ok()) failure_ = status;
@@ -108,7 +112,7 @@ class Job {
 
   const SynthModel& model_;
   const SynthFiles& files_;
-  std::vector<Shard>& shards_;  // each is touched by the one thread that took it
+  std::vector<Shard>& shards_;  // each is written by the one thread that took it
   Progress& progress_;
   std::atomic<size_t> next_{0};
   std::atomic<bool> stopped_{false};
@@ -152,4 +156,4 @@ Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files)
   return Collected(shards);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

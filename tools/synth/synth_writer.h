@@ -1,5 +1,4 @@
-// Turns the hidden model into files: rows drawn, encoded and written, shard by shard, by several
-// threads.
+// Writes the rows of the hidden model to files, one shard per thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,7 @@
 #include "tools/synth/bayes_score.h"
 #include "tools/synth/synth_model.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 
 struct SynthFiles {
   std::string folder;
@@ -20,7 +19,7 @@ struct SynthFiles {
   uint64_t test_rows = 200'000;
   uint64_t shards = 8;
   uint64_t test_shards = 1;
-  bool values = true;  // write the values, all 1.0; a reader takes them as 1 where there are none
+  bool values = true;  // write the values, all 1.0; readers use 1 for missing values
   size_t threads = 1;
   io::WriterOptions writer;
   io::FeatureNames names;
@@ -33,9 +32,8 @@ struct SynthResult {
   BayesScore test;
 };
 
-// The shards of the training part hold consecutive rows, as do those of the test part. An existing
-// file is replaced when its successor is complete. The first failure or an interrupt stops all
-// threads.
+// A shard has consecutive rows of the training or the test part. An existing file is replaced when
+// the new one is complete. The first failure or an interrupt stops all threads.
 Result<SynthResult> WriteSynth(const SynthModel& model, const SynthFiles& files);
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

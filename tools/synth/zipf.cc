@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "tools/synth/portable_math.h"
 
-namespace millrace::tools {
+namespace millrace::synth {
 namespace {
 
 constexpr uint64_t kBucketsPerOctave = 8;
@@ -62,7 +62,7 @@ AliasTable::AliasTable(std::span<const double> shares) : slots_(shares.size()) {
     large.pop_back();
     small.push_back(rich);
   }
-  for (const uint32_t i : small) fill(i, i);  // only rounding leaves them below 1
+  for (const uint32_t i : small) fill(i, i);  // below 1 only by rounding
   for (const uint32_t i : large) fill(i, i);
 }
 
@@ -75,4 +75,4 @@ Scatter::Scatter(uint64_t n, uint64_t seed)
   CHECK(n > 0);
 }
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

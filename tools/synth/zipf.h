@@ -5,22 +5,22 @@
 #include <span>
 #include <vector>
 
-namespace millrace::tools {
+namespace millrace::synth {
 
-// Ranks that share one probability.
+// A range of ranks with equal probability.
 struct ZipfBucket {
   uint64_t first = 0;  // rank
   uint64_t width = 1;
   double share = 0;  // of all ranks of the bucket together; the shares of a list sum to 1
 };
 
-// The first kZipfHead ranks have a bucket each. Behind them a bucket spans an eighth of an octave,
-// and the law is flattened inside: a table of some hundred entries stands for any n.
+// The first kZipfHead ranks have one bucket each. After them a bucket spans an eighth of an octave,
+// and the ranks inside it are equally likely: a few hundred buckets cover any n.
 inline constexpr uint64_t kZipfHead = 256;
 std::vector<ZipfBucket> ZipfBuckets(uint64_t n, double exponent);
 
-// Draws an index with given probabilities in constant time: Walker's alias method, in integers once
-// it is built.
+// Draws an index with given probabilities in constant time: Walker's alias method, with integer
+// arithmetic after construction.
 class AliasTable {
  public:
   explicit AliasTable(std::span<const double> shares);
@@ -30,27 +30,27 @@ class AliasTable {
     const auto product = static_cast<__uint128_t>(random) * slots_.size();
     const auto slot = static_cast<uint32_t>(product >> 64);
     const auto fraction = static_cast<uint64_t>(product);
-    // Without a branch: nothing could predict it.
+    // Without a branch, since it would be unpredictable.
     const uint32_t keep = fraction < slots_[slot].threshold ? ~uint32_t{0} : 0;
     return slots_[slot].alias ^ ((slots_[slot].alias ^ slot) & keep);
   }
 
  private:
   struct Slot {
-    uint64_t threshold;  // below this fraction the slot itself is meant, else its alias
+    uint64_t threshold;  // below this fraction the result is the slot, else its alias
     uint32_t alias;
   };
   std::vector<Slot> slots_;
 };
 
-// A seeded bijection of [0, n): neighbours in rank land anywhere in the range.
+// A seeded bijection of [0, n) that spreads neighbouring ranks over the range.
 class Scatter {
  public:
   Scatter(uint64_t n, uint64_t seed);
 
   uint64_t operator()(uint64_t rank) const {
     uint64_t x = rank;
-    do {  // a bijection of the next power of two, walked until it is back in the range
+    do {  // a bijection of the next power of two, repeated until the result is in the range
       x = (x * factor_ + offset_) & mask_;
       x ^= x >> shift_;
       x = (x * kSecondFactor) & mask_;
@@ -65,4 +65,4 @@ class Scatter {
   int shift_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::synth

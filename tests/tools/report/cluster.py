@@ -8,7 +8,7 @@ import time
 
 
 class Relay(threading.Thread):
-    """Passes TCP connections on to `target`, at most so many bytes a second in each direction of all together."""
+    """Passes TCP connections on to `target`, at most `bytes_per_s` in each direction, all connections together."""
 
     PIECE = 16384
 
@@ -17,7 +17,7 @@ class Relay(threading.Thread):
         self.target, self.rate = target, bytes_per_s
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.ways = [threading.Lock(), threading.Lock()]
+        self.directions = [threading.Lock(), threading.Lock()]
 
     def run(self):
         while True:
@@ -27,14 +27,14 @@ class Relay(threading.Thread):
                 return
             host, port = self.target.rsplit(":", 1)
             server = socket.create_connection((host, int(port)))
-            for way, (source, sink) in enumerate(((client, server), (server, client))):
+            for direction, (source, sink) in enumerate(((client, server), (server, client))):
                 sink.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self.pump, args=(way, source, sink), daemon=True).start()
+                threading.Thread(target=self.pump, args=(direction, source, sink), daemon=True).start()
 
-    def pump(self, way, source, sink):
+    def pump(self, direction, source, sink):
         try:
             while piece := source.recv(self.PIECE):
-                with self.ways[way]:
+                with self.directions[direction]:
                     time.sleep(len(piece) / self.rate)
                 sink.sendall(piece)
             sink.shutdown(socket.SHUT_WR)
@@ -46,7 +46,7 @@ class Relay(threading.Thread):
 
 
 class Job:
-    """A server and some workers, started one by one so that each can get its obstacle."""
+    """A server and some workers, started one by one so that each can have an obstacle."""
 
     def __init__(self, binaries, run_dir, mode, workers, flags):
         self.binaries, self.run_dir, self.mode, self.workers, self.flags = binaries, run_dir, mode, workers, flags

@@ -6,7 +6,7 @@
 
 #include "tests/tools/report/synthetic_run.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 namespace {
 
 class GraphTest : public testing::Test {
@@ -24,7 +24,7 @@ class GraphTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(GraphTest, SparseStepIsInTheOrderOfTheDatasWay) {
+TEST_F(GraphTest, SparseStepIsInTheOrderOfTheDataFlow) {
   SyntheticTrace trace;
   trace.Span(1, "step", "step", 0, 100, "\"rows\":100");
   trace.Span(1, "update", "compute", 60, 30, "\"nnz\":3900");
@@ -57,7 +57,7 @@ TEST_F(GraphTest, JobGoesThroughItsServers) {
   EXPECT_EQ(Names(Make()), "margins exchange_send apply exchange_wait ");
 }
 
-TEST_F(GraphTest, NetHasItsLayersWithShapesAndBothWays) {
+TEST_F(GraphTest, NetHasItsLayersWithShapesAndBothDirections) {
   SyntheticTrace trace;
   trace.Span(1, "step", "step", 0, 100, "\"rows\":64");
   trace.Span(1, "conv1 forward", "compute", 0, 10, "\"rows\":64");
@@ -95,4 +95,4 @@ TEST_F(GraphTest, RunWithoutStepsHasNone) {
 }
 
 }  // namespace
-}  // namespace millrace::tools
+}  // namespace millrace::report

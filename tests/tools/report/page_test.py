@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The report page and the live page in a real browser: page_test.py BIN_DIR SCREENSHOT_DIR
+"""Tests the report page and the live page in a browser: page_test.py BIN_DIR SCREENSHOT_DIR
 
 Skipped (exit status 77) where there is no Chromium.
 """
@@ -13,7 +13,7 @@ import time
 import unittest
 import urllib.request
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import browser  # noqa: E402
 
 BIN, SHOTS = sys.argv[1], pathlib.Path(sys.argv[2])
@@ -162,8 +162,8 @@ class PageTest(unittest.TestCase):
         page.screenshot(SHOTS / "report-span.png")
 
     def long_spans_are_drawn(self, page):
-        """Each test is a span of its own in the training thread, also where shorter ones end in the same pixel. The first
-        one, which reads the files, is always long enough to be seen."""
+        """Each evaluation is a span in the training thread, drawn even if shorter ones end in the same pixel. The first one,
+        which reads the files, is always long enough to be visible."""
         drawn = page.run(
             "const t = millrace.timeline, s = document.getElementById('search'); s.value = ''; s.oninput();"
             "document.getElementById('reset').click(); t.paint();"
@@ -212,18 +212,18 @@ class PageTest(unittest.TestCase):
             times.sort()
             print(f"{spans} spans: a frame takes {times[len(times) // 2]:.1f} ms at the median, {times[-1]:.1f} at most; "
                   f"page of {(run_dir / 'report.html').stat().st_size / 1e6:.1f} MB")
-            self.assertLess(times[len(times) // 2], 100)  # without a GPU, and with other tests beside it
+            self.assertLess(times[len(times) // 2], 100)  # without a GPU, and with other tests in parallel
             page.run("document.getElementById('reset').click()")
             page.screenshot(SHOTS / "million.png")
             self.assertEqual(page.log(), [])
 
     def check_net(self, name, command, layers, processes):
-        """The report of a net's run: a row for each layer and way, the graph, the timeline."""
+        """The report of a net's run: a row for each layer and direction, the graph, the timeline."""
         run_dir = self.root / name
         run(*command, f"--run_dir={run_dir}", "--profile", "--sample_ms=20")
         text = run(f"{BIN}/millrace-report", run_dir).stdout
         for layer in layers:
-            self.assertRegex(text, rf"(?m)^{layer} forward +the layer's output +worker +\d+ rows")
+            self.assertRegex(text, rf"(?m)^{layer} forward +output of the layer +worker +\d+ rows")
             self.assertRegex(text, rf"(?m)^{layer} backward")
         with browser.Browser() as page:
             page.open((run_dir / "report.html").as_uri())
@@ -231,7 +231,7 @@ class PageTest(unittest.TestCase):
             boxes = page.run("return [...document.querySelectorAll('#graph-box .box')].map(b => b.textContent)")
             for layer in layers:
                 box = next((box for box in boxes if box.startswith(layer)), "")
-                self.assertRegex(box, r"→ [\dx]+.* a step, [\d.]+ %")
+                self.assertRegex(box, r"→ [\dx]+.* per step, [\d.]+ %")
             self.assertEqual(page.run("return millrace.data.processes.filter(p => p.threads.length).map(p => p.name)"), processes)
             page.run("const s = document.getElementById('search'); s.value = arguments[0]; s.oninput();", f"{layers[0]} backward")
             self.assertRegex(page.run("return document.getElementById('found').textContent"), r"[1-9][\d,]* spans")
@@ -310,7 +310,7 @@ class PageTest(unittest.TestCase):
                 return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read()
             except OSError:
                 time.sleep(0.05)
-        return self.fail("the dashboard does not answer")
+        return self.fail("the dashboard does not respond")
 
     def check_metrics(self, port):
         text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()

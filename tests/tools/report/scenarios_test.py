@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs that are bound by one thing on purpose, and the verdict on each: scenarios_test.py BIN_DIR HELPER_DIR
+"""Runs with a bottleneck on purpose, and the diagnosis of each: scenarios_test.py BIN_DIR HELPER_DIR
 
-The bottleneck that is named must be right. Each what-if ("at most x times as fast") is compared with runs that really lack the
-obstacle, before and after the one that has it, and must come within 20 % in one of four tries. A machine disturbs that: runs
-without the obstacle differ from each other, other work takes CPU time; both are measured. Then, and if the best of the four is
-within a factor of 1.5, a what-if is skipped, with what was measured. Another bottleneck is a failure at once unless other work
-took CPU time, which can starve the input threads; it is repeated then, and a failure in the end unless others kept half of the
-machine busy all the time.
+The named bottleneck must be right. Each predicted speedup ("at most x times as fast") is compared with runs without the
+obstacle, before and after the run with it, and must be within 20 % in one of four tries. A busy machine disturbs that: runs
+without the obstacle differ from each other, and other processes use CPU time; both are measured. On a busy machine, or if
+the best of the four tries is within a factor of 1.5, the comparison is skipped and prints the measurements. A wrong
+bottleneck is a failure at once, unless other processes used CPU time, which can starve the input threads. Then the run is
+repeated, and it is a failure in the end unless other processes kept half of the machine busy all the time.
 """
 import json
 import os
@@ -26,12 +26,12 @@ BIN, HELPERS = sys.argv[1], sys.argv[2]
 FEATURES = 33762578
 ROWS = 400000
 EPOCHS = 2  # of jobs
-TOLERANCE = 0.2  # of the what-if
-NEAR = 1.5  # times: so much may come from cores that share their units, and from memory that a hypervisor fetches anew
+TOLERANCE = 0.2  # of the predicted speedup
+NEAR = 1.5  # times: possible on hyperthreads, and where a hypervisor allocates memory late
 TRIES = 4
-MISNAMED_AT_MOST = 12  # times, and only while others keep the machine busy
-STEADY = 1.2  # times: a machine on which runs without the obstacle agree so well is not disturbed
-OTHERS_ALLOWED = 0.3  # cores, likewise
+MISNAMED_AT_MOST = 12  # times, and only while other processes keep the machine busy
+STEADY = 1.2  # times: if runs without the obstacle agree this well, the machine is not busy
+OTHERS_ALLOWED = 0.3  # cores that other processes use on a machine that is not busy
 
 
 def run(*words, preload=None):
@@ -39,16 +39,16 @@ def run(*words, preload=None):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True, env=environment)
 
 
-def verdict_of(run_dir):
+def diagnosis_of(run_dir):
     return json.loads(run(f"{BIN}/millrace-report", run_dir, "--json").stdout)
 
 
-def total_of(verdict):
-    return max(worker["total_s"] for worker in verdict["workers"])
+def total_of(diagnosis):
+    return max(worker["total_s"] for worker in diagnosis["workers"])
 
 
 def busy_seconds():
-    """CPU time of the whole machine, and of this test's processes that have ended."""
+    """CPU time of the whole machine, and of this test's processes that have exited."""
     with open("/proc/stat", encoding="ascii") as file:
         ticks = [int(word) for word in file.readline().split()[1:9]]
     own = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -56,7 +56,7 @@ def busy_seconds():
 
 
 class Miss(Exception):
-    """A what-if that is not within the tolerance. `free`: seconds of the runs without the obstacle."""
+    """A predicted speedup outside the tolerance. `free`: seconds of the runs without the obstacle."""
 
     def __init__(self, message, ratio, free):
         super().__init__(message)
@@ -64,13 +64,13 @@ class Miss(Exception):
 
 
 def others_busy(begin, then):
-    """Cores that others kept busy since `begin`, when busy_seconds() were `then`."""
+    """Cores that other processes kept busy since `begin`, when busy_seconds() was `then`."""
     machine, own = (now - before for now, before in zip(busy_seconds(), then))
     return (machine - own) / (time.monotonic() - begin)
 
 
 def repeated(test):
-    """Runs `test` until it holds, and says what becomes of one that does not."""
+    """Runs `test` until it passes, and decides between failure and skip if it does not."""
     free, others, texts, factors, misnamed = [], [], [], [], 0
     while len(texts) - misnamed < TRIES:
         begin, then = time.monotonic(), busy_seconds()
@@ -91,7 +91,7 @@ def repeated(test):
                 factors.append(error.factor)
             print("again:", texts[-1], file=sys.stderr)
     if min(factors) < NEAR or max(free) > STEADY * min(free) or min(others) > OTHERS_ALLOWED:
-        raise unittest.SkipTest(f"a what-if is {min(factors):.2f} times off at best: runs without the obstacle took "
+        raise unittest.SkipTest(f"a predicted speedup is {min(factors):.2f} times off at best: runs without the obstacle took "
                                 f"{min(free):.2f} to {max(free):.2f} s, others kept {min(others):.2f} to {max(others):.2f} cores busy; "
                                 + "; ".join(texts))
     raise AssertionError("; ".join(texts))
@@ -116,7 +116,7 @@ class Scenarios(unittest.TestCase):
         files = ",".join(str(file) for file in self.files)
         run(f"{BIN}/millrace-lr", f"--train={files}", f"--num_features={FEATURES}", "--profile", "--overwrite",
             f"--run_dir={run_dir}", "--model_out=/dev/null", *flags, preload=preload)
-        return verdict_of(run_dir)
+        return diagnosis_of(run_dir)
 
     def slow_disk(self, bytes_per_s):
         library = self.root / "libslow_disk.so"
@@ -130,13 +130,13 @@ class Scenarios(unittest.TestCase):
         (self.root / "slow_locks.us").write_text(f"{microseconds}\n")
         return library
 
-    def compare(self, what, verdict, total, free):
+    def compare(self, what, diagnosis, total, free):
         """`free`: seconds of runs without the obstacle."""
         really = total * len(free) / sum(free)
-        predicted = verdict["speedup_without"]
-        print(f"{what}: what-if {predicted:.2f}, really {really:.2f}: {verdict['sentence']}")
+        predicted = diagnosis["speedup_without"]
+        print(f"{what}: predicted {predicted:.2f}, measured {really:.2f}: {diagnosis['sentence']}")
         if not 1 - TOLERANCE < predicted / really < 1 + TOLERANCE:
-            raise Miss(f"{what}: what-if {predicted:.2f}, really {really:.2f}", predicted / really, free)
+            raise Miss(f"{what}: predicted {predicted:.2f}, measured {really:.2f}", predicted / really, free)
 
     def test_slow_disk_is_input_bound(self):
         def once():
@@ -167,10 +167,10 @@ class Scenarios(unittest.TestCase):
         shutil.rmtree(run_dir, ignore_errors=True)
         files = ",".join(str(file) for file in self.files)
         Job(BIN, run_dir, mode, workers, [f"--train={files}", f"--num_features={FEATURES}", *flags]).run(**obstacles)
-        return verdict_of(run_dir)
+        return diagnosis_of(run_dir)
 
     def compare_jobs(self, what, bottleneck, flags, obstacles, straggler=None):
-        """`obstacles`: from the verdict on a run without any, those of the run that has them."""
+        """`obstacles`: from the diagnosis of a run without any, those of the run with them."""
         flags = (*flags, "--threads=1", f"--epochs={EPOCHS}")
         free = self.job("free", *flags)
         slow = self.job("slow", *flags, **obstacles(free))

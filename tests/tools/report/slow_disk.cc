@@ -1,6 +1,6 @@
 // A disk of a chosen speed, for programs that are started with this library preloaded: read(2) of a
-// regular file takes as long as a disk would that delivers the number of bytes a second that the
-// file "slow_disk.rate" beside the library states. Reads of several threads wait for each other.
+// regular file takes as long as a disk would that delivers the number of bytes per second that the
+// file "slow_disk.rate" next to the library states. Reads of several threads wait for each other.
 
 #include <dlfcn.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ extern "C" ssize_t read(int fd, void* buffer, size_t size) {
   static const auto real =
       reinterpret_cast<ssize_t (*)(int, void*, size_t)>(::dlsym(RTLD_NEXT, "read"));
   const ssize_t got = real(fd, buffer, size);
-  constexpr ssize_t kSmall = 16384;  // not worth a disk's time
+  constexpr ssize_t kSmall = 16384;  // too small to delay
   struct stat status {};
   if (got > kSmall && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
     WaitForDisk(static_cast<size_t>(got));

@@ -1,5 +1,5 @@
 // A slow server, for a millrace-ps that is started with this library preloaded: every
-// pthread_mutex_lock takes as many microseconds longer as the file "slow_locks.us" beside the
+// pthread_mutex_lock takes as many microseconds longer as the file "slow_locks.us" next to the
 // library states. A server locks its shard a few times for each request.
 
 #include <dlfcn.h>
@@ -27,7 +27,7 @@ long Microseconds() {
   return microseconds;
 }
 
-thread_local bool inside = false;  // the look at the file locks as well
+thread_local bool inside = false;  // reading the file locks a mutex as well
 
 }  // namespace
 

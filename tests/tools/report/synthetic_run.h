@@ -1,4 +1,4 @@
-// Run folders with traces that are written by hand, in the words of real ones.
+// Run folders with synthetic traces that have the span names of real ones.
 #pragma once
 
 #include <cstdio>
@@ -6,7 +6,7 @@
 
 #include "tests/test_files.h"
 
-namespace millrace::tools {
+namespace millrace::report {
 
 // One process's trace file. Times in microseconds.
 class SyntheticTrace {
@@ -59,4 +59,4 @@ class SyntheticTrace {
   std::string events_;
 };
 
-}  // namespace millrace::tools
+}  // namespace millrace::report

@@ -1,20 +1,8 @@
-"""All experiments: name, what it shows, how long it takes, and the function that runs it."""
+"""All experiments: name, purpose, duration, and the function that runs it."""
 import dataclasses
 import typing
 
-from . import (
-    alexnet,
-    deployment,
-    gradient,
-    lenet,
-    lr_modes,
-    lr_ops,
-    lr_round,
-    softmax_hosts,
-    softmax_modes,
-    softmax_resources,
-    softmax_steps,
-)
+from . import alexnet, deployment, gradient, lenet, lr_modes, lr_ops, softmax, softmax_steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,13 +35,13 @@ EXPERIMENTS = [
     Experiment(
         "lr-modes",
         "Sparse logistic regression: synchronous and asynchronous",
-        "S4's main job: curves, workers, peaks, verdict, bytes",
+        "S4's main job: curves, workers, peaks, bottleneck diagnosis, bytes",
         3,
         3,
         lr_modes.run,
     ),
     Experiment(
-        "lr-ops", "Sparse logistic regression: per-op table", "S4's per-op table at batch 10 and 100", 1, 2, lr_ops.run
+        "lr-ops", "Sparse logistic regression: per-op table", "S4's per-op table at batch 10 and 100", 1, 2, lr_ops.per_op
     ),
     Experiment(
         "lr-round",
@@ -61,7 +49,7 @@ EXPERIMENTS = [
         "S4's timelines: a worker's step, a synchronous round at batch 20 (7.121 s)",
         1,
         1,
-        lr_round.run,
+        lr_ops.one_round,
     ),
     Experiment(
         "softmax-modes",
@@ -69,7 +57,7 @@ EXPERIMENTS = [
         "S0: rate 0.5, batch 200: accuracy, time, network; the graph",
         4,
         15,
-        softmax_modes.run,
+        softmax.modes,
     ),
     Experiment(
         "softmax-hosts",
@@ -77,7 +65,7 @@ EXPERIMENTS = [
         "S1: 100 epochs by mode, and asynchronous batches 13750/1375/275",
         3,
         40,
-        softmax_hosts.run,
+        softmax.hosts,
     ),
     Experiment(
         "softmax-steps",
@@ -93,7 +81,7 @@ EXPERIMENTS = [
         "S3: batch 128: CPU, memory and network of every process",
         3,
         8,
-        softmax_resources.run,
+        softmax.resources,
     ),
     Experiment(
         "lenet-grid",
@@ -106,7 +94,7 @@ EXPERIMENTS = [
     Experiment(
         "lenet-adam",
         "LeNet: Adam",
-        "S3: batch 64 on 1/2/3 workers: accuracy, time an epoch; timeline of the layers",
+        "S3: batch 64 on 1/2/3 workers: accuracy, time per epoch; timeline of the layers",
         12,
         100,
         lenet.adam,
@@ -114,7 +102,7 @@ EXPERIMENTS = [
     Experiment(
         "lenet-batches",
         "LeNet: batches 8, 64, 512",
-        "S3: three workers: accuracy, time an epoch, network",
+        "S3: three workers: accuracy, time per epoch, network",
         13,
         230,
         lenet.batches,

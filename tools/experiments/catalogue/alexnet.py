@@ -1,14 +1,14 @@
 """AlexNet: examples/s by batch and workers, and proof that it learns."""
-from .. import charts, figures, graph, old_figures, samples, traces, units
+from .. import charts, figures, old_figures, samples, traces, units
 from ..jobs import Job
 
 SPLIT = "synthetic images, made from the seed"
 SERVER_BYTES = 1.4e9
-MEMORY_SHARE = 0.9  # of what is available, that a cell may take
+MEMORY_SHARE = 0.9  # of the available memory that a cell may use
 
 
 def worker_bytes(batch):
-    """About what a worker takes: parameters, gradients and oneDNN's buffers, and its activations."""
+    """Approximate memory of a worker: parameters, gradients and oneDNN's buffers, and its activations."""
     return 0.8e9 + batch * 13.2e6
 
 
@@ -18,8 +18,8 @@ def available_bytes():
 
 
 def cell(context, workers, batch, steps):
-    """A run of `steps` steps after one to warm up, or the text why not. It tests at its end only: while worker 0 tests, the
-    others would compute ahead, and its next step would seem shorter than it is."""
+    """A run of `steps` steps after one to warm up, or the text why not. It evaluates at its end only: while worker 0 evaluates,
+    the other workers would compute ahead, and its next step would look shorter than it is."""
     needed = workers * worker_bytes(batch) + (SERVER_BYTES if workers > 1 else 0)
     available = available_bytes()
     if needed > available * MEMORY_SHARE:
@@ -42,7 +42,7 @@ def cell(context, workers, batch, steps):
         flags,
         workers=workers,
         servers=int(workers > 1),
-        judge_loss=False,
+        check_loss=False,
     )
     return context.run(job, keep_model=False)
 
@@ -63,7 +63,7 @@ def run(context):
         for batch in old_figures.ALEXNET_BATCHES:
             cells[workers, batch] = cell(context, workers, batch, steps)
             if isinstance(cells[workers, batch], str):
-                context.say(f"    {workers} workers, batch {batch}: {cells[workers, batch]}")
+                context.echo(f"    {workers} workers, batch {batch}: {cells[workers, batch]}")
     found = context.found
     runs = {key: run for key, run in cells.items() if not isinstance(run, str)}
     rates_table(found, cells, steps)
@@ -72,7 +72,7 @@ def run(context):
     if (3, 64) in runs:
         figures.resources(found, {"3 workers, batch 64": runs[3, 64]}, "Waves: compute, then traffic")
     learn = learns(context)
-    found.figures.append(graph.picture(context, "alexnet"))
+    found.figures.append(figures.net_graph(context, "alexnet"))
     skipped = [f"{w} workers, batch {b}: {text}" for (w, b), text in cells.items() if isinstance(text, str)]
     found.notes += skipped
     found.notes.append(
@@ -122,9 +122,9 @@ def rates_table(found, cells, steps):
     s1 = ", ".join(f"{seconds} s at batch {batch}" for batch, seconds in old_figures.ALEXNET_S1_SECONDS.items())
     note = (
         f"Split: {SPLIT}, training. The mean of {steps} step{'s' * (steps > 1)} after one to warm up. Old: each worker"
-        " on a host of its own with 20 cores; ours share this host's cores with each other and with the server, so"
+        " on a separate host with 20 cores; ours share this host's cores with each other and with the server, so"
         " that more workers share the same computing and add 244 MB of traffic each way and step. S1 on four hosts:"
-        f" {s1} (number of images not handed down)."
+        f" {s1} (the report does not give the number of images)."
     )
     found.table("Examples/s", columns, rows, note)
 
@@ -159,7 +159,7 @@ def resource_table(found, runs):
         "Processes",
         columns,
         rows,
-        "Means over the whole run, start and tests included. S2 has these for each host, as curves only.",
+        "Means over the whole run, start and evaluation included. S2 has these for each host, as curves only.",
     )
 
 
@@ -178,7 +178,7 @@ def rates_figure(found, runs):
 
 
 def learns(context):
-    """Ten classes of synthetic images, learnt until the loss is half."""
+    """Ten classes of synthetic images, trained until the loss is half."""
     images, epochs = context.choose((320, 8), (160, 8))
     flags = {
         "net": "alexnet",

@@ -53,7 +53,7 @@ def run(context):
             "old (S1): s of idle waiting",
         ],
         rows,
-        "Measured by millrace-launch and by the workers themselves. While a worker waits for others it says for whom.",
+        "Measured by millrace-launch and by the workers themselves. A worker that waits for other workers prints their names.",
     )
     found.table(
         "Hosts",

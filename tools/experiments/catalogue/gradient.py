@@ -11,7 +11,7 @@ TOLERANCE = 2e-5  # weights are float32
 
 
 def run(context):
-    """One step of plain SGD from a model that is not zero: what it moved is minus rate times the gradient."""
+    """One step of plain SGD from a model that is not zero: the change of the weights is minus the rate times the gradient."""
     draw = random.Random(7)
     rows = []
     for _ in range(ROWS):

@@ -1,15 +1,15 @@
 """LeNet on MNIST: the grid of batches and workers, Adam, and the batch sweep."""
-from .. import charts, checks, figures, graph, old_figures, samples, units
+from .. import charts, checks, figures, old_figures, samples, units
 from ..data import MNIST_TEST_IMAGES
 from ..jobs import Job
 
 SPLIT = "10,000 test images"
-PROFILE_STEPS = "20:220"  # of thousands
+PROFILE_STEPS = "20:220"  # out of thousands
 
 
-def train(context, name, workers, batch, epochs, profile=False, **course):
+def train(context, name, workers, batch, epochs, profile=False, **more_flags):
     mode = "sync" if workers > 1 else "single"
-    flags = {**context.data.mnist(), "net": "lenet", "epochs": epochs, "threads": context.threads(workers), **course}
+    flags = {**context.data.mnist(), "net": "lenet", "epochs": epochs, "threads": context.threads(workers), **more_flags}
     shape = {"workers": workers, "servers": int(workers > 1)}
     job = Job(name, "millrace-convnet", mode, batch, flags, profile=profile, profile_steps=PROFILE_STEPS, **shape)
     run = context.run(job)
@@ -18,7 +18,7 @@ def train(context, name, workers, batch, epochs, profile=False, **course):
 
 
 def network(run):
-    """Mean of the workers, bytes a second, both directions."""
+    """The mean over the workers, in bytes per second and both directions."""
     rates = [run.samples[name].mean_rate(samples.NETWORK) for name in run.worker_names if name in run.samples]
     return sum(rates) / len(rates) if run.job.servers and rates else None
 
@@ -28,10 +28,10 @@ def grid(context):
     epochs = context.choose(6, 1)
     found, runs = context.found, {}
     batches = old_figures.LENET_BATCHES
-    course = {"optimizer": "sgd", "learning_rate": 0.05, "schedule": "constant", "eval_every": 60_000 if epochs > 1 else 30_000}
+    more_flags = {"optimizer": "sgd", "learning_rate": 0.05, "schedule": "constant", "eval_every": 60_000 if epochs > 1 else 30_000}
     for workers in (1, 2, 3):
         for batch in batches:
-            runs[workers, batch] = train(context, f"workers-{workers}-batch-{batch}", workers, batch, epochs, **course)
+            runs[workers, batch] = train(context, f"workers-{workers}-batch-{batch}", workers, batch, epochs, **more_flags)
     rows = []
     for batch_index, batch in enumerate(batches):
         for workers in (1, 2, 3):
@@ -63,7 +63,7 @@ def grid(context):
     ]
     note = (
         f"Split: accuracy is of the {SPLIT}. {epochs} epoch{'s' * (epochs > 1)} of plain SGD at rate 0.05 (the report"
-        f" names no rate). Old: 6 epochs, {old_figures.LENET_S0_SECONDS}; of two hosts no figures are handed down. All"
+        f" names no rate). Old: 6 epochs, {old_figures.LENET_S0_SECONDS}; the report has no figures of two hosts. All"
         f" workers share {len_cores(runs)} cores here: more of them cannot be faster."
     )
     found.table("LeNet grid", columns, rows, note)
@@ -143,8 +143,8 @@ def adam(context):
         "updates",
         "test accuracy",
         "old (S3) accuracy",
-        "time an epoch",
-        "old time an epoch",
+        "time per epoch",
+        "old time per epoch",
         "images/s",
     ]
     found.table(
@@ -155,7 +155,7 @@ def adam(context):
     )
     figures.learning_curves(found, runs, SPLIT)
     figures.resources(found, {"3 workers": runs["workers-3"]})
-    found.figures.append(graph.picture(context, "lenet"))
+    found.figures.append(figures.net_graph(context, "lenet"))
     low = 0.97 if context.quick else 0.985
     for run in runs.values():
         found.checks.append(checks.accuracy_between(run, low, 1.0, SPLIT))
@@ -193,8 +193,8 @@ def batches(context):
         "updates",
         "test accuracy",
         "old (S3) accuracy",
-        "time an epoch",
-        "old time an epoch",
+        "time per epoch",
+        "old time per epoch",
         "network, each worker",
         "old network",
     ]
@@ -211,7 +211,7 @@ def batches(context):
             "",
             [
                 charts.bars(
-                    "time an epoch",
+                    "time per epoch",
                     "s",
                     names,
                     [

@@ -1,6 +1,6 @@
 """S4: sparse logistic regression on 33,762,578 features, one server and three workers: synchronous and asynchronous."""
 from .. import charts, checks, figures, old_figures, samples, units
-from .clicks import DENSE_BYTES, FIELDS, RAW_BYTES_A_KEY
+from ..data import DENSE_BYTES, FIELDS, RAW_BYTES_PER_KEY
 from ..jobs import Job
 
 METRICS = ("accuracy", "precision", "recall", "auc", "logloss", "ne", "calibration")
@@ -9,10 +9,10 @@ METRICS = ("accuracy", "precision", "recall", "auc", "logloss", "ne", "calibrati
 def run(context):
     """Synchronous and asynchronous training with the old settings."""
     flags, facts = context.data.clicks()
-    course = {"test_batch_size": 20, "eval_every": 20_000, "max_examples": 200_000, "threads": 1}
+    more_flags = {"test_batch_size": 20, "eval_every": 20_000, "max_examples": 200_000, "threads": 1}
     runs = {}
     for mode in ("sync", "async"):
-        runs[mode] = context.run(Job(mode, "millrace-lr", mode, 100, {**flags, **course}, workers=3, servers=1))
+        runs[mode] = context.run(Job(mode, "millrace-lr", mode, 100, {**flags, **more_flags}, workers=3, servers=1))
     found = context.found
     split = f"{facts['test']['rows']:,} test rows"
     quality_table(found, runs, facts, split)
@@ -20,7 +20,7 @@ def run(context):
     workers_table(found, runs)
     peaks_table(found, runs)
     figures.resources(found, runs)
-    verdicts(context, runs)
+    diagnoses(context, runs)
     mode_checks(context, runs)
     split_checks(context, runs, facts, split)
     sync, other = runs["sync"], runs["async"]
@@ -30,7 +30,7 @@ def run(context):
         (units.percent(other.final["accuracy"]), f"accuracy, async, {split}"),
         (
             units.bytes_text(per_exchange(sync)),
-            f"a worker's step, both ways (dense: {units.bytes_text(2 * DENSE_BYTES)})",
+            f"per step of a worker, in both directions (dense: {units.bytes_text(2 * DENSE_BYTES)})",
         ),
     ]
 
@@ -76,7 +76,7 @@ def curves(found, runs, split):
             "Curves",
             (
                 f"Against training points, on the {split}. The old “precision” is the first of them: accuracy."
-                " Asynchronous workers train on while worker 0 tests, so its tests may lie far apart."
+                " Asynchronous workers keep training while worker 0 evaluates, so its evaluations may be far apart."
             ),
             plots,
         )
@@ -101,8 +101,8 @@ def workers_table(found, runs):
                     units.bytes_text(wire["bytes"]),
                 ]
             )
-    columns = ["mode", "worker", "placement", "examples", "gradients", "dropped", "examples/s", "waited for", "bytes"]
-    found.table("Workers", columns, rows, "The server ran on the same host. Bytes of worker 0 have its tests in them.")
+    columns = ["mode", "worker", "placement", "examples", "gradients", "dropped", "examples/s", "others waited", "bytes"]
+    found.table("Workers", columns, rows, "The server ran on the same host. The bytes of worker 0 include its evaluations.")
 
 
 def peaks_table(found, runs):
@@ -112,9 +112,9 @@ def peaks_table(found, runs):
         rows.append([name, cells["sync"][name], cells["async"][name], old_sync, old_async])
     rows.append(["reads, cached or not", cells["sync"]["reads"], cells["async"]["reads"], "–", "–"])
     note = (
-        "Peaks of any 50 ms, all processes of the job together; CPU and memory in percent of the host, network at the"
+        "Peaks over 50 ms, all processes of the job together; CPU and memory in percent of the host, network at the"
         " server, both directions. The old network figures are megabits a second, not megabytes: 135 MB twice at 349"
-        " Mbit/s are 6.2 of the 7.1 s of a round. Disk has the trace and the model in it, which are written at the end."
+        " Mbit/s are 6.2 of the 7.1 s of a round. Disk includes the trace and the model, which are written at the end."
     )
     found.table("Peaks", ["resource", "sync", "async", "old sync", "old async"], rows, note)
     found.numbers["peaks"] = {mode: cells[mode]["numbers"] for mode in runs}
@@ -140,23 +140,23 @@ def peak_cells(run):
     }
 
 
-def verdicts(context, runs):
+def diagnoses(context, runs):
     rows = []
     for mode, run in runs.items():
-        verdict = context.verdict(run)
-        rows.append([mode, verdict["sentence"], old_figures.LR_VERDICT[mode]])
-        for line in verdict["evidence"]:
+        diagnosis = context.diagnosis(run)
+        rows.append([mode, diagnosis["sentence"], old_figures.LR_DIAGNOSIS[mode]])
+        for line in diagnosis["evidence"]:
             rows.append(["", line, ""])
-        context.found.numbers[f"{mode}_verdict"] = {
-            key: verdict[key] for key in ("bottleneck", "share", "speedup_without")
+        context.found.numbers[f"{mode}_diagnosis"] = {
+            key: diagnosis[key] for key in ("bottleneck", "share", "speedup_without")
         }
     context.found.table(
-        "What the runs were bound by", ["mode", "verdict of millrace-report, and its proof", "old verdict"], rows
+        "Bottlenecks", ["mode", "diagnosis of millrace-report, and its evidence", "old diagnosis"], rows
     )
 
 
 def plain_workers(run):
-    """Bytes, exchanges and the longest time of the workers that do not test."""
+    """Bytes, exchanges and the longest time of the workers that do not evaluate."""
     parts = [run.worker_wire(worker) for worker in range(1, run.job.workers)]
     return (
         sum(p["bytes"] for p in parts),
@@ -179,22 +179,22 @@ def mode_checks(context, runs):
             runs["sync"],
             runs["async"],
             lambda run: plain_workers(run)[::2],
-            "workers 1 and 2, which do not test",
+            "workers 1 and 2, which do not evaluate",
         )
     )
     found.checks.append(checks.async_bytes(sync[0], sync[1], other[0], other[1]))
-    most = 100 * FIELDS * RAW_BYTES_A_KEY
+    most = 100 * FIELDS * RAW_BYTES_PER_KEY
     for mode, run in runs.items():
         size = per_exchange(run)
         text = (
-            f"{units.bytes_text(size)} a step both ways; {100 * FIELDS:,} touched weights raw are"
+            f"{units.bytes_text(size)} per step in both directions; {100 * FIELDS:,} touched weights raw are"
             f" {units.bytes_text(most)}, a dense model {units.bytes_text(DENSE_BYTES)}"
         )
         found.check(f"{mode}: only touched weights travel", 0 < size <= 1.5 * most, text, 2)
 
 
 def split_checks(context, runs, facts, split):
-    """Scores the test files anew with each saved model, by another program."""
+    """Scores the test files with each saved model and millrace-predict."""
     found = context.found
     flags, _ = context.data.clicks()
     for mode, run in runs.items():
@@ -227,6 +227,6 @@ def split_checks(context, runs, facts, split):
 
 
 def predicted_metrics(lines):
-    """The numbers that millrace-predict --metrics prints, a name and a value a line."""
+    """The numbers that millrace-predict --metrics prints, one name and value per line."""
     pairs = [line.split() for line in lines]
     return {pair[0]: float(pair[1]) for pair in pairs if len(pair) == 2 and pair[0] in METRICS}

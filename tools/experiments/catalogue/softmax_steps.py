@@ -4,7 +4,7 @@ from . import softmax
 
 
 def run(context):
-    """6,000 steps with two and three workers, then everything against the batch."""
+    """6,000 steps with two and three workers, then all resources against the batch."""
     steps = context.choose(6000, 1200)
     found, rows, runs = context.found, [], {}
     for mode in ("async", "sync"):
@@ -76,7 +76,7 @@ def sweep(context, steps):
     runs = {batch: steps_run(context, f"sync-batch-{batch}", "sync", batch, 3, steps) for batch in batches}
     mean = lambda values: sum(values) / len(values)
     measures = {
-        "runtime, ms a step": [runs[b].training_s / runs[b].updates * 1e3 for b in batches],
+        "time, ms per step": [runs[b].training_s / runs[b].updates * 1e3 for b in batches],
         "memory of a worker, MB": [
             mean([runs[b].samples[w].peak_memory() / 1e6 for w in runs[b].worker_names]) for b in batches
         ],

@@ -1,4 +1,4 @@
-// Line charts on canvas, with cursors that may be shared.
+// Line charts on canvas, with a cursor that several charts can share.
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
 const seriesColor = i => css('s' + i % 8);
@@ -38,7 +38,7 @@ function ticks(low, high, count) {
   return out;
 }
 
-// Labels of ticks, with as many digits as tell one from the next.
+// Labels of ticks, with enough digits to distinguish neighbours.
 function tickLabels(values) {
   const most = Math.max(...values.map(Math.abs)), step = values.length > 1 ? Math.abs(values[1] - values[0]) : 0;
   const [scale, unit] = most >= 1e9 ? [1e9, ' G'] : most >= 1e6 ? [1e6, ' M'] : most >= 1e4 ? [1e3, ' k'] : [1, ''];
@@ -47,7 +47,7 @@ function tickLabels(values) {
   return values.map(v => v === 0 ? '0' : trim(v / scale, Math.min(12, digits)) + unit);
 }
 
-// A cursor that several charts follow: a place on their common x axis.
+// A cursor that several charts share: a position on their common x axis.
 class CursorGroup {
   constructor() { this.charts = new Set(); this.x = null; }
   set(x) { this.x = x; for (const chart of this.charts) chart.drawCursor(); }
@@ -158,7 +158,7 @@ class LineChart {
       }
     }
   }
-  // The values at the cursor, or the last ones.
+  // Shows the values at the cursor, or the last values.
   drawCursor() {
     if (!this.box) return;
     const g = this.canvas.getContext('2d'), scale = devicePixelRatio || 1, x = this.group.x;

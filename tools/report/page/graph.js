@@ -1,4 +1,4 @@
-// The computation graph: boxes in lanes, in the order of the data's way, with the time of each.
+// The computation graph: boxes in lanes, in the order of the data flow, with the time of each.
 
 const laneNames = {input: 'input threads', training: 'training', exchange: 'exchange', servers: 'servers'};
 const boxSize = {width: 176, height: 74, gap: 24, left: 104, lane: 26};
@@ -10,7 +10,7 @@ const svg = (tag, attributes, text) => {
   return node;
 };
 
-// Rows of boxes: a lane begins a new one, and so does a full one.
+// Rows of boxes: a new lane or a full row begins the next row.
 function placeBoxes(nodes, width) {
   const {width: w, height: h, gap, left, lane} = boxSize;
   const fit = Math.max(1, Math.floor((width - left + gap) / (w + gap))), places = [], lanes = [];
@@ -35,7 +35,7 @@ function arrowPath(from, to) {
   return `M${begin[0]} ${begin[1]}V${middle}H${end[0]}V${end[1]}`;
 }
 
-// Weights that go back pass the boxes on the right, or below where all are in one row.
+// Edges back to earlier boxes pass on the right of the boxes, or below them if all are in one row.
 function backPath(from, to, right) {
   const {width: w, height: h, lane} = boxSize, over = to.y + h + lane / 2 - 4, below = from.y + h + 6;
   if (from.y === to.y) return `M${from.x + w / 2} ${from.y + h}V${over}H${to.x + w / 2 + 14}V${to.y + h + 3}`;
@@ -52,13 +52,13 @@ function drawBox(node, place, steps, most) {
   const [shape, parameters] = node.detail.replace('->', '→').replace(/^0 keys$/, '').split('; ');
   if (parameters) group.append(svg('text', {x: w - 12, y: 21, class: 'shape', 'text-anchor': 'end'}, formatNumber(parseInt(parameters, 10)) + ' params'));
   group.append(svg('text', {x: 20, y: 36, class: 'shape'}, cut(shape, 24)));
-  const second = seconds > 0 ? `${formatDuration(seconds / steps * 1e9)} a step, ${(100 * node.share).toFixed(1)} %` : '';
+  const second = seconds > 0 ? `${formatDuration(seconds / steps * 1e9)} per step, ${(100 * node.share).toFixed(1)} %` : '';
   group.append(svg('text', {x: 20, y: 52, class: 'time'}, second));
   const room = w - 32, forward = room * node.forward_s / most, backward = room * node.backward_s / most;
   group.append(svg('rect', {x: 20, y: 60, width: room, height: 5, rx: 2.5, class: 'track'}), svg('rect', {x: 20, y: 60, width: forward, height: 5, rx: 2.5, fill: color}),
     svg('rect', {x: 20 + forward, y: 60, width: backward, height: 5, rx: 2.5, fill: color, opacity: .5}));
   const parts = [node.title, node.detail];
-  if (seconds > 0) parts.push(node.backward_s ? `forward ${formatDuration(node.forward_s * 1e9)}, backward ${formatDuration(node.backward_s * 1e9)} in all` : `${formatDuration(seconds * 1e9)} in all`);
+  if (seconds > 0) parts.push(node.backward_s ? `forward ${formatDuration(node.forward_s * 1e9)}, backward ${formatDuration(node.backward_s * 1e9)} in total` : `${formatDuration(seconds * 1e9)} in total`);
   group.append(svg('title', {}, parts.filter(Boolean).join('\n')));
   if (node.op) group.onclick = () => findOp(node.op);
   return group;
@@ -78,7 +78,7 @@ function showGraph(data) {
   for (let i = 1; i < places.length; ++i) picture.append(svg('path', {d: arrowPath(places[i - 1], places[i]), class: 'edge', 'marker-end': 'url(#arrow)'}));
   const right = Math.min(width - 6, Math.max(...places.map(p => p.x)) + boxSize.width + 14);
   for (const [from, to] of back) picture.append(svg('path', {d: backPath(places[from], places[to], right), class: 'edge back', 'marker-end': 'url(#arrow)'}));
-  const steps = data.verdict.workers.reduce((n, w) => n + w.steps, 0) || 1, most = Math.max(...nodes.map(n => n.forward_s + n.backward_s)) || 1;
+  const steps = data.diagnosis.workers.reduce((n, w) => n + w.steps, 0) || 1, most = Math.max(...nodes.map(n => n.forward_s + n.backward_s)) || 1;
   nodes.forEach((node, i) => picture.append(drawBox(node, places[i], steps, most)));
   box.replaceChildren(picture);
 }

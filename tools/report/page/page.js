@@ -1,4 +1,4 @@
-// Puts the data of a run on the page; a live page fetches it anew every second.
+// Puts the data of a run on the page; a live page fetches the data again every second.
 
 const $ = id => document.getElementById(id);
 const state = {axis: 'examples', group: new CursorGroup(), timeline: null, charts: [], sort: {key: 'total_s', down: true}, data: null};
@@ -37,16 +37,16 @@ function showHead(data) {
 
 const partColor = {'input wait': 'input', disk: 'disk', compute: 'compute', network: 'network', server: 'server', 'barrier wait': 'barrier', evaluation: 'evaluation', checkpoint: 'checkpoint', other: 'other'};
 
-function showVerdict(data) {
-  const v = data.verdict, box = $('verdict');
-  const colon = v.sentence.indexOf(':');
+function showDiagnosis(data) {
+  const d = data.diagnosis, box = $('diagnosis');
+  const colon = d.sentence.indexOf(':');
   const sentence = element('p', undefined, 'sentence');
-  if (colon > 0 && v.bottleneck !== 'unknown') sentence.append(element('b', v.sentence.slice(0, colon)), v.sentence.slice(colon));
-  else sentence.textContent = v.sentence;
-  const color = css({input: 'input', barrier: 'barrier'}[v.bottleneck] || v.bottleneck) || css('accent');
+  if (colon > 0 && d.bottleneck !== 'unknown') sentence.append(element('b', d.sentence.slice(0, colon)), d.sentence.slice(colon));
+  else sentence.textContent = d.sentence;
+  const color = css({input: 'input', barrier: 'barrier'}[d.bottleneck] || d.bottleneck) || css('accent');
   box.style.borderLeftColor = color;
   const split = element('div', undefined, 'split'), totals = {};
-  for (const worker of v.workers) {
+  for (const worker of d.workers) {
     const stack = element('div', undefined, 'stack');
     for (const [part, seconds] of Object.entries(worker.parts)) {
       totals[part] = (totals[part] || 0) + seconds;
@@ -67,8 +67,8 @@ function showVerdict(data) {
     keys.append(item);
   }
   const evidence = element('ul', undefined, 'evidence');
-  for (const line of v.evidence) evidence.append(element('li', line));
-  box.replaceChildren(sentence, split, keys, ...(v.evidence.length ? [evidence] : []));
+  for (const line of d.evidence) evidence.append(element('li', line));
+  box.replaceChildren(sentence, split, keys, ...(d.evidence.length ? [evidence] : []));
 }
 
 const curveTitles = {loss: 'training loss', logloss: 'test logloss', auc: 'test AUC', accuracy: 'test accuracy', train_accuracy: 'training accuracy', precision: 'test precision', recall: 'test recall', f1: 'test F1', ne: 'normalized entropy', calibration: 'calibration', examples_per_s: 'training speed'};
@@ -78,7 +78,7 @@ function showCurves(data) {
   grid.replaceChildren();
   state.curveCharts = [];
   const names = Object.keys(m).filter(n => !['step', 'examples', 'epoch', 'seconds'].includes(n));
-  if (!names.length || !m[names[0]].length) { grid.append(element('p', data.live ? 'No test yet.' : 'No test in this run.', 'empty')); $('axis').textContent = ''; return; }
+  if (!names.length || !m[names[0]].length) { grid.append(element('p', data.live ? 'No evaluation yet.' : 'No evaluation in this run.', 'empty')); $('axis').textContent = ''; return; }
   const group = new CursorGroup();
   for (const name of names) {
     if (m[name].every(v => v === null)) continue;
@@ -94,7 +94,7 @@ function showCurves(data) {
   }
 }
 
-// Rates per second of columns that only grow, or levels.
+// `rate`: columns that only grow, shown per second. `level`: columns shown as they are.
 const resourceCharts = [
   {title: 'CPU', unit: 'cores', rate: ['user_s_total', 'system_s_total'], per: 'process', fill: true},
   {title: 'CPU by thread', unit: 'cores', threads: true},
@@ -157,7 +157,7 @@ function showResources(data) {
   for (const process of sampled) showCounters(stack, process, last);
 }
 
-const counterTitles = {groups_ready: ['batches decoded ahead', 'groups of 1,024 rows that wait for the training thread'], test_groups_ready: ['test batches decoded ahead', 'groups of rows that wait for the test']};
+const counterTitles = {groups_ready: ['prefetched batches', 'groups of 1,024 rows that are ready for the training thread'], test_groups_ready: ['prefetched test batches', 'groups of rows that are ready for the evaluation']};
 
 function showCounters(stack, process, last) {
   const byName = new Map();
@@ -200,7 +200,7 @@ function showOps(data) {
   const rows = [...data.ops].sort((a, b) => (typeof a[key] === 'string' ? a[key].localeCompare(b[key]) : a[key] - b[key]) * (down ? -1 : 1));
   const number = (title, k, cell) => ({title, key: k, number: true, sortable: true, cell: r => cell ? cell(r) : formatNumber(r[k])});
   showTable($('op-table'), [
-    {title: 'op', key: 'op', sortable: true, cell: r => { const dot = element('span', undefined, 'dot'); dot.style.background = css(r.cat) || css('op'); return [dot, r.op, element('span', r.what, 'what')]; }},
+    {title: 'op', key: 'op', sortable: true, cell: r => { const dot = element('span', undefined, 'dot'); dot.style.background = css(r.cat) || css('op'); return [dot, r.op, element('span', r.description, 'description')]; }},
     {title: 'where', key: 'where', sortable: true, cell: r => r.where},
     {title: 'output (mean)', key: 'output', sortable: true, cell: r => r.output},
     number('calls', 'calls', r => r.calls.toLocaleString('en')),
@@ -209,14 +209,14 @@ function showOps(data) {
     number('mean', 'mean_us', r => formatDuration(r.mean_us * 1e3)),
     number('p50', 'p50_us', r => formatDuration(r.p50_us * 1e3)),
     number('p99', 'p99_us', r => formatDuration(r.p99_us * 1e3)),
-    number('of the step', 'share', r => { const bar = element('span', undefined, 'share'); bar.style.width = Math.min(1, r.share) * 36 + 'px'; return [(100 * r.share).toFixed(1) + ' %', bar]; }),
+    number('of step', 'share', r => { const bar = element('span', undefined, 'share'); bar.style.width = Math.min(1, r.share) * 36 + 'px'; return [(100 * r.share).toFixed(1) + ' %', bar]; }),
     number('bytes', 'bytes', r => r.bytes ? formatNumber(r.bytes) + 'B' : ''),
     number('GB/s', 'gb_per_s', r => r.bytes ? r.gb_per_s.toFixed(3) : ''),
   ], rows, row => findOp(row.op));
 }
 
 function findOp(op) {
-  $('search').value = op.replace(' (test)', '');
+  $('search').value = op.replace(' (eval)', '');
   searchFor();
   $('timeline').scrollIntoView();
   state.timeline.selected = null;
@@ -226,12 +226,12 @@ function findOp(op) {
 function showPeaks(data) {
   const rows = new Map(), processes = [...new Set(data.peaks.map(r => r.process))];
   for (const r of data.peaks) {
-    if (!rows.has(r.what)) rows.set(r.what, {what: r.what, unit: r.unit, by: {}});
-    rows.get(r.what).by[r.process] = r;
+    if (!rows.has(r.resource)) rows.set(r.resource, {resource: r.resource, unit: r.unit, by: {}});
+    rows.get(r.resource).by[r.process] = r;
   }
   const cell = (process, key) => r => r.by[process] ? formatNumber(r.by[process][key]) : '';
   showTable($('peak-table'), [
-    {title: 'resource', cell: r => r.what}, {title: 'unit', cell: r => r.unit},
+    {title: 'resource', cell: r => r.resource}, {title: 'unit', cell: r => r.unit},
     ...processes.flatMap(p => [{title: `${p} mean`, number: true, cell: cell(p, 'mean')}, {title: 'peak', number: true, cell: cell(p, 'peak')}]),
   ], [...rows.values()]);
 }
@@ -256,15 +256,15 @@ function showDetails(span) {
   box.replaceChildren(element('h3', span.name), list);
 }
 
-const catTitles = {op: 'other work', step: 'step', input: 'input', disk: 'reading files', compute: 'computing', network: 'network', server: 'server', barrier: 'waiting for others', evaluation: 'test', checkpoint: 'saving'};
+const catTitles = {op: 'other work', step: 'step', input: 'input', disk: 'reading files', compute: 'computing', network: 'network', server: 'server', barrier: 'waiting at the barrier', evaluation: 'evaluation', checkpoint: 'checkpoint'};
 
 async function showTimeline(data) {
   const tracks = await unpackSpans(data);
   const shown = tracks.reduce((n, t) => n + t.n, 0);
   $('timeline').classList.toggle('without-trace', !shown);
   $('no-trace').textContent = data.live ? 'No spans yet. A run that was started without --profile has none.' :
-    'This run has no trace. Start it with --profile to see every op of it here, or with --profile_steps=100:120 to see those steps alone.';
-  $('timeline-note').textContent = shown ? `${shown.toLocaleString('en')} spans${shown < data.all_spans ? ' of ' + data.all_spans.toLocaleString('en') + ' (the beginning)' : ''}` : '';
+    'This run has no trace. Start it with --profile to see all ops here, or with --profile_steps=100:120 to see only these steps.';
+  $('timeline-note').textContent = shown ? `${shown.toLocaleString('en')} spans${shown < data.all_spans ? ' of ' + data.all_spans.toLocaleString('en') + ' (only the beginning)' : ''}` : '';
   if (state.timeline) state.timeline.setData(data, tracks);
   else state.timeline = new Timeline($('timeline-canvas'), data, tracks, showDetails);
   const used = new Set(tracks.flatMap(t => [...new Set(t.cat)]));
@@ -286,7 +286,7 @@ function searchFor() {
 async function show(data) {
   state.data = data;
   showHead(data);
-  showVerdict(data);
+  showDiagnosis(data);
   showCurves(data);
   showResources(data);
   showGraph(data);
@@ -298,7 +298,7 @@ async function show(data) {
 
 function setTheme(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  if (state.data) { showVerdict(state.data); showCurves(state.data); showResources(state.data); showGraph(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
+  if (state.data) { showDiagnosis(state.data); showCurves(state.data); showResources(state.data); showGraph(state.data); showOps(state.data); if (state.timeline) { showTimelineLegend(); state.timeline.draw(); } }
 }
 function showTimelineLegend() {
   [...$('legend').children].forEach(item => { item.firstChild.style.background = css(item.dataset.cat) || css('op'); });
@@ -308,11 +308,11 @@ async function follow() {
   $('live').hidden = false;
   while (true) {
     try {
-      const answer = await fetch('data.json', {cache: 'no-store'});
-      if (answer.ok) { await show({...await answer.json(), live: true}); state.updates = (state.updates || 0) + 1; state.done(); }
+      const response = await fetch('data.json', {cache: 'no-store'});
+      if (response.ok) { await show({...await response.json(), live: true}); state.updates = (state.updates || 0) + 1; state.done(); }
       if (state.data && state.data.run.status && state.data.run.status !== 'running') break;
     } catch (error) {
-      if (state.data) break;  // the run has ended, and its server with it
+      if (state.data) break;  // the run has ended, and so has its server
     }
     await new Promise(done => setTimeout(done, 1000));
   }

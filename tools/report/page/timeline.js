@@ -1,5 +1,5 @@
-// The zoomable timeline of all threads. A frame costs a few binary searches for each pixel, however
-// many spans there are: where several fall into one pixel, the pixel shows how much of it they fill.
+// The zoomable timeline of all threads. A frame costs a few binary searches per pixel, independent of
+// the number of spans. A pixel with several spans shows how much of it they fill.
 
 async function unpackSpans(data) {
   if (!data.spans) return [];
@@ -43,7 +43,7 @@ async function inflate(base64) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Spans of one depth do not overlap: both their begins and their ends ascend.
+// Spans of one depth do not overlap: their begins and their ends ascend.
 function makeLanes(t, depths) {
   const counts = new Uint32Array(depths);
   for (let i = 0; i < t.n; ++i) ++counts[t.depth[i]];
@@ -103,7 +103,7 @@ class Timeline {
     }
     this.height = Math.max(90, y + 8);
     this.canvas.style.height = this.height + 'px';
-    // Where flows begin and end.
+    // The tracks and times where flows begin and end.
     this.flows = new Map();
     for (const t of this.tracks) t.byTid = t.thread.tid;
     for (const process of this.data.processes) {
@@ -275,7 +275,7 @@ class Timeline {
     this.moved = true;
     this.draw();
   }
-  // Everything; of a run that goes on, what the training thread did last.
+  // Shows the whole run; of a live run, the latest part of the training thread.
   showAll() {
     const first = this.data.live && this.tracks.length ? this.tracks[0].begin[0] : this.first;
     this.view = {begin: first, end: this.last};

@@ -1,0 +1,232 @@
+// millrace-convnet as people run it: real processes, real files.
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "io/base/random.h"
+#include "tests/support/program.h"
+
+namespace millrace::convnet {
+namespace {
+
+using test::ProgramRun;
+using test::RunProgram;
+
+namespace fs = std::filesystem;
+
+std::string BigEndian(uint32_t x) {
+  return {static_cast<char>(x >> 24), static_cast<char>(x >> 16), static_cast<char>(x >> 8),
+          static_cast<char>(x)};
+}
+
+// Digits that are easy to distinguish: class c has a bright bar in rows 2c to 2c + 2.
+void WriteIdx(const test::TemporaryFolder& folder, const std::string& name, uint32_t count) {
+  Random random(count);
+  std::string images = BigEndian(0x803) + BigEndian(count) + BigEndian(28) + BigEndian(28);
+  std::string labels = BigEndian(0x801) + BigEndian(count);
+  for (uint32_t n = 0; n < count; ++n) {
+    const uint64_t label = random.Below(10);
+    labels += static_cast<char>(label);
+    for (uint64_t at = 0; at < 784; ++at) {
+      const bool bright = at / 28 >= 2 * label && at / 28 <= 2 * label + 2;
+      images += static_cast<char>(random.Below(100) + (bright ? 150 : 0));
+    }
+  }
+  test::WriteFile(folder / (name + "-images-ubyte"), images);
+  test::WriteFile(folder / (name + "-labels-ubyte"), labels);
+}
+
+class ConvnetTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    data_ = std::make_unique<test::TemporaryFolder>();
+    WriteIdx(*data_, "train", 1000);
+    WriteIdx(*data_, "test", 200);
+  }
+  static void TearDownTestSuite() { data_.reset(); }
+
+  static std::string Data() {
+    const auto pair = [](const std::string& name) {
+      return *data_ / (name + "-images-ubyte") + "," + *data_ / (name + "-labels-ubyte");
+    };
+    return "--train=" + pair("train") + " --test=" + pair("test") + " ";
+  }
+
+  static std::unique_ptr<test::TemporaryFolder> data_;
+  test::TemporaryFolder folder_;
+};
+std::unique_ptr<test::TemporaryFolder> ConvnetTest::data_;
+
+TEST_F(ConvnetTest, TrainsAndWritesARunFolder) {
+  const ProgramRun run = RunProgram(
+      "millrace-convnet", Data() + "--net=lenet --epochs=2 --profile --run_dir=" + folder_ / "run");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("net       lenet, 61,706 parameters, input 1x28x28, 10 classes"),
+            std::string::npos)
+      << run.out;
+  const std::string csv = test::ReadFile(folder_ / "run/metrics.csv");
+  EXPECT_TRUE(csv.starts_with(
+      "step,examples,epoch,seconds,loss,accuracy,logloss,train_accuracy,examples_per_s\n"))
+      << csv;
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 3) << csv;
+  const std::regex accuracy("\"accuracy\": ?(0\\.9|1)");
+  EXPECT_TRUE(std::regex_search(test::ReadFile(folder_ / "run/run.json"), accuracy));
+  const std::string trace = test::ReadFile(folder_ / "run/trace-worker-0.json");
+  for (const char* span :
+       {"\"step\"", "\"conv1 forward\"", "\"conv2 backward data\"", "\"fc5 backward weights\"",
+        "\"update\"", "\"input_wait\"", "\"test\""}) {
+    EXPECT_NE(trace.find(span), std::string::npos) << span;
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "run/model/model.bin"));
+  EXPECT_NE(test::ReadFile(folder_ / "run/graph.dot").find("conv2"), std::string::npos);
+}
+
+TEST_F(ConvnetTest, ResumeKeepsAFinishedRun) {
+  const std::string command = Data() + "--net=softmax --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-convnet", command).status, 0);
+  const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
+  const ProgramRun again = RunProgram("millrace-convnet", command + " --seed=7 --resume");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.err.find("nothing to resume"), std::string::npos) << again.err;
+  EXPECT_TRUE(test::ReadFile(folder_ / "run/model/model.bin") == model);
+}
+
+TEST_F(ConvnetTest, TrainsOnRecordsOfTheSameImagesToTheSameModel) {
+  const ProgramRun converted = RunProgram(
+      "millrace-records", "convert --format=mnist --shards=1 --out=" + folder_ / "t" + " " +
+                              *data_ / "train-images-ubyte" + " " + *data_ / "train-labels-ubyte");
+  ASSERT_EQ(converted.status, 0) << converted.err;
+  const std::string rest = " --net=softmax --threads=1 --model_out=";
+  const ProgramRun idx = RunProgram("millrace-convnet", Data() + rest + folder_ / "a");
+  const ProgramRun records =
+      RunProgram("millrace-convnet", "--train='" + folder_ / "t/*" + "'" + rest + folder_ / "b");
+  ASSERT_EQ(idx.status, 0) << idx.err;
+  ASSERT_EQ(records.status, 0) << records.err;
+  EXPECT_TRUE(test::ReadFile(folder_ / "a") == test::ReadFile(folder_ / "b"));
+}
+
+TEST_F(ConvnetTest, RunsOnSyntheticImages) {
+  const ProgramRun run = RunProgram(
+      "millrace-convnet", "--net=lenet --data=synthetic --synthetic_images=500 --batch_size=50");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("500 training and 50 test images, synthetic"), std::string::npos);
+}
+
+TEST_F(ConvnetTest, DrawsTheGraphWithoutData) {
+  const ProgramRun run = RunProgram("millrace-convnet", "--net=alexnet --graph=-");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("fc6\\nfc -> 4096\\n37752832 parameters"), std::string::npos) << run.out;
+}
+
+TEST_F(ConvnetTest, WrongFlagsHaveAdvice) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"--net=vgg --data=synthetic", "value 'vgg'; expected softmax, lenet or alexnet"},
+      {"--net=lenet", "--train is missing: expected the training images, or --data=synthetic"},
+      {"--mode=cloud --data=synthetic", "value 'cloud'; expected single, sync, async or ssp"},
+      {"--mode=sync --data=synthetic", "needs servers: expected --job_name=worker"},
+      {"--data=synthetic --train=x", "--data=synthetic generates its images"},
+      {"--data=synthetic --optimizer=ftrl", "expected sgd, momentum or adam"},
+      {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},
+      {"--data=synthetic --mean=1,2", "--mean=1,2: expected 1"},
+      {"--data=synthetic --schedule=cosine", "value 'cosine'; expected linear, steps or"},
+      {"--data=synthetic --schedule=steps", "--schedule=steps: expected --decay_every with it"},
+  };
+  for (const auto& [flags, message] : cases) {
+    const ProgramRun run = RunProgram("millrace-convnet", flags);
+    EXPECT_EQ(run.status, 2) << flags;
+    EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
+  }
+}
+
+TEST_F(ConvnetTest, StartsFromARunAndRejectsOtherFiles) {
+  const std::string flags = "--net=softmax --data=synthetic --synthetic_images=100 ";
+  ASSERT_EQ(
+      RunProgram("millrace-convnet", flags + "--checkpoint_every=64 --run_dir=" + folder_ / "run")
+          .status,
+      0);
+  EXPECT_EQ(RunProgram("millrace-convnet", flags + "--model_in=" + folder_ / "run").status, 0);
+  std::string checkpoint;
+  for (const auto& entry : fs::directory_iterator(folder_ / "run/checkpoints")) {
+    checkpoint = entry.path();
+  }
+  const ProgramRun other = RunProgram("millrace-convnet", flags + "--model_in=" + checkpoint);
+  EXPECT_EQ(other.status, 2);
+  EXPECT_NE(other.err.find("expected the model of a net, found a checkpoint of a net"),
+            std::string::npos)
+      << other.err;
+}
+
+TEST_F(ConvnetTest, ThreeSyncWorkersAreDeterministic) {
+  const auto train = [&](const std::string& name, const std::string& mode) {
+    return RunProgram("millrace-launch",
+                      "--num_ps=2 --num_workers=3 -- " MILLRACE_BIN_DIR "/millrace-convnet " +
+                          Data() + "--net=lenet --epochs=3 --batch_size=16 --threads=1 --mode=" +
+                          mode + " --run_dir=" + folder_ / name);
+  };
+  for (const char* name : {"a", "b"}) {
+    const ProgramRun run = train(name, "sync");
+    ASSERT_EQ(run.status, 0) << run.out << run.err;
+    EXPECT_NE(run.out.find("effective batch 48"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("to 0 in 63 steps"), std::string::npos) << run.out;
+    EXPECT_NE(run.out.find("wire      sent     predicted"), std::string::npos) << run.out;
+    EXPECT_EQ(run.out.find("differ from the prediction"), std::string::npos) << run.out;
+  }
+  EXPECT_TRUE(test::ReadFile(folder_ / "a/model/model.bin") ==
+              test::ReadFile(folder_ / "b/model/model.bin"));
+  const std::string csv = test::ReadFile(folder_ / "a/metrics.csv");
+  EXPECT_NE(csv.find("\n63,2997,"), std::string::npos) << csv;
+  EXPECT_EQ(train("c", "async").status, 0);
+}
+
+TEST_F(ConvnetTest, ReadsEveryKindOfImageAndNamesCorruptRecords) {
+  SKIP_WITHOUT_SHARED_DATA();
+  const auto train = [&](const std::string& name, const std::vector<std::string>& images) {
+    for (const std::string& image : images) {
+      fs::create_directories(folder_ / (name + "/class"));
+      fs::copy_file(MILLRACE_SHARED_DATA "/images/" + image, folder_ / (name + "/class/" + image));
+    }
+    const std::string records = folder_ / (name + "-records");
+    const ProgramRun converted =
+        RunProgram("millrace-records",
+                   "convert --format=images --shards=1 --out=" + records + " " + folder_ / name);
+    EXPECT_EQ(converted.status, 0) << converted.err;
+    return RunProgram("millrace-convnet", "--net=lenet --train='" + records + "/*.tfrecord'");
+  };
+  const ProgramRun all =
+      train("all", {"grace_hopper.jpg", "jpeg_merge_test1_cmyk.jpg", "lena_gray.png",
+                    "lena_palette.png", "lena_palette_trns.png", "lena_rgba.png"});
+  EXPECT_EQ(all.status, 0) << all.err;
+  EXPECT_NE(all.out.find("trained   6 images"), std::string::npos) << all.out;
+  const ProgramRun corrupt = train("corrupt", {"corrupt34_2.jpg", "lena_gray.png"});
+  EXPECT_EQ(corrupt.status, 1);
+  EXPECT_NE(corrupt.err.find("corrupt-records/train-00000-of-00001.tfrecord: record at offset 0: "
+                             "JPEG: Premature end of JPEG file"),
+            std::string::npos)
+      << corrupt.err;
+}
+
+TEST_F(ConvnetTest, IdxFilesAreDetectedAndASingleOneIsAnError) {
+  fs::copy_file(*data_ / "train-images-ubyte", folder_ / "x");
+  fs::copy_file(*data_ / "train-labels-ubyte", folder_ / "y");
+  const std::string flags = "--net=softmax --max_examples=100 --train=";
+  EXPECT_EQ(RunProgram("millrace-convnet", flags + (folder_ / "x") + "," + (folder_ / "y")).status,
+            0);
+  const ProgramRun single = RunProgram("millrace-convnet", flags + (folder_ / "x"));
+  EXPECT_EQ(single.status, 1);
+  EXPECT_NE(single.err.find("--train=IMAGES,LABELS"), std::string::npos) << single.err;
+}
+
+TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {
+  const std::string whole = test::ReadFile(*data_ / "train-images-ubyte");
+  test::WriteFile(folder_ / "short-ubyte", whole.substr(0, whole.size() - 100));
+  const ProgramRun run =
+      RunProgram("millrace-convnet", "--net=softmax --train=" + folder_ / "short-ubyte" + "," +
+                                         *data_ / "train-labels-ubyte");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("short-ubyte"), std::string::npos) << run.err;
+}
+
+}  // namespace
+}  // namespace millrace::convnet

@@ -1,0 +1,435 @@
+// millrace-lr as people run it: real processes, real files, real kills.
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <thread>
+
+#include "io/base/random.h"
+#include "tests/support/program.h"
+
+namespace millrace::lr {
+namespace {
+
+using test::Program;
+using test::ProgramRun;
+using test::RunProgram;
+using test::RunShell;
+
+namespace fs = std::filesystem;
+
+class LrTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    data_ = std::make_unique<test::TemporaryFolder>();
+    const ProgramRun made =
+        RunProgram("millrace-records",
+                   "synth --rows=120000 --test_rows=5000 --num_features=100000 --shards=4 --out=" +
+                       data_->path());
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  static void TearDownTestSuite() { data_.reset(); }
+
+  static std::string Data() {
+    return "--train='" + *data_ / "train-*" + "' --test='" + *data_ / "test-*" +
+           "' --num_features=100000 ";
+  }
+
+  static std::unique_ptr<test::TemporaryFolder> data_;
+  test::TemporaryFolder folder_;
+};
+std::unique_ptr<test::TemporaryFolder> LrTest::data_;
+
+std::vector<std::string> Columns(const std::string& csv, size_t first, size_t last) {
+  std::vector<std::string> rows;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream cells(line);
+    std::string row;
+    size_t column = 0;
+    for (std::string cell; std::getline(cells, cell, ','); ++column) {
+      if (column == 3 || column < first || column > last) continue;  // 3: seconds
+      row += cell + ",";
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+TEST_F(LrTest, WritesARunFolder) {
+  const ProgramRun run = RunProgram(
+      "millrace-lr", Data() + "--eval_every=20000 --run_dir=" + folder_ / "run" + " --profile");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("logloss"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("120,000 examples in 1,200 steps"), std::string::npos) << run.out;
+  const std::string csv = test::ReadFile(folder_ / "run/metrics.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 7) << csv;
+  EXPECT_TRUE(fs::exists(folder_ / "run/metrics.jsonl"));
+  EXPECT_TRUE(fs::exists(folder_ / "run/model/model.bin"));
+  EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"finished\""), std::string::npos);
+  EXPECT_NE(test::ReadFile(folder_ / "run/trace-worker-0.json").find("loss_residuals"),
+            std::string::npos);
+}
+
+TEST_F(LrTest, EpochColumnCountsPassesFromOneOn) {
+  test::WriteFile(folder_ / "rows.svm", "1 1:1\n0 2:1\n1 1:1\n0 3:1\n");
+  const ProgramRun run =
+      RunProgram("millrace-lr",
+                 "--train=" + folder_ / "rows.svm" + " --test=" + folder_ / "rows.svm" +
+                     " --batch_size=2 --eval_every=2 " + "--epochs=3 --run_dir=" + folder_ / "run");
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(Columns(test::ReadFile(folder_ / "run/metrics.csv"), 1, 2),
+            (std::vector<std::string>{"examples,epoch,", "2,1,", "4,1,", "6,2,", "8,2,", "10,3,",
+                                      "12,3,"}));
+}
+
+// kill -9 at random moments, resume, again and again: the model and the rows are those of a run
+// that nobody touched.
+TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
+  const std::string common = "--eval_every=30000 --checkpoint_every=4000 --epochs=3 ";
+  for (const std::string optimizer : {"ftrl", "sgd"}) {
+    SCOPED_TRACE(optimizer);
+    const std::string whole = folder_ / ("whole-" + optimizer),
+                      killed = folder_ / ("killed-" + optimizer);
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_EQ(RunProgram("millrace-lr",
+                         Data() + common + "--optimizer=" + optimizer + " --run_dir=" + whole)
+                  .status,
+              0);
+    std::chrono::duration<double> whole_time = std::chrono::steady_clock::now() - begin;
+    const std::vector<std::string> words = {std::string(MILLRACE_BIN_DIR) + "/millrace-lr",
+                                            "--train=" + (*data_ / "train-*"),
+                                            "--test=" + *data_ / "test-*",
+                                            "--num_features=100000",
+                                            "--eval_every=30000",
+                                            "--checkpoint_every=4000",
+                                            "--epochs=3",
+                                            "--optimizer=" + optimizer,
+                                            "--run_dir=" + killed,
+                                            "--resume"};
+    Random random(optimizer == "ftrl" ? 1 : 2);
+    int kills = 0, status = -1;
+    for (int round = 0; round < 200 && status != 0; ++round) {
+      Program run(words, folder_.path(), folder_ / "log");
+      // Later rounds are left more time, so that the test ends.
+      std::this_thread::sleep_for(whole_time * random.Uniform() * (0.3 + 0.3 * round));
+      run.Signal(SIGKILL);
+      status = run.Wait();
+      kills += status == 128 + SIGKILL;
+      ASSERT_TRUE(status == 0 || status == 128 + SIGKILL) << test::ReadFile(folder_ / "log");
+      // The machine may have become faster since the time was taken.
+      if (status == 0 && kills < 2) {
+        fs::remove_all(killed);
+        whole_time /= 2;
+        status = -1;
+      }
+    }
+    EXPECT_EQ(status, 0) << test::ReadFile(folder_ / "log");
+    EXPECT_GE(kills, 2);
+    EXPECT_EQ(test::ReadFile(killed + "/model/model.bin"),
+              test::ReadFile(whole + "/model/model.bin"));
+    EXPECT_EQ(Columns(test::ReadFile(killed + "/metrics.csv"), 0, 12),
+              Columns(test::ReadFile(whole + "/metrics.csv"), 0, 12));
+  }
+}
+
+TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
+  const std::vector<std::string> words = {std::string(MILLRACE_BIN_DIR) + "/millrace-lr",
+                                          "--train=" + (*data_ / "train-*"),
+                                          "--test=" + *data_ / "test-*",
+                                          "--eval_every=1000",
+                                          "--num_features=100000",
+                                          "--epochs=100000",
+                                          "--run_dir=" + folder_ / "run"};
+  Program run(words, folder_.path(), folder_ / "log");
+  ASSERT_TRUE(run.WaitForOutput(" 1000  0.")) << run.output();  // the first evaluation is done
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(), 130);
+  const std::string log = test::ReadFile(folder_ / "log");
+  EXPECT_NE(log.find("--resume"), std::string::npos) << log;
+  EXPECT_FALSE(fs::is_empty(folder_ / "run/checkpoints"));
+  EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"interrupted\""), std::string::npos);
+}
+
+// A FIFO that nobody writes to blocks its reader forever; neither Ctrl-C nor an error elsewhere
+// may wait for it.
+TEST_F(LrTest, BlockedInputDelaysNeitherCtrlCNorErrors) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-lr";
+  Program run({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_.path(),
+              folder_ / "log");
+  ASSERT_TRUE(run.WaitForOutput("machine")) << run.output();
+  run.Signal(SIGINT);
+  EXPECT_EQ(run.Wait(), 130);
+  test::WriteFile(folder_ / "bad", "this is no record, and long enough to be seen as none");
+  const ProgramRun failed = RunProgram(
+      "millrace-lr", "--train=" + folder_ / "bad" + "," + folder_ / "pipe" + " --num_features=10");
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_NE(failed.err.find("length CRC"), std::string::npos) << failed.err;
+}
+
+TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "--train is missing"},
+      {"--train=/nowhere --num_features=10", "/nowhere: cannot open"},
+      {"--train=" + data_->path() + "/", "found a directory; its files are '" + *data_ / "*'"},
+      {"--train " + *data_ / "train-*", "several files go into quotes"},
+      {"--train='/nowhere/*' --num_features=10", "no file matches"},
+      {Data() + "--optimizer=magic", "expected sgd, adagrad, ftrl or adam"},
+      {Data() + "--optimizer=sgd --l1=1", "l1 belongs to the optimizer ftrl"},
+      {Data() + "--batch_size=0", "batch_size: expected at least 1"},
+      {Data() + "--learning_rat=1", "did you mean --learning_rate?"},
+      {Data() + "--learning_rate=fast", "learning_rate"},
+      {Data() + "--mode=sync", "needs servers"},
+      {Data() + "--mode=snc --job_name=worker", "expected single, sync, async or ssp"},
+      {Data() + "--job_name=worker", "add --mode=sync or --mode=async"},
+      {Data() + "--mode=sync --job_name=worker", "expected the servers"},
+      {Data() + "--mode=sync --job_name=worker --ps_hosts=a", "expected HOST:PORT, found 'a'"},
+      {Data() + "--mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --task_index=1",
+       "expected below the 1 workers"},
+      {Data() + "--early_stop=speed:3", "early_stop"},
+      {Data() + "--early_stop=auc:1 --epochs=20", "early_stop counts tests: expected --eval_every"},
+      {Data() + "--resume", "expected --run_dir"},
+      {Data() + "--run_dir=/proc/run", "/proc/run"},
+      {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},
+      {Data() + "--min_after_dequeue=30000", "min_after_dequeue"},
+      {Data() + "--model_in=/nowhere", "/nowhere"},
+      {Data() + "--model_out=/nowhere/model", "cannot write to the folder /nowhere"},
+      {Data() + "--model_out=" + folder_.path(), "expected a file, found a folder"},
+      {Data() + "--test=/nowhere", "/nowhere: cannot open"},
+      {"--train=" + folder_ / "pipe" + " --num_features=10 --epochs=2", "can be read once only"},
+  };
+  for (const auto& [flags, message] : cases) {
+    const ProgramRun run = RunProgram("millrace-lr", flags);
+    EXPECT_NE(run.status, 0) << flags;
+    EXPECT_NE(run.err.find(message), std::string::npos) << flags << "\n" << run.err;
+    EXPECT_EQ(run.out, "") << flags;
+  }
+}
+
+TEST_F(LrTest, MissingFeatureIsAnErrorThatListsTheFeatures) {
+  test::WriteFile(folder_ / "rows.vw", "1 |f 1:2 2\n-1 2.5 |f 2 3\n");
+  const std::string file = folder_ / "data/train-00000-of-00001.tfrecord";
+  ASSERT_EQ(RunProgram("millrace-records",
+                       "convert --shards=1 --out=" + folder_ / "data " + folder_ / "rows.vw")
+                .status,
+            0);
+  const std::string train = "--num_features=4 --train=" + file + " ";
+  // The test set's rows may all weigh 1.
+  EXPECT_EQ(RunProgram("millrace-lr", "--num_features=100000 --weight_feature=weight --train=" +
+                                          file + " --test='" + *data_ / "test-*'")
+                .status,
+            0);
+  for (const std::string flag : {"value", "weight", "label", "index"}) {
+    const ProgramRun run = RunProgram("millrace-lr", train + "--" + flag + "_feature=typo");
+    EXPECT_NE(run.status, 0) << flag;
+    for (const std::string& part :
+         {file + ": offset 0: " + flag + " feature 'typo': expected ", std::string("'index' (2 "),
+          std::string("'label' (1 int64 value), 'value' (2 float values)")}) {
+      EXPECT_NE(run.err.find(part), std::string::npos) << flag << "\n" << run.err;
+    }
+  }
+}
+
+TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
+  test::WriteFile(folder_ / "a9a", "# a comment\n-1 3:1 11:1\n+1 5:1\n");
+  const ProgramRun text = RunProgram("millrace-lr", "--train=" + folder_ / "a9a");
+  EXPECT_EQ(text.status, 1);
+  EXPECT_NE(text.err.find("looks like libsvm text: read it with --format=libsvm"),
+            std::string::npos)
+      << text.err;
+  EXPECT_EQ(RunProgram("millrace-lr", "--format=libsvm --train=" + folder_ / "a9a").status, 0);
+  const ProgramRun records = RunProgram("millrace-lr", Data() + "--format=libsvm");
+  EXPECT_EQ(records.status, 2);
+  EXPECT_NE(records.err.find("--format=tfrecord"), std::string::npos) << records.err;
+}
+
+TEST_F(LrTest, BadTextIsNamedByItsLine) {
+  test::WriteFile(folder_ / "a.libsvm", "1 1:1\n\n# a comment\n0 2:1\n1 3:x\n");
+  test::WriteFile(folder_ / "b.vw", "1 |f 1\n-1 |f one two\n");
+  ASSERT_EQ(RunShell("gzip -k " + folder_ / "a.libsvm").status, 0);
+  const std::tuple<std::string, std::string> cases[] = {
+      {"a.libsvm --num_features=9", "a.libsvm:5: offset 25: column 5: expected"},
+      {"a.libsvm.gz --num_features=9", "a.libsvm.gz:5: offset 25: column 5: expected"},
+      {"a.libsvm --num_features=2", "a.libsvm:4: offset 19: index: expected 0 to below "},
+      {"b.vw --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
+      {"b.vw --num_features=1024", "--hash_bits=10"},
+  };
+  for (const auto& [flags, message] : cases) {
+    const ProgramRun run =
+        RunProgram("millrace-lr", "--shuffle_capacity=0 --train=" + folder_ / flags);
+    EXPECT_EQ(run.status, 1);
+    EXPECT_NE(run.err.find(message), std::string::npos) << run.err;
+  }
+  const ProgramRun skipped =
+      RunProgram("millrace-lr", "--on_corrupt=skip --train=" + folder_ / "a.libsvm");
+  EXPECT_NE(skipped.out.find("a.libsvm:5: offset 25: column 5"), std::string::npos) << skipped.out;
+}
+
+TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
+  const ProgramRun run =
+      RunProgram("millrace-lr", "--train='" + *data_ / "train-*" + "' --num_features=5000");
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("train-0000"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("below num_features = 5000"), std::string::npos) << run.err;
+}
+
+// convert writes a weight only for rows whose weight is not 1.
+TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
+  test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
+  const std::string out = " --out=" + (folder_ / "data");
+  const std::string flags = " --num_features=4 --epochs=3 --model_format=text --model_out=";
+  ASSERT_EQ(
+      RunProgram("millrace-records", "convert --shards=1" + out + " " + folder_ / "rows.vw").status,
+      0);
+  const ProgramRun text =
+      RunProgram("millrace-lr", "--train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
+  ASSERT_EQ(text.status, 0) << text.err;
+  const ProgramRun records =
+      RunProgram("millrace-lr", "--weight_feature=weight --train='" + folder_ / "data/train-*" +
+                                    "'" + flags + (folder_ / "b"));
+  ASSERT_EQ(records.status, 0) << records.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+}
+
+TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
+  const ProgramRun again = RunProgram("millrace-lr", flags + " --seed=2");
+  EXPECT_NE(again.status, 0);
+  EXPECT_NE(again.err.find("--overwrite"), std::string::npos) << again.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
+  EXPECT_EQ(RunProgram("millrace-lr", flags + " --seed=2 --overwrite").status, 0);
+  EXPECT_NE(test::ReadFile(folder_ / "run/model/model.bin"), model);
+}
+
+TEST_F(LrTest, PortInUseKeepsTheExistingRun) {
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const std::string json = test::ReadFile(folder_ / "run/run.json");
+  const int taken = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(taken, 1), 0);
+  ASSERT_EQ(::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const ProgramRun run = RunProgram(
+      "millrace-lr", flags + " --overwrite --dashboard=" + std::to_string(ntohs(address.sin_port)));
+  ::close(taken);
+  EXPECT_EQ(run.status, 1);
+  EXPECT_NE(run.err.find("--dashboard: cannot listen on "), std::string::npos) << run.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "run/run.json"), json);
+}
+
+TEST_F(LrTest, ResumeKeepsAFinishedRun) {
+  for (const std::string checkpoints : {"0", "700"}) {
+    SCOPED_TRACE(checkpoints);
+    const std::string flags = Data() + "--max_examples=1000 --checkpoint_every=" + checkpoints +
+                              " --run_dir=" + folder_ / ("run" + checkpoints);
+    ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+    const std::string json = test::ReadFile(folder_ / ("run" + checkpoints + "/run.json"));
+    const ProgramRun again = RunProgram("millrace-lr", flags + " --resume --threads=1");
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_NE(again.out.find("finished  already, at step 10:"), std::string::npos) << again.out;
+    EXPECT_EQ(test::ReadFile(folder_ / ("run" + checkpoints + "/run.json")), json);
+  }
+}
+
+TEST_F(LrTest, FinishedRunWithCheckpointsCanContinue) {
+  const std::string flags =
+      Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run" + " --max_examples=";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + "1000").status, 0);
+  const ProgramRun on = RunProgram("millrace-lr", flags + "2000 --resume");
+  EXPECT_EQ(on.status, 0) << on.err;
+  EXPECT_NE(on.out.find("trained   2,000 examples in 20 steps"), std::string::npos) << on.out;
+}
+
+TEST_F(LrTest, FinishedRunWithoutCheckpointsIsNotResumed) {
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
+  const ProgramRun again = RunProgram("millrace-lr", flags + " --resume --optimizer=sgd");
+  EXPECT_EQ(again.status, 2);
+  EXPECT_NE(again.err.find("nothing to resume; changed since: --optimizer=sgd (was ftrl);"),
+            std::string::npos)
+      << again.err;
+  EXPECT_EQ(test::ReadFile(folder_ / "run/model/model.bin"), model);
+}
+
+TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
+  const std::string flags = Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + " --max_examples=1000").status, 0);
+  const ProgramRun seed = RunProgram("millrace-lr", flags + " --resume --seed=2");
+  EXPECT_EQ(seed.status, 2);
+  EXPECT_NE(seed.err.find("the order of the data would not be that of the checkpoint; changed "
+                          "since: --max_examples=0 (was 1000), --seed=2 (was 1)\n"),
+            std::string::npos)
+      << seed.err;
+}
+
+TEST_F(LrTest, WarnsIfNoModelIsWritten) {
+  const ProgramRun run = RunProgram("millrace-lr", Data() + "--max_examples=100");
+  EXPECT_NE(run.out.find("trained   100 examples in 1 step,"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("no model was kept: --run_dir or --model_out"), std::string::npos)
+      << run.out;
+}
+
+TEST_F(LrTest, CorruptDataStopsTheRunOrIsCounted) {
+  const std::string copy = folder_ / "corrupt";
+  fs::copy_file(*data_ / "train-00000-of-00004.tfrecord", copy);
+  std::string bytes = test::ReadFile(copy);
+  bytes[bytes.size() / 2] ^= 4;
+  test::WriteFile(copy, bytes);
+  const ProgramRun stopped = RunProgram("millrace-lr", "--num_features=100000 --train=" + copy);
+  EXPECT_EQ(stopped.status, 1);
+  EXPECT_NE(stopped.err.find(copy + ": offset "), std::string::npos) << stopped.err;
+  const ProgramRun skipped =
+      RunProgram("millrace-lr", "--num_features=100000 --on_corrupt=skip --train=" + copy);
+  EXPECT_EQ(skipped.status, 0) << skipped.err;
+  EXPECT_NE(skipped.out.find("skipped   1 corrupt region,"), std::string::npos) << skipped.out;
+}
+
+TEST_F(LrTest, EverySharedSetIsLearnedWithTheDefaults) {
+  SKIP_WITHOUT_SHARED_DATA();
+  const std::string shared = MILLRACE_SHARED_DATA;
+  const std::tuple<std::string, std::string, int> sets[] = {
+      {"/libsvm/a9a", "libsvm", 5},
+      {"/libsvm/agaricus.txt.train", "libsvm", 5},
+      {"/libsvm/heart_scale", "libsvm", 60},
+      {"/libsvm/rcv1_100rows_difacto", "libsvm", 60},
+      {"/libsvm/spark_sample_libsvm_data.txt", "libsvm", 60},
+      {"/vw/rcv1_small.dat", "vw", 20},
+  };
+  for (const std::string optimizer : {"sgd", "ftrl", "adagrad"}) {
+    for (const auto& [file, format, epochs] : sets) {
+      SCOPED_TRACE(file + " " + optimizer);
+      const ProgramRun run =
+          RunProgram("millrace-lr", "--train=" + shared + file + " --test=" + shared + file +
+                                        " --format=" + format + " --optimizer=" + optimizer +
+                                        " --epochs=" + std::to_string(epochs) +
+                                        " --run_dir=" + folder_ / "run" + " --overwrite");
+      ASSERT_EQ(run.status, 0) << run.err;
+      const std::string json = test::ReadFile(folder_ / "run/metrics.jsonl");
+      const auto metric = [&](const std::string& name) {
+        const size_t at = json.find("\"" + name + "\":");
+        return at == std::string::npos ? NAN : std::stod(json.substr(at + name.size() + 3));
+      };
+      EXPECT_LT(metric("ne"), 0.95) << run.out;
+      EXPECT_GT(metric("auc"), 0.89) << run.out;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace millrace::lr

@@ -1,0 +1,60 @@
+#include "tools/report/json_cursor.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace millrace::report {
+namespace {
+
+TEST(JsonCursorTest, ReadsNestedValuesAndEscapes) {
+  const std::string text =
+      R"( {"a" : [1, -2.5e3, {"b\n\u00e9\ud83d\ude00": null}], "c":"\"\\", "d": true, "e":"12"} )";
+  JsonCursor json(text);
+  std::vector<double> numbers;
+  std::string key_inside, c;
+  int64_t e = 0;
+  json.Object([&](std::string_view key) {
+    if (key == "a") {
+      json.Array([&] {
+        if (json.Peek() != '{') return numbers.push_back(json.Double());
+        json.Object([&](std::string_view inner) {
+          key_inside = inner;
+          json.Skip();
+        });
+      });
+    } else if (key == "c") {
+      c = json.String();
+    } else if (key == "e") {
+      e = json.Int();
+    } else {
+      json.Skip();
+    }
+  });
+  EXPECT_TRUE(json.status().ok()) << json.status().message();
+  EXPECT_EQ(numbers, (std::vector<double>{1, -2500}));
+  EXPECT_EQ(key_inside, "b\n\xc3\xa9\xf0\x9f\x98\x80");
+  EXPECT_EQ(c, "\"\\");
+  EXPECT_EQ(e, 12);
+}
+
+TEST(JsonCursorTest, EveryTruncationIsAnError) {
+  const std::string text = R"({"a":[1,{"b":"x\u0041"}],"c":true})";
+  for (size_t size = 0; size < text.size(); ++size) {
+    JsonCursor json(std::string_view(text).substr(0, size), "cut");
+    json.Object([&](std::string_view) { json.Skip(); });
+    EXPECT_FALSE(json.status().ok()) << size;
+    EXPECT_NE(json.status().message().find("cut: offset"), std::string::npos);
+  }
+}
+
+TEST(JsonCursorTest, DepthIsBounded) {
+  const std::string deep = std::string(100000, '[').append(100000, ']');
+  JsonCursor json(deep);
+  json.Skip();
+  EXPECT_FALSE(json.status().ok());
+}
+
+}  // namespace
+}  // namespace millrace::report

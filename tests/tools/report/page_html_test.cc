@@ -1,0 +1,26 @@
+#include "tools/report/page.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/test_files.h"
+
+namespace millrace::report {
+namespace {
+
+TEST(PageTest, DataCannotEndTheScript) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(
+      folder / "run.json",
+      R"({"status":"finished","flags":{"train":"</script><script>alert(1)</script>"}})");
+  const Result<RunData> run = LoadRun(folder.path());
+  ASSERT_TRUE(run.ok());
+  const auto json = PageDataJson(*run, DiagnoseRun(*run), {}, {}, 1000);
+  ASSERT_TRUE(json.ok());
+  const std::string page = PageHtml(*json);
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find("@DATA@"), std::string::npos);
+  EXPECT_EQ(page.find("@SCRIPT@"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::report

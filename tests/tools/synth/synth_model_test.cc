@@ -1,0 +1,102 @@
+#include "tools/synth/synth_model.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "tools/synth/bayes_score.h"
+#include "tools/synth/portable_math.h"
+
+namespace millrace::synth {
+namespace {
+
+TEST(FieldCardinalities, SumExactlyAndAreNeverEmpty) {
+  for (const uint64_t fields : {1ul, 2ul, 39ul, 40ul, 100ul}) {
+    for (const uint64_t extra :
+         {0ul, 1ul, 7ul, 1000ul, 123'456ul, 33'762'539ul, 5'000'000'000ul, 1ul << 60}) {
+      SCOPED_TRACE(testing::Message() << fields << " " << extra);
+      const std::vector<uint64_t> sizes = FieldCardinalities(fields + extra, fields);
+      ASSERT_EQ(sizes.size(), fields);
+      EXPECT_EQ(std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}), fields + extra);
+      for (const uint64_t size : sizes) EXPECT_GE(size, 1u);
+    }
+  }
+}
+
+TEST(FieldCardinalities, SmallModelsStillHaveSeveralValuesInMostFields) {
+  int with_choice = 0;
+  for (const uint64_t size : FieldCardinalities(1000, 39)) with_choice += size > 1 ? 1 : 0;
+  EXPECT_GE(with_choice, 35);
+}
+
+TEST(SynthModel, EveryKeyIsInItsField) {
+  for (const uint64_t num_features : {39ul, 1000ul, 33'762'578ul, 1ul << 62}) {
+    SCOPED_TRACE(num_features);
+    const SynthModel model({.num_features = num_features});
+    SynthRow row;
+    for (uint64_t i = 0; i < 2000; ++i) {
+      model.Draw(Part::kTrain, i, row);
+      uint64_t begin = 0;
+      for (size_t f = 0; f < 39; ++f) {
+        ASSERT_GE(row.keys[f], begin);
+        begin += model.cardinalities()[f];
+        ASSERT_LT(row.keys[f], begin);
+      }
+    }
+  }
+}
+
+TEST(SynthModel, RowsDoNotDependOnWhatWasDrawnBefore) {
+  const SynthModel model({.num_features = 100'000});
+  SynthRow alone, after;
+  model.Draw(Part::kTrain, 77, alone);
+  for (uint64_t i = 0; i < 77; ++i) model.Draw(Part::kTest, i, after);
+  model.Draw(Part::kTrain, 77, after);
+  EXPECT_EQ(alone.keys, after.keys);
+  EXPECT_EQ(alone.margin, after.margin);
+  EXPECT_EQ(alone.label, after.label);
+}
+
+TEST(SynthModel, PositivesAndLossMatchTheOptions) {
+  for (const uint64_t seed : {1ul, 2ul, 3ul}) {
+    SCOPED_TRACE(seed);
+    const SynthModel model({.seed = seed, .positives = 0.1, .bayes_logloss = 0.25});
+    SynthRow row;
+    BayesScore score;
+    for (uint64_t i = 0; i < 100'000; ++i) {
+      model.Draw(Part::kTest, i, row);
+      score.Add(row.margin, row.label);
+    }
+    EXPECT_NEAR(static_cast<double>(score.positives()) / 100'000, 0.1, 0.005);
+    EXPECT_NEAR(score.LogLoss(), 0.25, 0.008);
+  }
+}
+
+TEST(SynthModel, OneKeyPerFieldIsAllowed) {
+  const SynthModel model({.num_features = 1, .fields = 1});
+  SynthRow row;
+  int positives = 0;
+  for (uint64_t i = 0; i < 10'000; ++i) {
+    model.Draw(Part::kTrain, i, row);
+    ASSERT_EQ(row.keys, std::vector<uint64_t>{0});
+    positives += row.label ? 1 : 0;
+  }
+  EXPECT_NEAR(positives, 2500, 200);
+}
+
+TEST(SynthOptions, ImpossibleOnesAreRefused) {
+  EXPECT_TRUE(SynthOptions{}.Validate().ok());
+  EXPECT_FALSE((SynthOptions{.num_features = 38}).Validate().ok());
+  EXPECT_FALSE((SynthOptions{.num_features = ~uint64_t{0}}).Validate().ok());
+  EXPECT_FALSE((SynthOptions{.fields = 0}).Validate().ok());
+  EXPECT_FALSE((SynthOptions{.zipf = -1}).Validate().ok());
+  EXPECT_FALSE((SynthOptions{.zipf = std::numeric_limits<double>::quiet_NaN()}).Validate().ok());
+  EXPECT_FALSE((SynthOptions{.positives = 0}).Validate().ok());
+  EXPECT_FALSE((SynthOptions{.bayes_logloss = 5}).Validate().ok());
+}
+
+}  // namespace
+}  // namespace millrace::synth

@@ -1,0 +1,82 @@
+// How the time of a worker's training thread splits into parts of a step.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/report/run_data.h"
+
+namespace millrace::report {
+
+enum class Part {
+  kInput,  // waiting for a batch while input threads decode or are idle
+  kDisk,   // waiting for a batch while input threads read files
+  kCompute,
+  kNetwork,  // sending, and waiting for a reply in transit
+  kServer,   // waiting while a server processes the request
+  kBarrier,  // waiting while the server waits for another worker
+  kEvaluation,
+  kCheckpoint,
+  kOther,  // between spans
+};
+inline constexpr size_t kParts = 9;
+const char* PartName(Part part);
+
+struct BarrierWaits {
+  double seconds = 0;
+  double waits = 0;
+};
+
+struct StepBreakdown {
+  std::string process;
+  double total_s = 0;  // from the first step to the end of the last span before the model is saved
+  int64_t begin_ns = 0;  // of that time
+  // Long first steps, in which memory is allocated; excluded from all other members.
+  uint64_t warm_up_steps = 0;
+  double warm_up_s = 0;
+  std::array<double, kParts> seconds = {};
+  uint64_t steps = 0;
+  uint64_t rows = 0;
+  std::map<int64_t, BarrierWaits> barriers;  // by the worker that caused the wait; -1: unknown
+  // The input threads, which run in parallel.
+  size_t input_threads = 0;
+  double decode_busy_s = 0;
+  double decode_fast_s = 0;  // the same ops, each as fast as the fastest tenth of its kind
+  double read_busy_s = 0;
+  double read_bytes = 0;
+  // Exchanges with servers.
+  double exchanges = 0;
+  double exchanged_keys = 0;
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  // The seconds that a run would save if this part took no time (for the servers: only a share of
+  // its time), computed per exchange. Time that overlaps with the worker's own work saves nothing.
+  double saved_without_network_s = 0;
+  double saved_without_server_s = 0;
+  double saved_without_barrier_s = 0;
+  // From the samples, over the same time; 0 without samples.
+  double cpu_s = 0;
+  double host_cpu_s = 0;    // of all processes of the run on the same host
+  double host_core_s = 0;   // the time of all cores of the host, busy or idle
+  double others_cpu_s = 0;  // of the processes of the host that do not belong to the run
+
+  double operator[](Part part) const { return seconds[static_cast<size_t>(part)]; }
+  double& operator[](Part part) { return seconds[static_cast<size_t>(part)]; }
+  double input_s() const { return (*this)[Part::kInput] + (*this)[Part::kDisk]; }
+};
+
+// Nothing for a process whose trace has no steps. `server_share`: the share of the servers' time
+// that remains in saved_without_server_s.
+std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const ProcessData& process,
+                                               double server_share = 0);
+
+// The mean of several workers' breakdowns; counts and traffic are summed.
+StepBreakdown MeanBreakdown(const std::vector<StepBreakdown>& breakdowns);
+
+// When the warm-up of the last worker ended; INT64_MIN without steps.
+int64_t WarmUpEndNs(const RunData& run);
+
+}  // namespace millrace::report

@@ -193,7 +193,7 @@ Status NetTrainer::SaveModel(const std::string& path) const {
 
 // Takes the newest checkpoint that is whole.
 Status NetTrainer::Restore() {
-  io::RemoveLeftovers(options_.checkpoints);
+  io::RemoveTemporaryFiles(options_.checkpoints);
   ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
                    io::ListCheckpoints(options_.checkpoints));
   for (const io::CheckpointFile& file : files) {

@@ -62,8 +62,8 @@ Status OrderError(const LineCursor& cursor, uint64_t previous, uint64_t index) {
 }
 
 Status ParseFeatures(LineCursor& cursor, uint64_t index_base, SparseRow& row) {
-  uint64_t least = index_base;  // what the next index may be at least
-  bool exhausted = false;       // 2^64-1 was there: nothing can follow
+  uint64_t least = index_base;  // the smallest valid next index
+  bool exhausted = false;       // 2^64-1 was read: no index can follow
   while (!cursor.AtEnd()) {
     uint64_t index = 0;
     const auto [colon, error] = std::from_chars(cursor.p(), cursor.end(), index);

@@ -14,7 +14,7 @@
 #include <string_view>
 
 #include "io/base/status.h"
-#include "io/record/zstd_block.h"
+#include "io/record/compressor.h"
 
 namespace millrace::ps {
 

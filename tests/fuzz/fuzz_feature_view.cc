@@ -21,6 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     std::fprintf(stderr, "%s\n", difference.c_str());
     std::abort();
   }
-  millrace::io::GuessRecord(record, view);
+  millrace::io::DetectRecordKind(record, view);
   return 0;
 }

@@ -68,7 +68,8 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
 }
 
 Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
-  return FLAGS_format == "auto" ? io::InputFormatOf(files) : io::InputFormatFromName(FLAGS_format);
+  return FLAGS_format == "auto" ? io::InputFormatFromExtensions(files)
+                                : io::InputFormatFromName(FLAGS_format);
 }
 
 // The bits that give keys below num_features.
@@ -132,7 +133,7 @@ std::string TakeTrainingFlags(const Args& args) {
                                     "label_feature", "index_feature", "value_feature"};
   // A name that says what a file is counts for more than what the training read.
   const Result<std::vector<std::string>> files = FilesOf(args);
-  if (files.ok() && std::none_of(files->begin(), files->end(), io::NameTellsFormat)) {
+  if (files.ok() && std::none_of(files->begin(), files->end(), io::HasKnownExtension)) {
     names.insert(names.begin(), "format");
   }
   return TakeRunFlags(FLAGS_model, names);

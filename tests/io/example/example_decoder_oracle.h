@@ -78,7 +78,7 @@ inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
 }
 
 // Row `r` of what our decoder has put into the sink.
-inline OracleRow RowOf(const RowSink& rows, size_t r) {
+inline OracleRow RowOf(const BatchBuilder& rows, size_t r) {
   OracleRow row;
   row.label = rows.batch.labels[r];
   if (!rows.batch.weights.empty()) row.weight = rows.batch.weights[r];
@@ -94,7 +94,7 @@ inline std::string CompareDecoders(std::string_view record, ExampleDecoder& deco
                                    const ExampleDecoderOptions& options) {
   std::string padded(record);
   padded.append(kVarintReadSlack, '\xff');
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(decoder.wide());
   rows.AddRow(1, 1, std::vector<uint64_t>{3, 1, 2}, nullptr);
   const OracleRow before = RowOf(rows, 0);

@@ -229,27 +229,27 @@ TEST(FeatureView, ErrorNamesByteExpectedAndFound) {
   EXPECT_TRUE(view.features().empty());
 }
 
-TEST(GuessRecord, TellsTheKindsApart) {
+TEST(DetectRecordKind, TellsTheKindsApart) {
   tensorflow::Example example;
   (*example.mutable_features()->mutable_feature())["k"].mutable_int64_list()->add_value(3);
   tensorflow::SequenceExample sequence;
   *sequence.mutable_context() = example.features();
   (*sequence.mutable_feature_lists()->mutable_feature_list())["l"].add_feature();
   ExampleView view;
-  EXPECT_EQ(GuessRecord(example.SerializeAsString(), view), RecordKind::kExample);
-  EXPECT_EQ(GuessRecord(sequence.SerializeAsString(), view), RecordKind::kSequenceExample);
-  EXPECT_EQ(GuessRecord("", view), RecordKind::kExample);
+  EXPECT_EQ(DetectRecordKind(example.SerializeAsString(), view), RecordKind::kExample);
+  EXPECT_EQ(DetectRecordKind(sequence.SerializeAsString(), view), RecordKind::kSequenceExample);
+  EXPECT_EQ(DetectRecordKind("", view), RecordKind::kExample);
 }
 
-TEST(GuessRecord, TextAndOtherMessagesAreOther) {
+TEST(DetectRecordKind, TextAndOtherMessagesAreOther) {
   ExampleView view;
-  EXPECT_EQ(GuessRecord("abcd", view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord("hello world 1", view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord(Field(3, "x"), view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord(Field(1, "a name"), view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord("\x08\x01", view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind("abcd", view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind("hello world 1", view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind(Field(3, "x"), view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind(Field(1, "a name"), view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind("\x08\x01", view), RecordKind::kOther);
   // A TensorBoard event: a double in field 1, a varint in field 2.
-  EXPECT_EQ(GuessRecord(std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x01", 11), view),
+  EXPECT_EQ(DetectRecordKind(std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x01", 11), view),
             RecordKind::kOther);
 }
 

@@ -28,7 +28,7 @@ class RandomMessage {
     return out;
   }
 
-  // Damages `bytes`: flips, cuts, splices, doubled or inserted pieces.
+  // Corrupts `bytes`: flips, cuts, splices, doubled or inserted pieces.
   void Mutate(std::string& bytes) {
     for (uint64_t n = 1 + random_.Below(3); n > 0; --n) MutateOnce(bytes);
   }

@@ -249,7 +249,7 @@ TEST_F(InputQueueTest, PeekingShowsWhatComesAndChangesNothing) {
   }
 }
 
-// What comes before the damage is delivered, though the damage has been seen.
+// Batches before a corrupt record are delivered even if the corruption was already detected.
 TEST_F(InputQueueTest, PeekingDoesNotBringAnErrorForward) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[2]);

@@ -45,7 +45,7 @@ class NumberedRowsTest : public testing::Test {
     options_.shuffle_capacity = 50;
     options_.min_after_dequeue = 20;
     options_.block_bytes = 500;
-    options_.lanes = 3;
+    options_.interleave = 3;
   }
 
   // The numbers of the rows of each batch; checks the rows' content on the way.

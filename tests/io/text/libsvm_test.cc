@@ -238,7 +238,7 @@ TEST(LibsvmFiles, InvalidOnesAreRefusedWhereTheyAreWrong) {
                 "5: column 1: expected one label, found several: \"1,2\""}));
 }
 
-TEST(Libsvm, DamagedLinesNeverCrashAndNeverGiveBadRows) {
+TEST(Libsvm, CorruptLinesNeverCrashAndNeverGiveBadRows) {
   const std::string lines[] = {"-1 3:1 11:0.5 14:-2e-1 18446744073709551615:7",
                                "+1 qid:3 1:1 2:2 # note", "0.5 1:1e-30 2:3.25 1000:12345678\r"};
   SparseRow row;

@@ -1,4 +1,4 @@
-// What the text parsers' tests share: files as lines, and lines that are damaged at random.
+// Helpers of the tests of text parsers: files as lines, and random mutations of lines.
 #pragma once
 
 #include <fstream>

@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(Shared, VwFile,
                                          KnownFile{"0001.dat", "features", 200, 15282, 91}),
                          [](const auto& file) { return file.param.space; });
 
-TEST(Vw, DamagedLinesNeverCrashAndNeverGiveBadRows) {
+TEST(Vw, CorruptLinesNeverCrashAndNeverGiveBadRows) {
   const std::string lines[] = {"-1 2.5 0 'first|f:2 13:0.5 age:-3 |g 7 age",
                                "1 |features 13:3.9656971e-02 const:.01\r", "0 tag| a b:1e-30 c"};
   SparseRow row;

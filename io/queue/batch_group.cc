@@ -1,15 +1,15 @@
-#include "io/queue/group_decoder.h"
+#include "io/queue/batch_group.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "io/rows/cached_row.h"
+#include "io/stream/row_cache.h"
 #include "profiler/trace.h"
 
 namespace millrace::io {
 namespace {
 
-// Records are prefetched this far ahead of the decoder: they lie at random in some megabytes.
+// Records are prefetched this many records before they are decoded: their addresses are random.
 constexpr size_t kPrefetchRecords = 4;
 constexpr size_t kCacheLine = 64;
 
@@ -20,7 +20,7 @@ void Prefetch(const RecordRef& ref) {
 
 }  // namespace
 
-GroupDecoder::GroupDecoder(const InputOptions& options)
+BatchGroupDecoder::BatchGroupDecoder(const InputOptions& options)
     : wide_keys_(NeedsWideKeys(options.rows.num_features)),
       framing_(FramingOf(options.format)),
       decoder_(MakeRowDecoder(options.format, options.rows)),
@@ -31,28 +31,28 @@ GroupDecoder::GroupDecoder(const InputOptions& options)
   decoder_ = MakeCachedRowDecoder(std::move(decoder_));
 }
 
-void GroupDecoder::ToCachedRows(Block& block) {
+void BatchGroupDecoder::ToCachedRows(Block& block) {
   TRACE_SCOPE("cache_rows", profiler::Cat::kInput,
               {.rows = static_cast<int64_t>(block.records.size())});
   CacheRows(*file_decoder_, framing_, wide_keys_, scratch_, block);
 }
 
-void GroupDecoder::Decode(BatchGroup& group) {
+void BatchGroupDecoder::Decode(BatchGroup& group) {
   for (size_t b = 0; b < group.count; ++b) {
     DecodeRows(group, group.batches[b]);
     if (compactor_) Compact(group.batches[b].rows);
   }
 }
 
-void GroupDecoder::DecodeRows(BatchGroup& group, BatchGroup::Batch& batch) {
+void BatchGroupDecoder::DecodeRows(BatchGroup& group, BatchGroup::Batch& batch) {
   profiler::TraceScope span("decode", profiler::Cat::kInput,
                             {.rows = static_cast<int64_t>(batch.end - batch.begin)});
-  RowSink& rows = batch.rows;
+  BatchBuilder& rows = batch.rows;
   rows.Clear(wide_keys_);
   for (size_t i = batch.begin; i < batch.end; ++i) {
     if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
     const RecordRef& ref = group.refs[i];
-    // A key takes at least a byte.
+    // A key takes at least one byte of the record.
     Status status = rows.nnz() + uint64_t{ref.size} > INT32_MAX
                         ? Invalid("a batch has room for 2^31 keys: use a smaller batch_size")
                         : decoder_->Append({ref.data, ref.size}, rows);
@@ -62,7 +62,7 @@ void GroupDecoder::DecodeRows(BatchGroup& group, BatchGroup::Batch& batch) {
   span.args().nnz = static_cast<int64_t>(rows.nnz());
 }
 
-void GroupDecoder::Compact(RowSink& rows) {
+void BatchGroupDecoder::Compact(BatchBuilder& rows) {
   CsrBatch& csr = rows.batch;
   profiler::TraceScope span(
       "compact", profiler::Cat::kInput,

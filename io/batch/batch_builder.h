@@ -1,4 +1,4 @@
-// Where decoders put rows: a growing batch whose keys are not compacted yet.
+// A batch under construction: decoders append rows to it, with keys that are not compacted yet.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace millrace::io {
 
-// With narrow keys (an indexed model of at most 2^32 features) the keys go to batch.cols; otherwise
-// to `wide_keys`, and cols stay empty until compaction.
-struct RowSink {
+// Narrow (32-bit) keys, for a dense-index table of at most 2^32 features, go to batch.cols. Wide
+// (64-bit) keys go to `wide_keys`; cols stay empty until compaction.
+struct BatchBuilder {
   CsrBatch batch;
   PodVector<uint64_t> wide_keys;
   bool wide = false;
@@ -24,10 +24,11 @@ struct RowSink {
   }
   size_t nnz() const { return batch.row_begin.back(); }
 
-  // Appends a row whose keys are already behind the last row's. An empty `values` stands for ones.
+  // Appends a row whose `count` keys were already written to NarrowRoom or WideRoom. A null `values`
+  // stands for ones.
   void FinishRow(size_t count, float label, float weight, const float* values) {
     if (values) {
-      // Once a value differs from one, earlier rows get their ones written out.
+      // The first value other than one makes the ones of earlier rows explicit.
       batch.values.resize(nnz() + count, 1.0f);
       std::copy(values, values + count, batch.values.end() - static_cast<ptrdiff_t>(count));
     } else if (!batch.values.empty()) {
@@ -41,7 +42,7 @@ struct RowSink {
     batch.row_begin.push_back(static_cast<uint32_t>(nnz() + count));
   }
 
-  // Room for `count` more keys behind the last row (with narrow keys).
+  // Room for the `count` keys of the next row.
   uint32_t* NarrowRoom(size_t count) {
     if (batch.cols.size() < nnz() + count)
       batch.cols.resize(std::max(2 * batch.cols.size(), nnz() + count));
@@ -63,7 +64,7 @@ struct RowSink {
     FinishRow(keys.size(), label, weight, values);
   }
 
-  // Cuts the key arrays to the rows' keys; call once, when the batch is full.
+  // Cuts the key arrays to their used size. Call it once, when the batch is complete.
   void Trim() {
     if (wide) {
       wide_keys.resize(nnz());

@@ -1,4 +1,4 @@
-// Damaged files: what is refused, what is lost and what is found again.
+// Corrupt files: which are rejected, which records are skipped and which are found again.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -53,9 +53,9 @@ TEST(RecordReader, AnyFlippedBitIsFoundAndSkippingLosesOnlyItsRecord) {
   const std::string bytes = Frames(records);
   for (size_t bit = 0; bit < 8 * bytes.size(); bit += 3) {
     SCOPED_TRACE(bit);
-    std::string damaged = bytes;
-    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
-    WriteFile(folder / "bad", damaged);
+    std::string corrupt = bytes;
+    corrupt[bit / 8] = static_cast<char>(corrupt[bit / 8] ^ (1 << (bit % 8)));
+    WriteFile(folder / "bad", corrupt);
     size_t hit = 0;
     while (offsets[hit + 1] <= bit / 8) ++hit;
     const Outcome failed = ReadAll(folder / "bad", {.block_bytes = 100});
@@ -81,9 +81,9 @@ TEST(RecordReader, AnyMissingByteLosesOnlyItsRecord) {
   const std::string bytes = Frames(records);
   for (size_t at = 0; at < bytes.size(); ++at) {
     SCOPED_TRACE(at);
-    std::string damaged = bytes;
-    damaged.erase(at, 1);
-    WriteFile(folder / "bad", damaged);
+    std::string corrupt = bytes;
+    corrupt.erase(at, 1);
+    WriteFile(folder / "bad", corrupt);
     size_t hit = 0;
     while (offsets[hit + 1] <= at) ++hit;
     // A byte that equals its successor across the frame's end may be taken for the next record's.
@@ -97,7 +97,7 @@ TEST(RecordReader, AnyMissingByteLosesOnlyItsRecord) {
   }
 }
 
-TEST(RecordReader, TwoDamagedNeighboursAreTwoLosses) {
+TEST(RecordReader, TwoCorruptNeighboursAreTwoEvents) {
   const TemporaryFolder folder;
   const std::vector<std::string> records = {"aaaa", "bbbb", "cccc", "dddd"};
   std::string bytes = Frames(records);
@@ -107,7 +107,7 @@ TEST(RecordReader, TwoDamagedNeighboursAreTwoLosses) {
   WriteFile(folder / "bad", bytes);
   std::vector<std::string> messages;
   BlockOptions options = Skipping();
-  options.on_loss = [&](const std::string& message) { messages.push_back(message); };
+  options.on_corruption = [&](const std::string& message) { messages.push_back(message); };
   const Outcome outcome = ReadAll(folder / "bad", options);
   EXPECT_EQ(outcome.records, (std::vector<std::string>{"aaaa", "dddd"}));
   EXPECT_EQ(outcome.corruption.events, 2u);
@@ -204,28 +204,28 @@ TEST(RecordReader, AbsurdLengthIsRefusedWithoutAllocating) {
   }
 }
 
-TEST(RecordReader, RandomDamageNeverCrashesOrHangs) {
+TEST(RecordReader, RandomCorruptionNeverCrashesOrHangs) {
   const TemporaryFolder folder;
   const std::string bytes = Frames(SomeRecords());
   for (uint64_t seed = 0; seed < 2000; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    std::string damaged = bytes;
+    std::string corrupt = bytes;
     for (uint64_t i = 0; i <= random.Below(6); ++i) {
-      const size_t at = random.Below(damaged.size());
+      const size_t at = random.Below(corrupt.size());
       switch (random.Below(3)) {
         case 0:
-          damaged[at] = static_cast<char>(random.Next());
+          corrupt[at] = static_cast<char>(random.Next());
           break;
         case 1:
-          damaged.erase(at, random.Below(20));
+          corrupt.erase(at, random.Below(20));
           break;
         default:
-          damaged.insert(at, bytes.substr(random.Below(bytes.size()), random.Below(50)));
+          corrupt.insert(at, bytes.substr(random.Below(bytes.size()), random.Below(50)));
       }
-      if (damaged.empty()) damaged = "x";
+      if (corrupt.empty()) corrupt = "x";
     }
-    WriteFile(folder / "bad", damaged);
+    WriteFile(folder / "bad", corrupt);
     const Outcome skipped = ReadAll(folder / "bad", Skipping(1 + random.Below(200)));
     EXPECT_TRUE(skipped.status.ok() || skipped.status.code() == Code::kCorrupt)
         << skipped.status.message();
@@ -273,8 +273,8 @@ Outcome NaiveSkip(const std::string& bytes) {
       continue;
     }
     size_t next = at + size;
-    const bool only_data_is_lost = size > 0 && (next == bytes.size() || HeaderIsAt(bytes, next));
-    if (!only_data_is_lost) {
+    const bool only_data_is_corrupt = size > 0 && (next == bytes.size() || HeaderIsAt(bytes, next));
+    if (!only_data_is_corrupt) {
       for (next = at + 1; next < bytes.size() && !IsWholeFrame(bytes, next);) ++next;
     }
     outcome.corruption.Add(next - at, "");
@@ -283,8 +283,8 @@ Outcome NaiveSkip(const std::string& bytes) {
   return outcome;
 }
 
-// Records that hold frames themselves, headers that lie, and bytes changed, lost and added.
-std::string RandomlyDamaged(Random& random) {
+// Records that hold frames themselves, wrong headers, and bytes changed, removed and added.
+std::string RandomlyCorrupted(Random& random) {
   std::string bytes;
   for (uint64_t i = 0; i < 30; ++i) {
     const std::string inner = Frames(SomeRecords()).substr(0, random.Below(500));
@@ -315,11 +315,11 @@ std::string RandomlyDamaged(Random& random) {
 
 TEST(BlockReader, SkippingFindsWhatTheNaiveSearchFinds) {
   const TemporaryFolder folder;
-  size_t losses = 0;
+  size_t events = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     SCOPED_TRACE(seed);
     Random random(seed);
-    const std::string bytes = RandomlyDamaged(random);
+    const std::string bytes = RandomlyCorrupted(random);
     const Outcome expected = NaiveSkip(bytes);
     WriteFile(folder / "bad", bytes);
     for (const size_t block_bytes : {size_t{1} + random.Below(300), size_t{256} << 10}) {
@@ -329,9 +329,9 @@ TEST(BlockReader, SkippingFindsWhatTheNaiveSearchFinds) {
       EXPECT_EQ(found.corruption.bytes, expected.corruption.bytes);
       EXPECT_EQ(found.corruption.events, expected.corruption.events);
     }
-    losses += expected.corruption.events;
+    events += expected.corruption.events;
   }
-  EXPECT_GT(losses, 1000u);
+  EXPECT_GT(events, 1000u);
 }
 
 // Each of a million headers claims half of the file, which fails its CRC. A search that looked at

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "sparse/logistic.h"
 #include "tests/sparse/random_batch.h"
 
 namespace millrace::sparse {

@@ -73,8 +73,8 @@ TEST(BatchSource, ThreadsChangeNothing) {
   }
 }
 
-// Image 5 is damaged.
-class Damaged final : public ImageSet {
+// Image 5 is corrupt.
+class CorruptImages final : public ImageSet {
  public:
   size_t size() const override { return 20; }
   Shape shape() const override { return {1, 1, 1}; }
@@ -85,9 +85,9 @@ class Damaged final : public ImageSet {
   }
 };
 
-TEST(BatchSource, DamageComesOutInItsPlace) {
+TEST(BatchSource, ErrorComesWithItsBatch) {
   for (const size_t threads : {0, 3}) {
-    const Damaged images;
+    const CorruptImages images;
     BatchSource source(
         images,
         {.order = {.batch_size = 2, .shuffle = false}, .begin = 0, .end = 10, .threads = threads});

@@ -43,9 +43,9 @@ void CompareWithPlain(const std::string& engine, const NetSpec& spec, size_t max
   for (const size_t images : sizes) {
     SCOPED_TRACE(images);
     const RandomBatch batch(spec, images, images);
-    ExpectAlike(LearnOnce(*fast, params, batch.view(), 3),
-                LearnOnce(plain, params, batch.view(), 3), params);
-    const Outcome a = fast->Test(batch.view()), b = plain.Test(batch.view());
+    ExpectAlike(ComputeGradientsOnce(*fast, params, batch.view(), 3),
+                ComputeGradientsOnce(plain, params, batch.view(), 3), params);
+    const Outcome a = fast->Evaluate(batch.view()), b = plain.Evaluate(batch.view());
     EXPECT_NEAR(a.loss, b.loss, 1e-4 * std::abs(b.loss) + 1e-5);
     EXPECT_EQ(a.correct, b.correct);
   }
@@ -72,13 +72,13 @@ TEST(LaneEngine, EveryInstructionSetEqualsThePlainOne) {
   const EngineOptions options = {.max_batch = 20};
   const RandomBatch batch(spec, 20, 1);
   PlainNet plain(spec, params, options);
-  const StepResult expected = LearnOnce(plain, params, batch.view(), 1);
+  const StepResult expected = ComputeGradientsOnce(plain, params, batch.view(), 1);
   for (const CpuLevel level : {CpuLevel::kPlain, CpuLevel::kAvx2, CpuLevel::kAvx512}) {
     if (level > DetectCpuLevel()) continue;
     SCOPED_TRACE(CpuLevelName(level));
     auto net = LaneNet::Create(spec, params, options, level);
     ASSERT_TRUE(net.ok());
-    ExpectAlike(LearnOnce(**net, params, batch.view(), 1), expected, params);
+    ExpectAlike(ComputeGradientsOnce(**net, params, batch.view(), 1), expected, params);
   }
 }
 
@@ -92,9 +92,9 @@ TEST(Engines, SameStepGivesTheSameBits) {
     const size_t threads = engine == "lanes" ? 3 : 1;
     const auto one = Make(engine, spec, params, {.max_batch = 33, .threads = threads});
     const auto two = Make(engine, spec, params, {.max_batch = 33, .threads = threads});
-    const StepResult a = LearnOnce(*one, params, batch.view(), 1);
-    LearnOnce(*two, params, RandomBatch(spec, 5, 77).view(), 9);  // leaves no trace
-    const StepResult b = LearnOnce(*two, params, batch.view(), 1);
+    const StepResult a = ComputeGradientsOnce(*one, params, batch.view(), 1);
+    ComputeGradientsOnce(*two, params, RandomBatch(spec, 5, 77).view(), 9);  // leaves no trace
+    const StepResult b = ComputeGradientsOnce(*two, params, batch.view(), 1);
     EXPECT_EQ(a.gradients, b.gradients);
     EXPECT_EQ(a.outcome.loss, b.outcome.loss);
   }
@@ -111,8 +111,8 @@ TEST(LaneEngine, EarlyGradientsAreThoseOfTheEnd) {
     const auto early = Make("lanes", spec, params, options);
     for (const size_t images : {70, 16, 1, 33}) {  // 1 and 16: threads without any
       const RandomBatch batch(spec, images, images);
-      const StepResult a = LearnOnce(*late, params, batch.view(), 1);
-      const StepResult b = LearnOnce(*early, params, batch.view(), 1);
+      const StepResult a = ComputeGradientsOnce(*late, params, batch.view(), 1);
+      const StepResult b = ComputeGradientsOnce(*early, params, batch.view(), 1);
       EXPECT_EQ(a.gradients, b.gradients) << threads << " threads, " << images << " images";
       EXPECT_EQ(a.outcome.loss, b.outcome.loss);
     }
@@ -132,7 +132,7 @@ TEST(Engines, GradientsLeaveWhileEarlierLayersAreStillToBeComputed) {
     std::vector<size_t> order;
     std::vector<float> conv1;
     const auto outcome =
-        net->Learn(batch.view(), 1, [&](size_t param, std::span<const float> gradient) {
+        net->ComputeGradients(batch.view(), 1, [&](size_t param, std::span<const float> gradient) {
           if (order.empty()) std::ranges::fill(params.weights(2), 0.0f);
           if (param == 0) conv1.assign(gradient.begin(), gradient.end());
           order.push_back(param);
@@ -153,10 +153,11 @@ TEST(Engines, SinkErrorEndsTheStep) {
         Make(early ? "lanes" : engine, spec, params, {.max_batch = 4, .early_gradients = early});
     const RandomBatch batch(spec, 4, 8);
     int calls = 0;
-    const auto outcome = net->Learn(batch.view(), 1, [&](size_t, std::span<const float>) {
-      ++calls;
-      return Invalid("enough");
-    });
+    const auto outcome =
+        net->ComputeGradients(batch.view(), 1, [&](size_t, std::span<const float>) {
+          ++calls;
+          return Invalid("enough");
+        });
     EXPECT_EQ(outcome.status().message(), "enough");
     EXPECT_EQ(calls, 1);
   }

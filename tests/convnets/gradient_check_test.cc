@@ -9,9 +9,10 @@
 namespace millrace::convnets {
 namespace {
 
-// Loss of the batch with dropout as in `step`: the sum of what Learn reports.
+// Loss of the batch with dropout as in `step`: the sum of what ComputeGradients reports.
 double LossOf(Net& net, const Batch& batch) {
-  const auto outcome = net.Learn(batch, 7, [](size_t, std::span<const float>) { return Status(); });
+  const auto outcome =
+      net.ComputeGradients(batch, 7, [](size_t, std::span<const float>) { return Status(); });
   return outcome->loss / static_cast<double>(batch.images());
 }
 
@@ -23,7 +24,7 @@ void CheckNet(const NetSpec& spec) {
   params.Initialize(Init::kHe, 3);
   const RandomBatch batch(spec, 3, 5);
   PlainNet net(spec, params, {.max_batch = 3});
-  const StepResult result = LearnOnce(net, params, batch.view(), 7);
+  const StepResult result = ComputeGradientsOnce(net, params, batch.view(), 7);
   for (size_t p = 0; p < params.size(); ++p) {
     SCOPED_TRACE(params.all()[p].name);
     double norm = 0;

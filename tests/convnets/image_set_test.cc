@@ -5,8 +5,7 @@
 #include <cmath>
 
 #include "convnets/input/image_decoder.h"
-#include "convnets/input/pixels.h"
-#include "convnets/input/resize.h"
+#include "convnets/input/preprocess.h"
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
 #include "tests/test_files.h"
@@ -95,7 +94,7 @@ TEST(OpenImages, WrongLabelsAndSizesNameFileAndRecord) {
   EXPECT_EQ(OpenImages(path, TwoByTwo()).status().code(), Code::kCorrupt);
 }
 
-TEST(OpenImages, DamagedImageNamesFileAndRecord) {
+TEST(OpenImages, CorruptImageNamesFileAndRecord) {
   SKIP_WITHOUT_SHARED_DATA();
   const TemporaryFolder folder;
   const std::string path = folder / "a.tfrecord";
@@ -136,7 +135,7 @@ TEST(DecodeImage, CmykShowsWhatItsRgbTwinShows) {
   EXPECT_LT(difference / static_cast<double>(rgb->pixels.size()), 12);
 }
 
-TEST(DecodeImage, DamageIsAnErrorNotAPicture) {
+TEST(DecodeImage, CorruptImageIsAnError) {
   SKIP_WITHOUT_SHARED_DATA();
   for (const std::string name : {"bad_huffman.jpg", "corrupt.jpg", "corrupt34_2.jpg",
                                  "corrupt34_3.jpg", "corrupt34_4.jpg"}) {

@@ -3,11 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "convnets/engine/plain_ops.h"
 #include "convnets/engine/thread_team.h"
-#include "convnets/ops/elementwise.h"
-#include "convnets/ops/lrn.h"
-#include "convnets/ops/max_pool.h"
-#include "convnets/ops/softmax_loss.h"
 #include "tests/convnets/random_batch.h"
 
 namespace millrace::convnets {
@@ -74,7 +71,7 @@ TEST(ThreadTeam, EveryMemberWorksInEveryRound) {
   }
   EXPECT_EQ(counts, std::vector<int>(3, 2000));
   std::vector<int> hits(100'000);
-  team.Spread(hits.size(), [&](size_t begin, size_t end) {
+  team.ParallelFor(hits.size(), [&](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) ++hits[i];
   });
   EXPECT_EQ(hits, std::vector<int>(100'000, 1));

@@ -35,13 +35,15 @@ struct StepResult {
   std::vector<std::vector<float>> gradients;
 };
 
-inline StepResult LearnOnce(Net& net, const Params& params, const Batch& batch, uint64_t step) {
+inline StepResult ComputeGradientsOnce(Net& net, const Params& params, const Batch& batch,
+                                       uint64_t step) {
   StepResult result;
   result.gradients.resize(params.size());
-  const auto outcome = net.Learn(batch, step, [&](size_t p, std::span<const float> gradient) {
-    result.gradients[p].assign(gradient.begin(), gradient.end());
-    return Status();
-  });
+  const auto outcome =
+      net.ComputeGradients(batch, step, [&](size_t p, std::span<const float> gradient) {
+        result.gradients[p].assign(gradient.begin(), gradient.end());
+        return Status();
+      });
   if (outcome.ok()) result.outcome = *outcome;
   return result;
 }

@@ -1,18 +1,20 @@
+#include "convnets/input/image_decoder.h"
+
+#include <png.h>
+
 #include <csetjmp>
 #include <cstdio>
 #include <string>
 
-// jpeglib.h needs size_t and FILE to be there before it.
+// jpeglib.h requires the declarations of size_t and FILE.
 #include <jpeglib.h>
-
-#include "convnets/input/image_decoder.h"
 
 namespace millrace::convnets {
 namespace {
 
-// libjpeg reports errors by a call that must not return: it jumps back to where reading began.
+// libjpeg reports errors by a call that must not return: it jumps back to the start of Read.
 struct ErrorCatcher {
-  jpeg_error_mgr manager;  // first: libjpeg knows only this part
+  jpeg_error_mgr manager;  // first: libjpeg gets a pointer to it
   std::jmp_buf back;
   char message[JMSG_LENGTH_MAX];
 };
@@ -23,8 +25,8 @@ void Jump(j_common_ptr info) {
   std::longjmp(catcher->back, 1);
 }
 
-// Keeps the first warning: damage that libjpeg would paint over.
-void Note(j_common_ptr info, int level) {
+// Keeps the first warning: libjpeg would conceal the corruption.
+void KeepWarning(j_common_ptr info, int level) {
   auto* catcher = reinterpret_cast<ErrorCatcher*>(info->err);
   if (level >= 0) return;
   if (info->err->num_warnings++ == 0) info->err->format_message(info, catcher->message);
@@ -49,8 +51,8 @@ void CmykToRgb(const uint8_t* cmyk, size_t width, bool inverted, uint8_t* rgb) {
   }
 }
 
-// Between setjmp and longjmp nothing with a destructor may live here: `image` and `line` are the
-// caller's.
+// No object with a destructor may live here between setjmp and longjmp, so the caller owns `image`
+// and `line`.
 bool Read(std::string_view bytes, size_t min_side, jpeg_decompress_struct& info,
           ErrorCatcher& catcher, RgbImage& image, std::vector<uint8_t>& line) {
   if (setjmp(catcher.back)) return false;
@@ -89,13 +91,44 @@ Result<RgbImage> DecodeJpeg(std::string_view bytes, size_t min_side) {
   ErrorCatcher catcher{};
   info.err = jpeg_std_error(&catcher.manager);
   catcher.manager.error_exit = Jump;
-  catcher.manager.emit_message = Note;
+  catcher.manager.emit_message = KeepWarning;
   RgbImage image;
   std::vector<uint8_t> line;
   const bool read = Read(bytes, min_side, info, catcher, image, line);
   jpeg_destroy_decompress(&info);
   if (read) return image;
   return Corrupt(std::string("JPEG: ") + catcher.message);
+}
+
+Result<RgbImage> DecodePng(std::string_view bytes) {
+  png_image png{};
+  png.version = PNG_IMAGE_VERSION;
+  const auto failed = [&] {
+    const std::string message = png.message;
+    png_image_free(&png);
+    return Corrupt("PNG: " + message);
+  };
+  if (!png_image_begin_read_from_memory(&png, bytes.data(), bytes.size())) return failed();
+  if (size_t{png.width} * png.height > kMaxPixels) {
+    png_image_free(&png);
+    return Corrupt("PNG: expected at most " + std::to_string(kMaxPixels) + " pixels, found " +
+                   std::to_string(png.width) + " x " + std::to_string(png.height));
+  }
+  png.format = PNG_FORMAT_RGB;
+  RgbImage image;
+  image.width = png.width;
+  image.height = png.height;
+  image.pixels.resize(PNG_IMAGE_SIZE(png));
+  const png_color black = {0, 0, 0};
+  if (!png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr)) return failed();
+  if (PNG_IMAGE_FAILED(png) || png.warning_or_error != 0) return failed();
+  return image;
+}
+
+Result<RgbImage> DecodeImage(std::string_view bytes, size_t min_side) {
+  if (bytes.starts_with("\xff\xd8")) return DecodeJpeg(bytes, min_side);
+  if (bytes.starts_with("\x89PNG")) return DecodePng(bytes);
+  return Corrupt("expected the first bytes of a JPEG or PNG image, found others");
 }
 
 }  // namespace millrace::convnets

@@ -1,11 +1,24 @@
-// Images in rows to images in lanes and back. A part of lane_kernels_body.h, which says how it is
-// included.
+// Vectors of LANES floats with one image per lane, the conversion between this layout and images in
+// rows, and passes over whole arrays. A part of lane_kernels_body.h, which describes how to include
+// it.
 #pragma once
-
-#include "convnets/engine/lane_body/vectors.h"
 
 namespace millrace::convnets {
 namespace {
+
+constexpr int L = LANES;
+constexpr int K = static_cast<int>(kLaneKernel);
+typedef float V __attribute__((vector_size(LANES * 4), aligned(LANES * 4), may_alias));
+typedef float UnalignedV __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+typedef int32_t VI __attribute__((vector_size(LANES * 4), may_alias));
+
+#define INLINE inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 64")
+
+INLINE const V* Vectors(const float* p) { return reinterpret_cast<const V*>(p); }
+INLINE V* Vectors(float* p) { return reinterpret_cast<V*>(p); }
+INLINE V Max(V a, V b) { return a > b ? a : b; }
+INLINE V Broadcast(float x) { return V{} + x; }
 
 // The mask that takes, of two rows, the halves of width `step` that belong together.
 template <int kStep, bool kHigh>
@@ -81,6 +94,33 @@ void Unpack(const float* lanes, size_t I, size_t pitch, float* rows) {
     UNROLL for (int n = 0; n < L; ++n) {
       *Vectors(rows + static_cast<size_t>(n) * pitch + at) = r[n];
     }
+  }
+}
+
+void ReluBackward(const float* y, size_t size, float* dy) {
+  for (size_t at = 0; at < size / L; ++at) {
+    Vectors(dy)[at] = Vectors(y)[at] > V{} ? Vectors(dy)[at] : V{};
+  }
+}
+
+void Add(const float* x, size_t size, float* sums) {
+  for (size_t at = 0; at < size / L; ++at) Vectors(sums)[at] += Vectors(x)[at];
+}
+
+void SumLanes(const float* lanes, size_t count, float* sums) {
+  size_t at = 0;
+  for (; at + L <= count; at += L) {
+    V r[L];
+    UNROLL for (int j = 0; j < L; ++j) r[j] = Vectors(lanes)[at + static_cast<size_t>(j)];
+    Transpose(r);
+    V sum = r[0];
+    UNROLL for (int j = 1; j < L; ++j) sum += r[j];
+    *reinterpret_cast<UnalignedV*>(sums + at) = sum;
+  }
+  for (; at < count; ++at) {
+    float sum = 0;
+    for (int n = 0; n < L; ++n) sum += Vectors(lanes)[at][n];
+    sums[at] = sum;
   }
 }
 

@@ -1,7 +1,8 @@
-// Convolutions of K x K taps. A part of lane_kernels_body.h, which says how it is included.
+// Convolutions of K x K taps, and max pooling. A part of lane_kernels_body.h, which describes how
+// to include it.
 #pragma once
 
-#include "convnets/engine/lane_body/vectors.h"
+#include "convnets/engine/lane_kernels/vectors.h"
 
 namespace millrace::convnets {
 namespace {
@@ -73,11 +74,11 @@ INLINE void ConvWeightsTile(const LaneConv& c, const float* x, const float* dy, 
   V acc[kO][K] = {};
   for (size_t row = 0; row < c.Ho; ++row) {
     const V* in = Vectors(x) + (i * c.Hi + row + r) * c.Wi;
-    const V* slopes = Vectors(dy) + (o * c.Ho + row) * c.Wo;
+    const V* grads = Vectors(dy) + (o * c.Ho + row) * c.Wo;
     for (size_t q = 0; q < c.Wo; ++q) {
       UNROLL for (int u = 0; u < kO; ++u) {
-        const V slope = slopes[static_cast<size_t>(u) * c.Ho * c.Wo + q];
-        UNROLL for (int s = 0; s < K; ++s) acc[u][s] += slope * in[q + s];
+        const V grad = grads[static_cast<size_t>(u) * c.Ho * c.Wo + q];
+        UNROLL for (int s = 0; s < K; ++s) acc[u][s] += grad * in[q + s];
       }
     }
   }
@@ -103,8 +104,8 @@ void ConvBackwardWeights(const LaneConv& c, const float* x, const float* dy, flo
   for (; o < c.Co; ++o) ConvWeights<1>(c, x, dy, dw, o);
   for (o = 0; o < c.Co; ++o) {
     V sums[4] = {};
-    const V* slopes = Vectors(dy) + o * c.Ho * c.Wo;
-    for (size_t at = 0; at < c.Ho * c.Wo; ++at) sums[at % 4] += slopes[at];
+    const V* grads = Vectors(dy) + o * c.Ho * c.Wo;
+    for (size_t at = 0; at < c.Ho * c.Wo; ++at) sums[at % 4] += grads[at];
     Vectors(dbias)[o] += (sums[0] + sums[1]) + (sums[2] + sums[3]);
   }
 }
@@ -117,12 +118,12 @@ INLINE void ConvDataRow(const LaneConv& c, const float* w, const float* dy, floa
   const size_t first = row + 1 > c.Ho ? row + 1 - c.Ho : 0;
   for (size_t r = first; r < K && r <= row; ++r) {
     for (size_t o = 0; o < c.Co; ++o) {
-      const V* slopes = Vectors(dy) + (o * c.Ho + row - r) * c.Wo;
+      const V* grads = Vectors(dy) + (o * c.Ho + row - r) * c.Wo;
       const float* taps = w + ((o * c.Ci + i) * K + r) * K;
       UNROLL for (int q = 0; q < kWo; ++q) {
-        const V slope = slopes[q];
+        const V grad = grads[q];
         UNROLL for (int u = 0; u < kI; ++u) {
-          UNROLL for (int s = 0; s < K; ++s) acc[u][q + s] += slope * taps[u * K * K + s];
+          UNROLL for (int s = 0; s < K; ++s) acc[u][q + s] += grad * taps[u * K * K + s];
         }
       }
     }
@@ -141,10 +142,10 @@ void ConvDataAnyRow(const LaneConv& c, const float* w, const float* dy, float* d
   const size_t first = row + 1 > c.Ho ? row + 1 - c.Ho : 0;
   for (size_t r = first; r < K && r <= row; ++r) {
     for (size_t o = 0; o < c.Co; ++o) {
-      const V* slopes = Vectors(dy) + (o * c.Ho + row - r) * c.Wo;
+      const V* grads = Vectors(dy) + (o * c.Ho + row - r) * c.Wo;
       const float* taps = w + ((o * c.Ci + i) * K + r) * K;
       for (size_t q = 0; q < c.Wo; ++q) {
-        UNROLL for (int s = 0; s < K; ++s) out[q + s] += slopes[q] * taps[s];
+        UNROLL for (int s = 0; s < K; ++s) out[q + s] += grads[q] * taps[s];
       }
     }
   }
@@ -158,6 +159,58 @@ void ConvBackwardData(const LaneConv& c, const float* w, const float* dy, float*
       for (; i + kI <= c.Ci; i += kI) ConvDataRow<kI, 10>(c, w, dy, dx, i, row);
     }
     for (; i < c.Ci; ++i) ConvDataAnyRow(c, w, dy, dx, i, row);
+  }
+}
+
+INLINE V WindowMax(const V* x, size_t pitch, size_t k) {
+  V best = x[0];
+  for (size_t r = 0; r < k; ++r) {
+    for (size_t s = 0; s < k; ++s) best = Max(best, x[r * pitch + s]);
+  }
+  return best;
+}
+
+void PoolForward(const LanePool& p, const float* x, float* y) {
+  V* out = Vectors(y);
+  for (size_t c = 0; c < p.C; ++c) {
+    for (size_t row = 0; row + p.K <= p.H; row += p.K) {
+      const V* in = Vectors(x) + (c * p.H + row) * p.W;
+      for (size_t q = 0; q + p.K <= p.W; q += p.K) *out++ = WindowMax(in + q, p.W, p.K);
+    }
+  }
+}
+
+// The first of the window that equals the maximum takes the grad.
+INLINE void WindowBackward(V* x, size_t pitch, size_t k, V best, V grad) {
+  VI open = best == best;
+  for (size_t r = 0; r < k; ++r) {
+    for (size_t s = 0; s < k; ++s) {
+      V& place = x[r * pitch + s];
+      const VI taken = open & (place == best);
+      place = reinterpret_cast<V>(taken & reinterpret_cast<VI>(grad));
+      open &= ~taken;
+    }
+  }
+}
+
+void PoolBackward(const LanePool& p, const float* y, const float* dy, bool relu, float* x) {
+  const V* best = Vectors(y);
+  const V* grad = Vectors(dy);
+  for (size_t c = 0; c < p.C; ++c) {
+    for (size_t row = 0; row < p.H; ++row) {
+      V* in = Vectors(x) + (c * p.H + row) * p.W;
+      for (size_t q = p.W / p.K * p.K; q < p.W; ++q) in[q] = V{};
+      if (row >= p.H / p.K * p.K) {
+        for (size_t q = 0; q < p.W; ++q) in[q] = V{};
+      }
+    }
+    for (size_t row = 0; row + p.K <= p.H; row += p.K) {
+      V* in = Vectors(x) + (c * p.H + row) * p.W;
+      for (size_t q = 0; q + p.K <= p.W; q += p.K, ++best, ++grad) {
+        const V d = relu ? (*best > V{} ? *grad : V{}) : *grad;
+        WindowBackward(in + q, p.W, p.K, *best, d);
+      }
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-#include "convnets/input/resize.h"
+#include "convnets/input/preprocess.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 namespace millrace::convnets {
 namespace {
 
-// Where the net's pixels come from: place = begin + step * index, in pixels of the image.
+// The source of the net's pixels: position = begin + step * index, in pixels of the image.
 struct Axis {
   float begin, step;
 };
@@ -28,20 +28,20 @@ Crop ChooseCrop(const RgbImage& image, const ImageOptions& o, uint64_t seed) {
   if (o.resize == 0) {
     return {Resized(0, width, o.shape.width), Resized(0, height, o.shape.height)};
   }
-  // In pixels of the image, the part to be cut out.
+  // The size of the crop, in pixels of the image.
   const float scale = std::min(width, height) / static_cast<float>(o.resize);
   const float w = std::min(width, scale * static_cast<float>(o.shape.width));
   const float h = std::min(height, scale * static_cast<float>(o.shape.height));
   Random random(seed);
-  const auto place = [&](float room) {
+  const auto offset = [&](float room) {
     return room * (o.augment ? static_cast<float>(random.Uniform()) : 0.5f);
   };
-  const float left = place(width - w), top = place(height - h);
+  const float left = offset(width - w), top = offset(height - h);
   return {Resized(left, w, o.shape.width), Resized(top, h, o.shape.height),
           o.augment && (random.Next() >> 63) != 0};
 }
 
-// The two pixels around a place, and the share of the second.
+// The two pixels around a position, and the share of the second.
 struct Mix {
   size_t first, second;
   float share;
@@ -88,6 +88,32 @@ void FitImage(const RgbImage& image, const ImageOptions& o, uint64_t seed,
       }
     }
   }
+}
+
+namespace {
+
+// Compiled for each instruction set, without a fused multiply-add.
+inline __attribute__((always_inline)) void Loop(const uint8_t* __restrict from, size_t size,
+                                                float mean, float factor, float* __restrict to) {
+  for (size_t i = 0; i < size; ++i) to[i] = (static_cast<float>(from[i]) - mean) * factor;
+}
+
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) void Avx2(const uint8_t* from, size_t size, float mean,
+                                          float factor, float* to) {
+  Loop(from, size, mean, factor, to);
+}
+#endif
+
+}  // namespace
+
+void BytesToFloats(const uint8_t* from, size_t size, float mean, float factor, float* to,
+                   CpuLevel level) {
+#if defined(__x86_64__)
+  if (level >= CpuLevel::kAvx2) return Avx2(from, size, mean, factor, to);
+#endif
+  (void)level;
+  Loop(from, size, mean, factor, to);
 }
 
 }  // namespace millrace::convnets

@@ -12,7 +12,6 @@
 #include <sstream>
 #include <thread>
 
-#include "profiler/recent_spans.h"
 #include "profiler/session.h"
 #include "tests/test_files.h"
 
@@ -127,17 +126,17 @@ TEST(RecentSpansTest, AreWrittenOnceForEachWish) {
   { TRACE_SCOPE("newest"); }
   {
     RecentSpans recent(folder.path(), "worker-0");
-    recent.WriteIfAskedFor();
+    recent.WriteIfRequested();
     EXPECT_FALSE(std::filesystem::exists(path)) << "nobody looks";
     test::WriteFile(folder / kWatchedFile, "");
-    recent.WriteIfAskedFor();
+    recent.WriteIfRequested();
     EXPECT_NE(test::ReadFile(path).find("\"newest\""), std::string::npos);
     std::filesystem::remove(path);
-    recent.WriteIfAskedFor();
+    recent.WriteIfRequested();
     EXPECT_FALSE(std::filesystem::exists(path)) << "one wish, one answer";
     const auto time = std::filesystem::last_write_time(folder / kWatchedFile);
     std::filesystem::last_write_time(folder / kWatchedFile, time + std::chrono::seconds(1));
-    recent.WriteIfAskedFor();
+    recent.WriteIfRequested();
     EXPECT_TRUE(std::filesystem::exists(path));
   }
   StopTracing();

@@ -13,7 +13,6 @@
 #include <thread>
 #include <vector>
 
-#include "profiler/chunk_pool.h"
 #include "profiler/trace_buffer.h"
 #include "tests/test_files.h"
 

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "profiler/recent_spans.h"
+#include "profiler/session.h"
 #include "tools/dashboard/prometheus.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"

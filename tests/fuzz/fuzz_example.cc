@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tests/io/example/example_decoder_oracle.h"
-#include "tests/io/example/feature_view_oracle.h"
+#include "tests/support/example_decoder_oracle.h"
+#include "tests/support/feature_view_oracle.h"
 
 namespace {
 

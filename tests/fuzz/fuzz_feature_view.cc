@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tests/io/example/feature_view_oracle.h"
+#include "tests/support/feature_view_oracle.h"
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
   millrace::io::SilenceProtobuf();

@@ -8,7 +8,7 @@
 #include "io/base/random.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
-#include "tests/sparse/random_batch.h"
+#include "tests/support/random_problem.h"
 
 namespace millrace::sparse {
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "sparse/kernels.h"
-#include "tests/sparse/random_batch.h"
+#include "tests/support/random_problem.h"
 
 namespace millrace::sparse {
 namespace {

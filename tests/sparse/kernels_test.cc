@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/sparse/random_batch.h"
+#include "tests/support/random_problem.h"
 
 namespace millrace::sparse {
 namespace {

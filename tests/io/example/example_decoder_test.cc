@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "io/base/random.h"
-#include "tests/io/example/example_decoder_oracle.h"
-#include "tests/io/example/feature_view_oracle.h"
-#include "tests/io/example/random_message.h"
+#include "tests/support/example_decoder_oracle.h"
+#include "tests/support/feature_view_oracle.h"
+#include "tests/support/random_message.h"
 
 namespace millrace::io {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "io/base/utf8.h"
-#include "tests/io/example/feature_view_oracle.h"
-#include "tests/io/example/random_message.h"
+#include "tests/support/feature_view_oracle.h"
+#include "tests/support/random_message.h"
 
 namespace millrace::io {
 namespace {

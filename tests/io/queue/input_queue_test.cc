@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "tests/io/queue/numbered_rows.h"
+#include "tests/support/numbered_rows.h"
 
 namespace millrace::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <cerrno>
 
 #include "io/record/block_reader.h"
-#include "tests/io/record/record_files.h"
+#include "tests/support/record_files.h"
 #include "tests/test_files.h"
 
 namespace millrace::io {

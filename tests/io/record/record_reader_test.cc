@@ -5,7 +5,7 @@
 
 #include <thread>
 
-#include "tests/io/record/record_files.h"
+#include "tests/support/record_files.h"
 #include "tests/test_files.h"
 
 namespace millrace::io {

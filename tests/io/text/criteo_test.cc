@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "tests/io/text/text_files.h"
+#include "tests/support/text_lines.h"
 
 namespace millrace::io {
 namespace {

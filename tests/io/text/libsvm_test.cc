@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "tests/io/text/text_files.h"
+#include "tests/support/text_lines.h"
 
 namespace millrace::io {
 namespace {

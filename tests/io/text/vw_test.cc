@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "io/text/string_hash.h"
-#include "tests/io/text/text_files.h"
+#include "tests/support/text_lines.h"
 
 namespace millrace::io {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "tests/sparse/empty_store.h"
+#include "tests/support/empty_store.h"
 #include "tests/test_files.h"
 #include "trainer/model/model_file.h"
 

@@ -11,8 +11,8 @@
 
 #include "io/base/random.h"
 #include "io/record/record_format.h"
-#include "tests/sparse/empty_store.h"
-#include "tests/sparse/random_batch.h"
+#include "tests/support/empty_store.h"
+#include "tests/support/random_problem.h"
 #include "tests/test_files.h"
 
 namespace millrace::trainer {

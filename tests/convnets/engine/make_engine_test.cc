@@ -6,7 +6,7 @@
 
 #include "convnets/engine/lane_net.h"
 #include "convnets/engine/plain_net.h"
-#include "tests/convnets/random_batch.h"
+#include "tests/support/small_nets.h"
 
 namespace millrace::convnets {
 namespace {

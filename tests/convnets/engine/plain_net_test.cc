@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "convnets/engine/plain_net.h"
-#include "tests/convnets/random_batch.h"
+#include "tests/support/small_nets.h"
 
 namespace millrace::convnets {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "convnets/engine/plain_ops.h"
 #include "convnets/engine/thread_team.h"
-#include "tests/convnets/random_batch.h"
+#include "tests/support/small_nets.h"
 
 namespace millrace::convnets {
 namespace {

@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "tests/io/queue/numbered_rows.h"
+#include "tests/support/numbered_rows.h"
 
 namespace millrace::io {
 namespace {

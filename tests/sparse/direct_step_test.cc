@@ -13,6 +13,9 @@
 namespace millrace::sparse {
 namespace {
 
+using test::Problem;
+using test::RandomProblem;
+
 constexpr uint64_t kFeatures = 3001;
 
 // The same batch with feature indices in place of positions.

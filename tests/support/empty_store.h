@@ -8,14 +8,16 @@
 
 #include "sparse/local_store.h"
 
-namespace millrace::sparse {
+namespace millrace::test {
 
-inline constexpr Rule kRules[] = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
+inline constexpr sparse::Rule kRules[] = {sparse::Rule::kSgd, sparse::Rule::kAdaGrad,
+                                          sparse::Rule::kFtrl, sparse::Rule::kAdam};
 
-inline std::unique_ptr<LocalStore> EmptyStore(uint64_t num_features, UpdateOptions options = {}) {
-  auto store = LocalStore::Create({num_features}, options);
+inline std::unique_ptr<sparse::LocalStore> EmptyStore(uint64_t num_features,
+                                                      sparse::UpdateOptions options = {}) {
+  auto store = sparse::LocalStore::Create({num_features}, options);
   EXPECT_TRUE(store.ok()) << store.status().message();
   return std::move(*store);
 }
 
-}  // namespace millrace::sparse
+}  // namespace millrace::test

@@ -10,7 +10,7 @@
 #include "io/example/example_decoder.h"
 #include "tests/proto/example.pb.h"
 
-namespace millrace::io {
+namespace millrace::test {
 
 struct OracleRow {
   float label = 0;
@@ -29,7 +29,7 @@ inline const tensorflow::Feature* FindFeature(const tensorflow::Example& example
 // The row that the rules of example_decoder.h give for what protobuf parsed; nothing if either
 // refuses.
 inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
-                                                 const ExampleDecoderOptions& options) {
+                                                 const io::ExampleDecoderOptions& options) {
   tensorflow::Example example;
   if (!example.ParseFromArray(record.data(), static_cast<int>(record.size()))) return std::nullopt;
   const auto* label = FindFeature(example, options.names.label);
@@ -78,7 +78,7 @@ inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
 }
 
 // Row `r` of what our decoder has put into the sink.
-inline OracleRow RowOf(const BatchBuilder& rows, size_t r) {
+inline OracleRow RowOf(const io::BatchBuilder& rows, size_t r) {
   OracleRow row;
   row.label = rows.batch.labels[r];
   if (!rows.batch.weights.empty()) row.weight = rows.batch.weights[r];
@@ -90,11 +90,11 @@ inline OracleRow RowOf(const BatchBuilder& rows, size_t r) {
 }
 
 // Decodes `record` behind a good row. Returns what differs, or "".
-inline std::string CompareDecoders(std::string_view record, ExampleDecoder& decoder,
-                                   const ExampleDecoderOptions& options) {
+inline std::string CompareDecoders(std::string_view record, io::ExampleDecoder& decoder,
+                                   const io::ExampleDecoderOptions& options) {
   std::string padded(record);
-  padded.append(kVarintReadSlack, '\xff');
-  BatchBuilder rows;
+  padded.append(io::kVarintReadSlack, '\xff');
+  io::BatchBuilder rows;
   rows.Clear(decoder.wide());
   rows.AddRow(1, 1, std::vector<uint64_t>{3, 1, 2}, nullptr);
   const OracleRow before = RowOf(rows, 0);
@@ -102,11 +102,11 @@ inline std::string CompareDecoders(std::string_view record, ExampleDecoder& deco
   const auto expected = DecodeByProtobuf(record, options);
   if (!(RowOf(rows, 0) == before)) return "an earlier row changed";
   if (status.ok() != expected.has_value())
-    return "verdict: " + (status.ok() ? "accepted" : status.message());
+    return "acceptance: " + (status.ok() ? "accepted" : status.message());
   if (!status.ok())
     return rows.batch.rows() == 1 && rows.nnz() == 3 ? "" : "a refused record left something";
   if (rows.batch.rows() != 2) return "number of rows";
   return RowOf(rows, 1) == *expected ? "" : "the row's content";
 }
 
-}  // namespace millrace::io
+}  // namespace millrace::test

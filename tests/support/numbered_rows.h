@@ -12,7 +12,7 @@
 #include "io/record/record_writer.h"
 #include "tests/test_files.h"
 
-namespace millrace::io {
+namespace millrace::test {
 
 inline constexpr uint64_t kFeatures = 100000;
 
@@ -23,18 +23,19 @@ inline std::string Row(uint64_t n) {
   for (uint64_t i = 0; i <= n % 4; ++i) keys.push_back(n + i);
   std::vector<float> values(keys.size(), n % 5 == 0 ? 0.5f : 1.0f);
   std::string record;
-  EncodeSparseExample({}, static_cast<int64_t>(n % 3 == 0), keys, values, record);
+  io::EncodeSparseExample({}, static_cast<int64_t>(n % 3 == 0), keys, values, record);
   return record;
 }
 
 class NumberedRowsTest : public testing::Test {
  protected:
   // Files of uneven size with rows numbered from 0 on.
-  void MakeFiles(size_t files, uint64_t rows, Compression compression = Compression::kNone) {
+  void MakeFiles(size_t files, uint64_t rows,
+                 io::Compression compression = io::Compression::kNone) {
     uint64_t n = 0;
     for (size_t f = 0; f < files; ++f) {
       options_.files.push_back(folder_ / ("part-" + std::to_string(f)));
-      auto writer = RecordWriter::Create(options_.files.back(), {.compression = compression});
+      auto writer = io::RecordWriter::Create(options_.files.back(), {.compression = compression});
       ASSERT_TRUE(writer.ok());
       const uint64_t end = f + 1 == files ? rows : rows * (f + 1) * (f + 2) / (files * (files + 1));
       for (; n < end; ++n) ASSERT_TRUE(writer->Append(Row(n)).ok());
@@ -49,9 +50,9 @@ class NumberedRowsTest : public testing::Test {
   }
 
   // The numbers of the rows of each batch; checks the rows' content on the way.
-  static std::vector<std::vector<uint64_t>> Drain(InputQueue& queue, Status* error = nullptr) {
+  static std::vector<std::vector<uint64_t>> Drain(io::InputQueue& queue, Status* error = nullptr) {
     std::vector<std::vector<uint64_t>> batches;
-    const CsrBatch* batch = nullptr;
+    const io::CsrBatch* batch = nullptr;
     while (true) {
       const Result<bool> more = queue.Next(batch);
       if (error) *error = more.status();
@@ -63,7 +64,7 @@ class NumberedRowsTest : public testing::Test {
     }
   }
 
-  static std::vector<uint64_t> Numbers(const CsrBatch& batch) {
+  static std::vector<uint64_t> Numbers(const io::CsrBatch& batch) {
     std::vector<uint64_t> numbers;
     EXPECT_TRUE(std::is_sorted(batch.keys.begin(), batch.keys.end()));
     for (size_t r = 0; r < batch.rows(); ++r) {
@@ -81,8 +82,8 @@ class NumberedRowsTest : public testing::Test {
     return numbers;
   }
 
-  std::vector<std::vector<uint64_t>> Run(const InputOptions& options) {
-    auto queue = InputQueue::Open(options);
+  std::vector<std::vector<uint64_t>> Run(const io::InputOptions& options) {
+    auto queue = io::InputQueue::Open(options);
     EXPECT_TRUE(queue.ok()) << queue.status().message();
     if (!queue.ok()) return {};
     return Drain(**queue);
@@ -94,8 +95,8 @@ class NumberedRowsTest : public testing::Test {
     return all;
   }
 
-  test::TemporaryFolder folder_;
-  InputOptions options_;
+  TemporaryFolder folder_;
+  io::InputOptions options_;
 };
 
-}  // namespace millrace::io
+}  // namespace millrace::test

@@ -8,7 +8,7 @@
 
 #include "io/base/random.h"
 
-namespace millrace::io {
+namespace millrace::test {
 
 class RandomMessage {
  public:
@@ -176,4 +176,4 @@ class RandomMessage {
   Random random_;
 };
 
-}  // namespace millrace::io
+}  // namespace millrace::test

@@ -8,7 +8,7 @@
 #include "io/batch/csr_batch.h"
 #include "io/batch/key_compactor.h"
 
-namespace millrace::sparse {
+namespace millrace::test {
 
 struct Problem {
   io::CsrBatch batch;  // compacted
@@ -57,4 +57,4 @@ inline float MarginTolerance(const Problem& p, size_t r) {
   return static_cast<float>(6e-8 * (nnz / 4 + 8) * magnitude + 1e-30);
 }
 
-}  // namespace millrace::sparse
+}  // namespace millrace::test

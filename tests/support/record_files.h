@@ -9,19 +9,19 @@
 #include "io/record/record_reader.h"
 #include "io/record/record_writer.h"
 
-namespace millrace::io {
+namespace millrace::test {
 
 struct Outcome {
   std::vector<std::string> records;
   Status status;
-  CorruptionStats corruption;
+  io::CorruptionStats corruption;
 };
 
-inline Outcome ReadAll(const std::string& path, BlockOptions options = {}) {
+inline Outcome ReadAll(const std::string& path, io::BlockOptions options = {}) {
   Outcome outcome;
-  auto reader = RecordReader::Open(path, options);
+  auto reader = io::RecordReader::Open(path, options);
   outcome.status = reader.status();
-  RecordView record;
+  io::RecordView record;
   while (outcome.status.ok()) {
     const Result<bool> more = reader->Next(record);
     outcome.status = more.status();
@@ -32,8 +32,8 @@ inline Outcome ReadAll(const std::string& path, BlockOptions options = {}) {
   return outcome;
 }
 
-inline BlockOptions Skipping(size_t block_bytes = 256 << 10) {
-  return {.on_corrupt = OnCorrupt::kSkip, .block_bytes = block_bytes};
+inline io::BlockOptions Skipping(size_t block_bytes = 256 << 10) {
+  return {.on_corrupt = io::OnCorrupt::kSkip, .block_bytes = block_bytes};
 }
 
 inline std::vector<std::string> SomeRecords() {
@@ -50,7 +50,7 @@ inline std::vector<std::string> SomeRecords() {
 
 inline std::string Frames(const std::vector<std::string>& records) {
   std::string bytes;
-  for (const std::string& record : records) AppendFrame(record, bytes);
+  for (const std::string& record : records) io::AppendFrame(record, bytes);
   return bytes;
 }
 
@@ -58,9 +58,9 @@ inline std::string Frames(const std::vector<std::string>& records) {
 inline std::vector<size_t> FrameOffsets(const std::vector<std::string>& records) {
   std::vector<size_t> offsets = {0};
   for (const std::string& r : records) {
-    offsets.push_back(offsets.back() + kRecordHeaderBytes + r.size() + kRecordFooterBytes);
+    offsets.push_back(offsets.back() + io::kRecordHeaderBytes + r.size() + io::kRecordFooterBytes);
   }
   return offsets;
 }
 
-}  // namespace millrace::io
+}  // namespace millrace::test

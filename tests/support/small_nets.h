@@ -7,7 +7,7 @@
 #include "convnets/net/net.h"
 #include "io/base/random.h"
 
-namespace millrace::convnets {
+namespace millrace::test {
 
 inline std::vector<float> RandomFloats(Random& random, size_t size) {
   std::vector<float> numbers(size);
@@ -19,24 +19,24 @@ struct RandomBatch {
   std::vector<float> pixels;
   std::vector<int32_t> labels;
 
-  RandomBatch(const NetSpec& spec, size_t images, uint64_t seed) {
+  RandomBatch(const convnets::NetSpec& spec, size_t images, uint64_t seed) {
     Random random(seed);
     pixels = RandomFloats(random, images * spec.input.size());
     for (size_t n = 0; n < images; ++n) {
       labels.push_back(static_cast<int32_t>(random.Below(spec.classes())));
     }
   }
-  Batch view() const { return {pixels, labels}; }
+  convnets::Batch view() const { return {pixels, labels}; }
 };
 
 // All that a step gives.
 struct StepResult {
-  Outcome outcome;
+  convnets::Outcome outcome;
   std::vector<std::vector<float>> gradients;
 };
 
-inline StepResult ComputeGradientsOnce(Net& net, const Params& params, const Batch& batch,
-                                       uint64_t step) {
+inline StepResult ComputeGradientsOnce(convnets::Net& net, const convnets::Params& params,
+                                       const convnets::Batch& batch, uint64_t step) {
   StepResult result;
   result.gradients.resize(params.size());
   const auto outcome =
@@ -49,8 +49,8 @@ inline StepResult ComputeGradientsOnce(Net& net, const Params& params, const Bat
 }
 
 // Every kind of layer, in a few thousand numbers.
-inline NetSpec TinyNet() {
-  return NetBuilder("tiny", {3, 13, 13})
+inline convnets::NetSpec TinyNet() {
+  return convnets::NetBuilder("tiny", {3, 13, 13})
       .Conv("conv1", 8, {.kernel = 3, .stride = 2})
       .Relu("relu1")
       .Lrn("norm1", {.size = 5, .k = 1, .alpha = 0.3f, .beta = 0.75f})
@@ -65,8 +65,8 @@ inline NetSpec TinyNet() {
 }
 
 // LeNet's kinds of layers with other sizes.
-inline NetSpec TinyLeNet() {
-  return NetBuilder("tiny_lenet", {2, 14, 15})
+inline convnets::NetSpec TinyLeNet() {
+  return convnets::NetBuilder("tiny_lenet", {2, 14, 15})
       .Conv("conv1", 5, {.kernel = 5, .stride = 1, .pad = 2})
       .Relu("relu1")
       .MaxPool("pool1", {.kernel = 2, .stride = 2})
@@ -79,27 +79,27 @@ inline NetSpec TinyLeNet() {
 }
 
 // AlexNet's own layers on a smaller image, with a sixteenth of the channels.
-inline NetSpec NarrowAlexNet() {
-  const NetSpec whole = *MakeNet({.name = "alexnet"});
-  NetBuilder narrow("narrow_alexnet", {3, 67, 67});
-  for (const Layer& layer : whole.layers) {
+inline convnets::NetSpec NarrowAlexNet() {
+  const convnets::NetSpec whole = *convnets::MakeNet({.name = "alexnet"});
+  convnets::NetBuilder narrow("narrow_alexnet", {3, 67, 67});
+  for (const convnets::Layer& layer : whole.layers) {
     switch (layer.kind) {
-      case LayerKind::kConv:
+      case convnets::LayerKind::kConv:
         narrow.Conv(layer.name, layer.out.channels / 16, layer.window, layer.groups);
         break;
-      case LayerKind::kRelu:
+      case convnets::LayerKind::kRelu:
         narrow.Relu(layer.name);
         break;
-      case LayerKind::kMaxPool:
+      case convnets::LayerKind::kMaxPool:
         narrow.MaxPool(layer.name, layer.window);
         break;
-      case LayerKind::kLrn:
+      case convnets::LayerKind::kLrn:
         narrow.Lrn(layer.name, layer.lrn);
         break;
-      case LayerKind::kFullyConnected:
+      case convnets::LayerKind::kFullyConnected:
         narrow.FullyConnected(layer.name, layer.name == "fc8" ? 7 : 40);
         break;
-      case LayerKind::kDropout:
+      case convnets::LayerKind::kDropout:
         narrow.Dropout(layer.name, layer.drop_rate);
         break;
     }
@@ -107,4 +107,4 @@ inline NetSpec NarrowAlexNet() {
   return narrow.Build();
 }
 
-}  // namespace millrace::convnets
+}  // namespace millrace::test

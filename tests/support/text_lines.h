@@ -9,7 +9,7 @@
 #include "io/base/random.h"
 #include "tests/test_files.h"
 
-namespace millrace::io {
+namespace millrace::test {
 
 inline std::string SharedFile(const std::string& name) {
   return std::string(MILLRACE_SHARED_DATA) + "/" + name;
@@ -44,4 +44,4 @@ inline std::string Mutate(std::string line, Random& random) {
   return line;
 }
 
-}  // namespace millrace::io
+}  // namespace millrace::test

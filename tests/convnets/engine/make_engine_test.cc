@@ -11,6 +11,13 @@
 namespace millrace::convnets {
 namespace {
 
+using test::ComputeGradientsOnce;
+using test::NarrowAlexNet;
+using test::RandomBatch;
+using test::StepResult;
+using test::TinyLeNet;
+using test::TinyNet;
+
 std::unique_ptr<Net> Make(const std::string& engine, const NetSpec& spec, const Params& params,
                           const EngineOptions& options) {
   auto net = MakeEngine(engine, spec, params, options);

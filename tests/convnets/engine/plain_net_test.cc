@@ -9,6 +9,13 @@
 namespace millrace::convnets {
 namespace {
 
+using test::ComputeGradientsOnce;
+using test::NarrowAlexNet;
+using test::RandomBatch;
+using test::StepResult;
+using test::TinyLeNet;
+using test::TinyNet;
+
 // Loss of the batch with dropout as in `step`: the sum of what ComputeGradients reports.
 double LossOf(Net& net, const Batch& batch) {
   const auto outcome =

@@ -4,8 +4,6 @@
 #include <vector>
 
 #include "convnets/engine/plain_ops.h"
-#include "convnets/engine/thread_team.h"
-#include "tests/support/small_nets.h"
 
 namespace millrace::convnets {
 namespace {
@@ -61,20 +59,6 @@ TEST(Lrn, OfALoneChannelIsItsFormula) {
   std::vector<float> y(1);
   LrnForward(net.layers[0], 1, x, y);
   EXPECT_NEAR(y[0], 3 * std::pow(2 + 0.5 / 5 * 9, -0.75), 1e-6);
-}
-
-TEST(ThreadTeam, EveryMemberWorksInEveryRound) {
-  ThreadTeam team(3);
-  std::vector<int> counts(3);
-  for (int round = 0; round < 2000; ++round) {
-    team.Run([&](size_t thread) { ++counts[thread]; });
-  }
-  EXPECT_EQ(counts, std::vector<int>(3, 2000));
-  std::vector<int> hits(100'000);
-  team.ParallelFor(hits.size(), [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) ++hits[i];
-  });
-  EXPECT_EQ(hits, std::vector<int>(100'000, 1));
 }
 
 }  // namespace

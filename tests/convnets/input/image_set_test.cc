@@ -2,10 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "convnets/input/image_decoder.h"
-#include "convnets/input/preprocess.h"
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
 #include "tests/test_files.h"
@@ -109,100 +105,6 @@ TEST(OpenImages, CorruptImageNamesFileAndRecord) {
   const std::string message = (*images)->Read(1, 0, pixels).status().message();
   EXPECT_TRUE(message.starts_with(path + ": record at offset ")) << message;
   EXPECT_NE(message.find("JPEG: "), std::string::npos) << message;
-}
-
-TEST(DecodeImage, TakesGrayCmykPaletteAndAlpha) {
-  SKIP_WITHOUT_SHARED_DATA();
-  for (const std::string name : {"small.jpg", "medium.jpg", "grace_hopper.jpg", "lena_gray.png",
-                                 "lena_palette.png", "lena_palette_trns.png", "lena_rgba.png",
-                                 "jpeg_merge_test1.jpg", "jpeg_merge_test1_cmyk.jpg"}) {
-    const auto image = DecodeImage(test::ReadFile(kShared + name), 0);
-    ASSERT_TRUE(image.ok()) << name << ": " << image.status().message();
-    EXPECT_EQ(image->pixels.size(), image->width * image->height * 3) << name;
-  }
-}
-
-TEST(DecodeImage, CmykShowsWhatItsRgbTwinShows) {
-  SKIP_WITHOUT_SHARED_DATA();
-  const auto rgb = DecodeImage(test::ReadFile(kShared + "jpeg_merge_test1.jpg"), 0);
-  const auto cmyk = DecodeImage(test::ReadFile(kShared + "jpeg_merge_test1_cmyk.jpg"), 0);
-  ASSERT_TRUE(rgb.ok() && cmyk.ok());
-  ASSERT_EQ(rgb->pixels.size(), cmyk->pixels.size());
-  double difference = 0;
-  for (size_t i = 0; i < rgb->pixels.size(); ++i) {
-    difference += std::abs(rgb->pixels[i] - cmyk->pixels[i]);
-  }
-  EXPECT_LT(difference / static_cast<double>(rgb->pixels.size()), 12);
-}
-
-TEST(DecodeImage, CorruptImageIsAnError) {
-  SKIP_WITHOUT_SHARED_DATA();
-  for (const std::string name : {"bad_huffman.jpg", "corrupt.jpg", "corrupt34_2.jpg",
-                                 "corrupt34_3.jpg", "corrupt34_4.jpg"}) {
-    EXPECT_EQ(DecodeImage(test::ReadFile(kShared + name), 0).status().code(), Code::kCorrupt)
-        << name;
-  }
-  const std::string whole = test::ReadFile(kShared + "small.jpg");
-  const std::string png = test::ReadFile(kShared + "lena_gray.png");
-  for (const size_t part : {0, 1, 2, 10, 100, 300}) {
-    EXPECT_FALSE(DecodeImage(whole.substr(0, part), 0).ok()) << part;
-    EXPECT_FALSE(DecodeImage(png.substr(0, part), 0).ok()) << part;
-  }
-  EXPECT_FALSE(DecodeImage("GIF89a", 0).ok());
-}
-
-// A ramp from left to right.
-RgbImage Ramp(size_t width, size_t height) {
-  RgbImage image{width, height, std::vector<uint8_t>(width * height * 3)};
-  for (size_t i = 0; i < image.pixels.size(); ++i) {
-    image.pixels[i] = static_cast<uint8_t>(i / 3 % width);
-  }
-  return image;
-}
-
-TEST(FitImage, ResizesBilinearlyAndSubtractsTheMean) {
-  ImageOptions options;
-  options.shape = {3, 4, 8};
-  options.mean = {10, 20, 30};
-  options.scale = 2;
-  std::vector<float> pixels(options.shape.size());
-  FitImage(Ramp(64, 32), options, 0, pixels);
-  for (size_t c = 0; c < 3; ++c) {
-    for (size_t x = 0; x < 8; ++x) {
-      const double place = (static_cast<double>(x) + 0.5) * 8 - 0.5;
-      EXPECT_NEAR(pixels[c * 32 + x], (place - 10.0 * static_cast<double>(c + 1)) / 2, 1e-4);
-    }
-  }
-}
-
-TEST(FitImage, CutsOutTheMiddleOrARandomPart) {
-  ImageOptions options;
-  options.shape = {1, 8, 8};
-  options.scale = 1;
-  options.resize = 16;
-  std::vector<float> pixels(64), other(64);
-  FitImage(Ramp(32, 16), options, 1, pixels);
-  EXPECT_NEAR(pixels[0], 12, 0.01);  // columns 12 to 19 of 32
-  EXPECT_NEAR(pixels[7], 19, 0.01);
-  options.augment = true;
-  bool rising = false, falling = false;
-  for (uint64_t seed = 0; seed < 30; ++seed) {
-    FitImage(Ramp(32, 16), options, seed, pixels);
-    FitImage(Ramp(32, 16), options, seed, other);
-    EXPECT_EQ(pixels, other);
-    (pixels[7] > pixels[0] ? rising : falling) = true;
-  }
-  EXPECT_TRUE(rising && falling) << "mirrored now and then";
-}
-
-TEST(Pixels, AllInstructionSetsGiveTheSameBits) {
-  std::vector<uint8_t> bytes(1001);
-  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * 7);
-  std::vector<float> plain(bytes.size()), best(bytes.size());
-  BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, plain.data(), CpuLevel::kPlain);
-  BytesToFloats(bytes.data(), bytes.size(), 33.3f, 1 / 58.0f, best.data());
-  EXPECT_EQ(plain, best);
-  EXPECT_FLOAT_EQ(plain[1], (7 - 33.3f) / 58);
 }
 
 TEST(SyntheticImages, AreTheSameForTheSameSeed) {

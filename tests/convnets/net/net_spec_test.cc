@@ -2,11 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
-#include "convnets/net/graph.h"
-#include "convnets/net/params.h"
-
 namespace millrace::convnets {
 namespace {
 
@@ -48,46 +43,6 @@ double Deviation(std::span<const float> numbers) {
   double squares = 0;
   for (const float x : numbers) squares += static_cast<double>(x) * static_cast<double>(x);
   return std::sqrt(squares / static_cast<double>(numbers.size()));
-}
-
-TEST(Params, InitialWeightsHaveTheirSpread) {
-  const NetSpec net = *MakeNet({.name = "lenet"});
-  Params params(net);
-  const size_t fc3 = 4;
-  ASSERT_EQ(params.all()[fc3].name, "fc3.weight");
-  params.Initialize(Init::kHe, 1);
-  EXPECT_NEAR(Deviation(params.weights(fc3)), std::sqrt(2.0 / 400), 0.001);
-  EXPECT_EQ(Deviation(params.weights(fc3 + 1)), 0);
-  params.Initialize(Init::kXavier, 1);
-  EXPECT_NEAR(Deviation(params.weights(fc3)), std::sqrt(2.0 / 520), 0.001);
-  params.Initialize(Init::kNormal, 1);
-  EXPECT_NEAR(Deviation(params.weights(fc3)), 1, 0.02);
-  EXPECT_GT(Deviation(params.weights(fc3 + 1)), 0.5);
-}
-
-TEST(Params, SeedDecidesAll) {
-  const NetSpec net = *MakeNet({.name = "softmax"});
-  Params a(net), b(net), c(net);
-  a.Initialize(Init::kHe, 1);
-  b.Initialize(Init::kHe, 1);
-  c.Initialize(Init::kHe, 2);
-  EXPECT_TRUE(std::ranges::equal(a.weights(0), b.weights(0)));
-  EXPECT_FALSE(std::ranges::equal(a.weights(0), c.weights(0)));
-}
-
-TEST(Graph, DotNamesEveryLayerWithItsShape) {
-  const std::string dot = GraphDot(*MakeNet({.name = "lenet"}));
-  EXPECT_TRUE(dot.starts_with("digraph \"lenet\" {\n")) << dot;
-  EXPECT_NE(dot.find("conv2\\nconv -> 16x10x10\\n2416 parameters"), std::string::npos) << dot;
-  EXPECT_NE(dot.find("\"pool2\" -> \"fc3\";"), std::string::npos) << dot;
-}
-
-TEST(Graph, DefIsAMessageOfNodes) {
-  const std::string def = GraphDef(*MakeNet({.name = "softmax"}));
-  const std::string node = std::string("\x0a\x02") + "fc" + "\x12\x02" + "fc" + "\x1a\x06" +
-                           "images" + "\x1a\x09" + "fc/weight" + "\x1a\x07" + "fc/bias";
-  EXPECT_NE(def.find(std::string("\x0a") + static_cast<char>(node.size()) + node),
-            std::string::npos);
 }
 
 }  // namespace

@@ -10,6 +10,10 @@
 namespace millrace::io {
 namespace {
 
+using test::CompareDecoders;
+using test::RandomMessage;
+using test::SilenceProtobuf;
+
 class Decoder : public testing::TestWithParam<CpuLevel> {
   void SetUp() override {
     SilenceProtobuf();

@@ -7,6 +7,9 @@
 namespace millrace::io {
 namespace {
 
+using test::kFeatures;
+using test::NumberedRowsTest;
+
 class InputOrderTest : public NumberedRowsTest {};
 
 TEST_F(InputOrderTest, DeliversEveryRowOnceAnEpoch) {

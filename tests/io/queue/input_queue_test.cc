@@ -8,6 +8,9 @@
 namespace millrace::io {
 namespace {
 
+using test::kFeatures;
+using test::NumberedRowsTest;
+
 class InputQueueTest : public NumberedRowsTest {};
 
 TEST_F(InputQueueTest, CorruptRecordStopsTheRunAndNamesItsPlace) {

@@ -11,6 +11,12 @@
 namespace millrace::io {
 namespace {
 
+using test::FrameOffsets;
+using test::Frames;
+using test::Outcome;
+using test::ReadAll;
+using test::Skipping;
+using test::SomeRecords;
 using test::TemporaryFolder;
 using test::WriteFile;
 

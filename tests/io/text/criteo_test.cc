@@ -45,7 +45,10 @@ SparseRow Encode(const CriteoKeys& keys, std::string_view line) {
   return row;
 }
 
+using test::Mutate;
 using test::ReadFile;
+using test::ReadLines;
+using test::SharedFile;
 using test::WriteFile;
 
 TEST(CriteoLine, CellsAreSplitAtTabs) {

@@ -12,6 +12,10 @@
 namespace millrace::io {
 namespace {
 
+using test::Mutate;
+using test::ReadLines;
+using test::SharedFile;
+
 SparseRow Parse(std::string_view line, int index_base = 0) {
   SparseRow row;
   const Result<bool> parsed = ParseLibsvmLine(line, {.index_base = index_base}, row);

@@ -14,6 +14,10 @@
 namespace millrace::io {
 namespace {
 
+using test::Mutate;
+using test::ReadLines;
+using test::SharedFile;
+
 SparseRow Parse(std::string_view line, const VwOptions& options = {}) {
   SparseRow row;
   const Result<bool> parsed = ParseVwLine(line, options, row);

@@ -167,7 +167,7 @@ float Scale(const Layer& layer, const float* x, size_t area, size_t c) {
   return layer.lrn.k + layer.lrn.alpha / static_cast<float>(layer.lrn.size) * squares;
 }
 
-// Calls visit(index of the image's first value at a begin, channel) for all of them.
+// Calls visit(index of the value in channel 0, channel) for every value of every image.
 template <typename Visit>
 void ForEach(const Layer& layer, size_t images, Visit visit) {
   const size_t area = layer.in.height * layer.in.width;

@@ -55,11 +55,12 @@ void LrnForward(const Layer& layer, size_t images, std::span<const float> x, std
 void LrnBackward(const Layer& layer, size_t images, std::span<const float> x,
                  std::span<const float> dy, std::span<float> dx);
 
-// Ops that treat every number by itself: ReLU and dropout. They may run in begin.
+// ReLU and dropout may run in place.
 //
 //   relu      y = max(x, 0),  dx = y > 0 ? dy : 0
-//   dropout   y = keep ? x / (1 - rate) : 0, the same for dy; where `keep` is a function of a seed
-//             and the number's begin alone, so that a mask is never stored and a rerun drops alike
+//   dropout   y = keep ? x / (1 - rate) : 0, the same for dy; `keep` is a function of a seed and
+//   the
+//             element's position, so that masks are not stored and runs are reproducible
 void ReluForward(std::span<const float> x, std::span<float> y);
 void ReluBackward(std::span<const float> y, std::span<const float> dy, std::span<float> dx);
 

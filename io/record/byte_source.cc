@@ -142,7 +142,7 @@ class InflateSource : public ByteSource {
   Status Inflate(std::span<const char> in, std::span<char> out, size_t* delivered) {
     if (between_members_ && started_) {
       if (kind_ == Compression::kZlib)
-        return input_.CorruptStream(kind_, "bytes behind the end of the stream");
+        return input_.CorruptStream(kind_, "bytes after the end of the stream");
       inflateReset(&stream_);
     }
     started_ = true;

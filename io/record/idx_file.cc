@@ -103,7 +103,7 @@ Result<std::string_view> IdxFile::Next() {
 Status IdxFile::CheckEnd() {
   if (buffer_.size() == begin_) RETURN_IF_ERROR(Fill());
   if (buffer_.size() == begin_) return {};
-  return Corrupt(path_ + ": expected the end of the file behind " + std::to_string(count_) +
+  return Corrupt(path_ + ": expected the end of the file after " + std::to_string(count_) +
                  " items, found more bytes");
 }
 

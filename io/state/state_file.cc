@@ -136,8 +136,7 @@ Result<StateReader> StateReader::Open(const std::string& path) {
   return Open(path, std::move(source.bytes));
 }
 
-Result<StateReader> StateReader::Open(const std::string& name,
-                                      std::unique_ptr<ByteSource> bytes) {
+Result<StateReader> StateReader::Open(const std::string& name, std::unique_ptr<ByteSource> bytes) {
   StateReader reader(name, std::move(bytes));
   RETURN_IF_ERROR(reader.ReadHeader());
   return reader;
@@ -163,7 +162,7 @@ Status StateReader::ReadCrc() {
   const size_t size = part_.size() - kStateCrcBytes;
   if (LoadU32(part_.data() + size) == MaskedCrc32c(part_.data(), size)) return {};
   return CorruptPart("the " + std::to_string(size) +
-                 " bytes from here: expected the CRC behind them, found another");
+                     " bytes from here: expected the CRC after them, found another");
 }
 
 Status StateReader::ReadHeader() {
@@ -172,17 +171,18 @@ Status StateReader::ReadHeader() {
   const uint32_t version = LoadU32(numbers), floats = LoadU32(numbers + 4);
   const uint32_t field_bytes = LoadU32(numbers + 8);
   if (std::memcmp(part_.data(), kStateMagic, kStateMagicBytes) != 0) {
-    return CorruptPart(std::string("expected ") + kStateMagic + ", the mark of a model or checkpoint");
+    return CorruptPart(std::string("expected ") + kStateMagic +
+                       ", the magic bytes of a model or checkpoint");
   }
   if (version != kStateVersion) {
     return CorruptPart("expected version " + std::to_string(kStateVersion) + ", found " +
-                   std::to_string(version));
+                       std::to_string(version));
   }
   if (floats == 0 || floats > kMaxStateFloats || field_bytes > kMaxStateFieldBytes) {
     return CorruptPart("header: expected 1 to " + std::to_string(kMaxStateFloats) +
-                   " floats an entry and at most " + std::to_string(kMaxStateFieldBytes) +
-                   " bytes of fields, found " + std::to_string(floats) + " and " +
-                   std::to_string(field_bytes));
+                       " floats an entry and at most " + std::to_string(kMaxStateFieldBytes) +
+                       " bytes of fields, found " + std::to_string(floats) + " and " +
+                       std::to_string(field_bytes));
   }
   RETURN_IF_ERROR(ReadMore(field_bytes));
   RETURN_IF_ERROR(ReadCrc());
@@ -219,9 +219,9 @@ Status StateReader::CheckBlockHeader(const BlockHeader& header) const {
                         header.raw_bytes >= least && header.packed_bytes <= kMaxStatePackedBytes;
   if (possible) return {};
   return CorruptPart("block header: expected at most " + std::to_string(kMaxStateBlockBytes) +
-                 " bytes of entries, found " + std::to_string(header.entries) + " entries in " +
-                 std::to_string(header.raw_bytes) + " bytes, packed " +
-                 std::to_string(header.packed_bytes));
+                     " bytes of entries, found " + std::to_string(header.entries) + " entries in " +
+                     std::to_string(header.raw_bytes) + " bytes, packed " +
+                     std::to_string(header.packed_bytes));
 }
 
 Status StateReader::Unpack(const BlockHeader& header) {
@@ -233,8 +233,9 @@ Status StateReader::Unpack(const BlockHeader& header) {
   const Status status = zstd.bytes->Read({raw_.data(), raw_.size()}, &got);
   if (!status.ok()) return CorruptPart(status.message());
   if (got == header.raw_bytes) return {};
-  return CorruptPart("block: expected " + std::to_string(header.raw_bytes) + " bytes unpacked, found " +
-                 (got < header.raw_bytes ? std::to_string(got) : "more"));
+  return CorruptPart("block: expected " + std::to_string(header.raw_bytes) +
+                     " bytes unpacked, found " +
+                     (got < header.raw_bytes ? std::to_string(got) : "more"));
 }
 
 Status StateReader::Decode(const BlockHeader& header, StateBlock& block) {
@@ -251,8 +252,8 @@ Status StateReader::Decode(const BlockHeader& header, StateBlock& block) {
     if (!whole) return CorruptPart("block: entry " + std::to_string(i) + " is cut off");
     key += delta;
     if (key < delta || (total_entries_ > 0 && key <= last_key_)) {
-      return CorruptPart("block: expected ascending keys, found " + std::to_string(key) + " after " +
-                     std::to_string(last_key_));
+      return CorruptPart("block: expected ascending keys, found " + std::to_string(key) +
+                         " after " + std::to_string(last_key_));
     }
     std::memcpy(&block.floats[i * floats_per_entry_], at, state_bytes);
     at += state_bytes;
@@ -261,7 +262,7 @@ Status StateReader::Decode(const BlockHeader& header, StateBlock& block) {
   }
   if (at == end) return {};
   return CorruptPart("block: expected " + std::to_string(header.entries) + " entries, found " +
-                 std::to_string(end - at) + " bytes behind them");
+                     std::to_string(end - at) + " bytes after them");
 }
 
 Status StateReader::ReadEnd() {
@@ -270,7 +271,7 @@ Status StateReader::ReadEnd() {
   const uint64_t total = LoadU64(part_.data() + kStateBlockHeaderBytes);
   if (total != total_entries_) {
     return CorruptPart("expected " + std::to_string(total) + " entries in all, found " +
-                   std::to_string(total_entries_));
+                       std::to_string(total_entries_));
   }
   char beyond = 0;
   size_t got = 0;

@@ -86,7 +86,7 @@ class CriteoHasher final : public CriteoKeys {
 //   v.Save(path);
 //   v.Encode(line, row);           for each line again
 //
-// The file is text, tab-separated, with \n behind every line:
+// The file is tab-separated text; every line ends with \n:
 //   # millrace criteo vocabulary 1        the version
 //   # num_features 1204 min_count 2
 //   field  value  key  count              names of the columns

@@ -39,7 +39,7 @@ Status SkipQueryId(LineCursor& cursor) {
   uint64_t id = 0;
   const auto [stop, error] = std::from_chars(digits, cursor.end(), id);
   if (error != std::errc() || (stop != cursor.end() && !LineCursor::IsBlank(*stop))) {
-    return cursor.WordError(digits, "a query number behind qid:");
+    return cursor.WordError(digits, "a query number after qid:");
   }
   cursor.MoveTo(stop);
   cursor.SkipBlanks();
@@ -80,7 +80,7 @@ Status ParseFeatures(LineCursor& cursor, uint64_t index_base, SparseRow& row) {
     float value = 0;
     const char* stop = ParseFloat(colon + 1, cursor.end(), value);
     if (stop == nullptr || (stop != cursor.end() && !LineCursor::IsBlank(*stop))) {
-      return cursor.WordError(colon + 1, "a finite value behind index " + std::to_string(index));
+      return cursor.WordError(colon + 1, "a finite value after index " + std::to_string(index));
     }
     row.Add(index - index_base, value);
     exhausted = index == UINT64_MAX;

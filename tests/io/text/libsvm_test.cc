@@ -115,22 +115,22 @@ TEST(Libsvm, ErrorsNameColumnExpectedAndFound) {
   EXPECT_EQ(ErrorOf("1 x:1"), "column 3: expected an index (0 or more), found \"x:1\"");
   EXPECT_EQ(ErrorOf("1 2"), "column 3: expected index:value, found \"2\"");
   EXPECT_EQ(ErrorOf("1 2 :3"), "column 3: expected index:value, found \"2\"");
-  EXPECT_EQ(ErrorOf("1 2:"), "column 5: expected a finite value behind index 2, found nothing");
-  EXPECT_EQ(ErrorOf("1 2: 3:4"), "column 5: expected a finite value behind index 2, found nothing");
-  EXPECT_EQ(ErrorOf("1 2:abc"), "column 5: expected a finite value behind index 2, found \"abc\"");
-  EXPECT_EQ(ErrorOf("1 2:3:4"), "column 5: expected a finite value behind index 2, found \"3:4\"");
-  EXPECT_EQ(ErrorOf("1 2:0x1"), "column 5: expected a finite value behind index 2, found \"0x1\"");
-  EXPECT_EQ(ErrorOf("1 qid:x 2:1"), "column 7: expected a query number behind qid:, found \"x\"");
+  EXPECT_EQ(ErrorOf("1 2:"), "column 5: expected a finite value after index 2, found nothing");
+  EXPECT_EQ(ErrorOf("1 2: 3:4"), "column 5: expected a finite value after index 2, found nothing");
+  EXPECT_EQ(ErrorOf("1 2:abc"), "column 5: expected a finite value after index 2, found \"abc\"");
+  EXPECT_EQ(ErrorOf("1 2:3:4"), "column 5: expected a finite value after index 2, found \"3:4\"");
+  EXPECT_EQ(ErrorOf("1 2:0x1"), "column 5: expected a finite value after index 2, found \"0x1\"");
+  EXPECT_EQ(ErrorOf("1 qid:x 2:1"), "column 7: expected a query number after qid:, found \"x\"");
   EXPECT_EQ(ErrorOf("1 2:1 qid:3"), "column 7: expected an index (0 or more), found \"qid:3\"");
   EXPECT_EQ(ErrorOf(std::string_view("1 2:1\0", 6)),
-            "column 5: expected a finite value behind index 2, found \"1\\x00\"");
+            "column 5: expected a finite value after index 2, found \"1\\x00\"");
 }
 
 TEST(Libsvm, ValuesThatAreNotFiniteAreRefused) {
   for (const char* value : {"nan", "NaN", "inf", "-inf", "infinity", "1e39", "-1e400", "+-1"}) {
     EXPECT_EQ(
         ErrorOf("1 2:" + std::string(value)),
-        "column 5: expected a finite value behind index 2, found \"" + std::string(value) + "\"");
+        "column 5: expected a finite value after index 2, found \"" + std::string(value) + "\"");
   }
 }
 

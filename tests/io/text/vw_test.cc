@@ -127,8 +127,8 @@ TEST(Vw, ErrorsNameColumnExpectedAndFound) {
             "column 3: expected a finite importance of 0 or more, found \"-2\"");
   EXPECT_EQ(ErrorOf("1 2 0.5 |f a"), "column 5: expected a base of 0, found \"0.5\"");
   EXPECT_EQ(ErrorOf("1 2 0 4 |f a"),
-            "column 7: expected a tag or '|' behind label, importance and base, found \"4\"");
-  EXPECT_EQ(ErrorOf("1 'a b |f a"), "column 6: expected '|' behind the tag, found \"b\"");
+            "column 7: expected a tag or '|' after label, importance and base, found \"4\"");
+  EXPECT_EQ(ErrorOf("1 'a b |f a"), "column 6: expected '|' after the tag, found \"b\"");
   EXPECT_EQ(ErrorOf("1 |f:x a"), "column 6: expected a finite scale of the namespace, found \"x\"");
   EXPECT_EQ(ErrorOf("1 |f a:"), "column 8: expected a finite value, found nothing");
   EXPECT_EQ(ErrorOf("1 |f a:nan"), "column 8: expected a finite value, found \"nan\"");

@@ -27,7 +27,7 @@ TEST(SessionTest, LeavesSamplesAndATrace) {
   EXPECT_NE(test::ReadFile(folder / "trace-ps-1.json").find("\"busy\""), std::string::npos);
 }
 
-TEST(RecentSpansTest, AreWrittenOnceForEachWish) {
+TEST(RecentSpansTest, AreWrittenOncePerRequest) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "recent-worker-0.json";
   StartTracing();

@@ -15,7 +15,7 @@ TEST(DenseOptions, RateFallsByStepsOnly) {
   EXPECT_DOUBLE_EQ(o.RateAt(21), 0.005);
 }
 
-TEST(DenseOptions, RateFallsEvenlyAndIsNothingAfterwards) {
+TEST(DenseOptions, RateFallsLinearlyToZero) {
   DenseOptions o{.rate = 0.5, .fall_steps = 10};
   EXPECT_DOUBLE_EQ(o.RateAt(1), 0.5);
   EXPECT_DOUBLE_EQ(o.RateAt(6), 0.25);
@@ -45,7 +45,7 @@ TEST(DenseOptions, TextRoundTripsExactly) {
   EXPECT_FALSE(DenseOptions::From({}).ok());
 }
 
-TEST(DenseOptions, ImpossibleNumbersAreRefused) {
+TEST(DenseOptions, ImpossibleNumbersAreErrors) {
   EXPECT_TRUE(DenseOptions{}.Validate().ok());
   EXPECT_FALSE((DenseOptions{.rate = NAN}).Validate().ok());
   EXPECT_FALSE((DenseOptions{.momentum = 1}).Validate().ok());

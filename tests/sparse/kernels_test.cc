@@ -85,14 +85,14 @@ TEST(Kernels, LossAndResidualsEqualThePlainOnesAtEveryMargin) {
     for (const Kernels* kernels : KernelsHere()) {
       SCOPED_TRACE(kernels->instructions);
       for (size_t i = 0; i < margins.size(); ++i) {
-        float fast_slope = 0, slow_slope = 0;
+        float fast_residual = 0, slow_residual = 0;
         const auto one = [&](std::span<const float> s) { return s.empty() ? s : s.subspan(i, 1); };
         const double fast =
-            kernels->loss_and_residuals(one(margins), one(labels), one(w), {&fast_slope, 1});
-        const double slow =
-            PlainKernels().loss_and_residuals(one(margins), one(labels), one(w), {&slow_slope, 1});
+            kernels->loss_and_residuals(one(margins), one(labels), one(w), {&fast_residual, 1});
+        const double slow = PlainKernels().loss_and_residuals(one(margins), one(labels), one(w),
+                                                              {&slow_residual, 1});
         ASSERT_NEAR(fast, slow, 1e-6 + 1e-6 * std::abs(slow)) << margins[i];
-        ASSERT_NEAR(fast_slope, slow_slope, 3e-6) << margins[i];
+        ASSERT_NEAR(fast_residual, slow_residual, 3e-6) << margins[i];
       }
     }
   }

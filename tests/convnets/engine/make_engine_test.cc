@@ -128,7 +128,7 @@ TEST(LaneEngine, EarlyGradientsAreThoseOfTheEnd) {
 
 // If conv2's weights are nothing by the time that its backward pass reads them, then nothing comes
 // to conv1: its gradient tells that the last layer's had left before.
-TEST(Engines, GradientsLeaveWhileEarlierLayersAreStillToBeComputed) {
+TEST(Engines, SinkGetsGradientsBeforeEarlierLayersAreComputed) {
   for (const std::string engine : {"lanes", "onednn"}) {
     SCOPED_TRACE(engine);
     const NetSpec spec = TinyLeNet();

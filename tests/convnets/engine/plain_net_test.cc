@@ -23,8 +23,8 @@ double LossOf(Net& net, const Batch& batch) {
   return outcome->loss / static_cast<double>(batch.images());
 }
 
-// Compares the slope along the gradient itself, for each parameter by itself: rounding in single
-// precision leaves about three digits.
+// Compares the directional derivative along the gradient, for each parameter separately: rounding
+// in single precision leaves about three digits.
 void CheckNet(const NetSpec& spec) {
   SCOPED_TRACE(spec.name);
   Params params(spec);

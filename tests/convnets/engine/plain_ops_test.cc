@@ -11,11 +11,11 @@ namespace {
 TEST(SoftmaxLoss, StableAtHugeScores) {
   const std::vector<float> scores = {1000, -1000, 0, -1e30f, 0, 1e30f};
   const std::vector<int32_t> labels = {0, 2};
-  std::vector<float> slopes(6);
-  const Outcome outcome = SoftmaxLoss(scores, labels, 1, slopes);
+  std::vector<float> dscores(6);
+  const Outcome outcome = SoftmaxLoss(scores, labels, 1, dscores);
   EXPECT_EQ(outcome.correct, 2u);
   EXPECT_NEAR(outcome.loss, 0, 1e-6);
-  for (const float s : slopes) EXPECT_TRUE(std::isfinite(s));
+  for (const float s : dscores) EXPECT_TRUE(std::isfinite(s));
   const Outcome wrong = SoftmaxLoss(scores, std::vector<int32_t>{1, 2}, 1, {});
   EXPECT_NEAR(wrong.loss, 2000, 1e-3);
 }

@@ -13,7 +13,7 @@ using test::NumberedRowsTest;
 
 class InputQueueTest : public NumberedRowsTest {};
 
-TEST_F(InputQueueTest, CorruptRecordStopsTheRunAndNamesItsPlace) {
+TEST_F(InputQueueTest, CorruptRecordIsAnErrorThatNamesItsLocation) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[1]);
   bytes[bytes.size() / 2] ^= 1;
@@ -31,7 +31,7 @@ TEST_F(InputQueueTest, CorruptRecordStopsTheRunAndNamesItsPlace) {
   }
 }
 
-TEST_F(InputQueueTest, SkippingDeliversAllOtherRowsAndCountsTheLoss) {
+TEST_F(InputQueueTest, SkippingDeliversAllOtherRowsAndCountsCorruption) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[1]);
   bytes[bytes.size() / 2] ^= 1;
@@ -72,7 +72,7 @@ TEST_F(InputQueueTest, IndexBeyondNumFeaturesIsAnError) {
   EXPECT_NE(error.message().find("below num_features = 50"), std::string::npos) << error.message();
 }
 
-TEST_F(InputQueueTest, OpenModelsTakeAny64BitKey) {
+TEST_F(InputQueueTest, HashedKeysHave64Bits) {
   MakeFiles(2, 200);
   const auto expected = Run(options_);
   options_.rows.num_features = 0;
@@ -253,7 +253,7 @@ TEST_F(InputQueueTest, PeekingShowsWhatComesAndChangesNothing) {
 }
 
 // Batches before a corrupt record are delivered even if the corruption was already detected.
-TEST_F(InputQueueTest, PeekingDoesNotBringAnErrorForward) {
+TEST_F(InputQueueTest, PeekDoesNotAdvanceAnError) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[2]);
   bytes[bytes.size() * 3 / 4] ^= 1;

@@ -21,7 +21,7 @@ using test::WriteFile;
 
 // Cut at every byte: what is whole is delivered; the cut record is an error that names its offset,
 // or one corruption.
-TEST(RecordReader, TruncatedAnywhereIsDataLossAtTheCutRecord) {
+TEST(RecordReader, TruncatedAnywhereIsCorruptAtTheTruncatedRecord) {
   const TemporaryFolder folder;
   const auto records = SomeRecords();
   const auto offsets = FrameOffsets(records);
@@ -178,7 +178,7 @@ TEST(BlockReader, SkippingGarbageReadsInBlocks) {
   }
 }
 
-TEST(RecordReader, GarbageBetweenRecordsIsPassedOver) {
+TEST(RecordReader, GarbageBetweenRecordsIsSkipped) {
   const TemporaryFolder folder;
   Random random(5);
   std::string garbage;
@@ -342,7 +342,7 @@ TEST(BlockReader, SkippingFindsWhatTheNaiveSearchFinds) {
 
 // Each of a million headers claims half of the file, which fails its CRC. A search that looked at
 // all that is claimed would read 10^13 bytes and outlast the test's time limit many times.
-TEST(BlockReader, HeadersThatLieAboutLengthsCostLinearTime) {
+TEST(BlockReader, WrongLengthsInHeadersCostLinearTime) {
   constexpr size_t kBytes = 16 << 20;
   for (const std::string& between : {std::string(), Frames({""}), Frames({"", "x"})}) {
     const std::string unit = Header(kBytes / 2) + between;

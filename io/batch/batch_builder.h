@@ -24,8 +24,8 @@ struct BatchBuilder {
   }
   size_t nnz() const { return batch.row_begin.back(); }
 
-  // Appends a row whose `count` keys were already written to NarrowRoom or WideRoom. A null `values`
-  // stands for ones.
+  // Appends a row whose `count` keys were already written to NarrowRoom or WideRoom. A null
+  // `values` stands for ones.
   void FinishRow(size_t count, float label, float weight, const float* values) {
     if (values) {
       // The first value other than one makes the ones of earlier rows explicit.

@@ -11,6 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "profiler/trace.h"
+
 namespace millrace::profiler {
 namespace {
 

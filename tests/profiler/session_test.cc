@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "profiler/resources.h"
 #include "tests/test_files.h"
 
 namespace millrace::profiler {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "sparse/update_options.h"
 
 namespace millrace::sparse {
 namespace {

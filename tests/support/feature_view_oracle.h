@@ -1,5 +1,5 @@
-// Holds the general decoder against libprotobuf: same acceptance, same content. For the test and the
-// fuzzer.
+// Holds the general decoder against libprotobuf: same acceptance, same content. For the test and
+// the fuzzer.
 #pragma once
 
 #include <google/protobuf/stubs/logging.h>

@@ -39,11 +39,5 @@ TEST(NetSpec, UnknownNetsAndClassesAreRefused) {
   EXPECT_EQ(MakeNet({.name = "softmax", .num_classes = 7})->classes(), 7u);
 }
 
-double Deviation(std::span<const float> numbers) {
-  double squares = 0;
-  for (const float x : numbers) squares += static_cast<double>(x) * static_cast<double>(x);
-  return std::sqrt(squares / static_cast<double>(numbers.size()));
-}
-
 }  // namespace
 }  // namespace millrace::convnets

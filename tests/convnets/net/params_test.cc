@@ -7,6 +7,12 @@
 namespace millrace::convnets {
 namespace {
 
+double Deviation(std::span<const float> numbers) {
+  double squares = 0;
+  for (const float x : numbers) squares += static_cast<double>(x) * static_cast<double>(x);
+  return std::sqrt(squares / static_cast<double>(numbers.size()));
+}
+
 TEST(Params, InitialWeightsHaveTheirSpread) {
   const NetSpec net = *MakeNet({.name = "lenet"});
   Params params(net);

@@ -12,22 +12,23 @@
 namespace millrace::profiler {
 std::unique_ptr<ResourceSampler> ResourceSampler::Start(const std::string& path, int period_ms,
                                                         std::string& error,
-                                                        std::function<void()> beside) {
+                                                        std::function<void()> after_sample) {
   std::FILE* file = std::fopen(path.c_str(), "we");
   if (!file) {
     error = path + ": " + std::strerror(errno);
     return nullptr;
   }
   std::fputs(ResourcesCsvHeader().c_str(), file);
-  return std::make_unique<ResourceSampler>(Private{}, path, file, period_ms, std::move(beside));
+  return std::make_unique<ResourceSampler>(Private{}, path, file, period_ms,
+                                           std::move(after_sample));
 }
 
 ResourceSampler::ResourceSampler(Private, std::string path, std::FILE* file, int period_ms,
-                                 std::function<void()> beside)
+                                 std::function<void()> after_sample)
     : path_(std::move(path)),
       file_(file),
       period_ms_(period_ms),
-      beside_(std::move(beside)),
+      after_sample_(std::move(after_sample)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 ResourceSampler::~ResourceSampler() {
@@ -36,9 +37,9 @@ ResourceSampler::~ResourceSampler() {
   std::fclose(file_);
 }
 
-// Whole lines, at once: a reader of the growing file sees no half of one, and a killed process
-// loses none. The chief of a job may erase an earlier run when this process has begun already: then
-// the file is made again.
+// Writes whole lines at once: a reader of the growing file sees complete lines, and a killed
+// process loses none. The chief of a job may erase an earlier run after this process has started;
+// the file is then created again.
 void ResourceSampler::WriteLine(const std::string& line) {
   struct stat status {};
   if (::fstat(::fileno(file_), &status) == 0 && status.st_nlink == 0) {
@@ -61,7 +62,7 @@ void ResourceSampler::Run(const std::stop_token& stop) {
     const bool last = stop.stop_requested();
     lock.unlock();
     WriteLine(ResourcesCsvLine(reader.Read(), ClockOffsetNs()));
-    if (beside_) beside_();
+    if (after_sample_) after_sample_();
     lock.lock();
     if (last) return;
     next += std::chrono::milliseconds(period_ms_);

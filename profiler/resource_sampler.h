@@ -1,4 +1,5 @@
-// A thread that writes what the process and its host use to a CSV file, several times a second.
+// A thread that writes the resource usage of the process and its host to a CSV file, several times
+// a second.
 #pragma once
 
 #include <condition_variable>
@@ -16,13 +17,13 @@ class ResourceSampler {
 
  public:
   ResourceSampler(Private, std::string path, std::FILE* file, int period_ms,
-                  std::function<void()> beside);
-  // Creates the file with its header and a first sample. Null, and what went wrong in `error`.
-  // `beside` is called after each sample, in the sampler's thread.
+                  std::function<void()> after_sample);
+  // Creates the file with its header and a first sample. On failure, returns null and sets `error`.
+  // The sampler's thread calls `after_sample` after each sample.
   static std::unique_ptr<ResourceSampler> Start(const std::string& path, int period_ms,
                                                 std::string& error,
-                                                std::function<void()> beside = {});
-  // Takes a last sample.
+                                                std::function<void()> after_sample = {});
+  // Writes a last sample.
   ~ResourceSampler();
   ResourceSampler(const ResourceSampler&) = delete;
   ResourceSampler& operator=(const ResourceSampler&) = delete;
@@ -34,10 +35,10 @@ class ResourceSampler {
   const std::string path_;
   std::FILE* file_;
   const int period_ms_;
-  const std::function<void()> beside_;
-  std::mutex mu_;  // for the wait alone
+  const std::function<void()> after_sample_;
+  std::mutex mu_;  // only for the wait
   std::condition_variable_any wake_;
-  std::jthread thread_;  // last: it stops before the rest goes
+  std::jthread thread_;  // last: it stops before other members are destroyed
 };
 
 }  // namespace millrace::profiler

@@ -21,7 +21,7 @@ namespace {
 
 constexpr uint64_t kSectorBytes = 512;
 
-// The files of /proc are small and made on the fly: one read is a consistent look.
+// The files of /proc are small and generated on the fly: one read is consistent.
 std::string_view ReadProc(const char* path, std::vector<char>& buffer) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
@@ -36,7 +36,7 @@ std::string_view ReadProc(const char* path, std::vector<char>& buffer) {
   return {buffer.data(), size};
 }
 
-// Takes the next word off `text`.
+// Removes the next word from `text` and returns it.
 std::string_view NextWord(std::string_view& text) {
   const size_t begin = text.find_first_not_of(" \t\n");
   if (begin == std::string_view::npos) return text = {};
@@ -51,7 +51,7 @@ uint64_t NextNumber(std::string_view& text) {
   return std::strtoull(word.c_str(), nullptr, 10);
 }
 
-// The number behind `label`, which stands at the beginning of a line.
+// The number after `label`, which is at the beginning of a line.
 uint64_t NumberAfter(std::string_view text, std::string_view label) {
   for (size_t at = text.find(label); at != std::string_view::npos; at = text.find(label, at + 1)) {
     if (at != 0 && text[at - 1] != '\n') continue;
@@ -93,7 +93,7 @@ void ReadMemoryAndDisk(std::vector<char>& buffer, Resources& r) {
   r.disk_written_bytes_total = NumberAfter(io, "write_bytes:");
 }
 
-// "1234 (name) S ..." with user and system ticks as the 12th and 13th word behind the name.
+// "1234 (name) S ..." with user and system ticks as the 12th and 13th word after the name.
 ThreadCpu ParseThread(std::string_view stat) {
   ThreadCpu thread;
   const size_t open = stat.find('('), close = stat.rfind(')');
@@ -136,7 +136,7 @@ void ReadHost(std::vector<char>& buffer, Resources& r) {
       (NumberAfter(memory, "MemTotal:") - NumberAfter(memory, "MemAvailable:")) * 1024;
 }
 
-// Whole disks, not their partitions: those have a folder in /sys/block.
+// Whole disks, which have a folder in /sys/block, not their partitions.
 void ReadDisks(std::vector<char>& buffer, Resources& r) {
   std::string_view text = ReadProc("/proc/diskstats", buffer);
   while (!text.empty()) {
@@ -237,8 +237,8 @@ Resources ResourceReader::Read() {
   return r;
 }
 
-// Every descriptor of the process that the kernel calls a TCP connection. One that is closed and
-// opened again meanwhile has another inode.
+// Reads every descriptor of the process that is a TCP connection. A descriptor that was closed and
+// reopened has another inode.
 void ResourceReader::ReadSockets(Resources& r) {
   std::map<std::pair<int, uint64_t>, Traffic> now;
   DIR* folder = ::opendir("/proc/self/fd");
@@ -246,7 +246,7 @@ void ResourceReader::ReadSockets(Resources& r) {
   while (const dirent* entry = ::readdir(folder)) {
     const int fd = std::atoi(entry->d_name);
     struct stat status {};
-    // By name: the descriptor is another thread's, which may close it just now.
+    // By name: another thread owns the descriptor and may close it at any time.
     if (entry->d_name[0] == '.' || ::fstatat(::dirfd(folder), entry->d_name, &status, 0) != 0 ||
         !S_ISSOCK(status.st_mode)) {
       continue;

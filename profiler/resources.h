@@ -1,7 +1,7 @@
-// What the kernel says about the resources of this process and of its host, at one moment.
+// The resource usage of this process and its host at one moment.
 //
-// Numbers whose names end in _total only ever grow (from the process's, or the host's, start);
-// what the system does not tell is 0.
+// Numbers whose names end in _total count from the start of the process or the host and never
+// decrease. A number that the kernel does not provide is 0.
 #pragma once
 
 #include <cstdint>
@@ -30,25 +30,25 @@ struct Resources {
   uint64_t major_faults_total = 0;
   uint64_t voluntary_switches_total = 0;
   uint64_t involuntary_switches_total = 0;
-  uint64_t read_bytes_total = 0;  // by read(2) and its like, from anywhere
+  uint64_t read_bytes_total = 0;  // by read(2) and similar calls, from any file
   uint64_t written_bytes_total = 0;
-  uint64_t disk_read_bytes_total = 0;  // that had to come from a disk
+  uint64_t disk_read_bytes_total = 0;  // that came from a disk
   uint64_t disk_written_bytes_total = 0;
-  // The process's own TCP connections; local ones have both ends on this host.
+  // The process's TCP connections, local ones included.
   uint64_t tcp_sent_bytes_total = 0;
   uint64_t tcp_received_bytes_total = 0;
   uint64_t tcp_sent_packets_total = 0;
   uint64_t tcp_received_packets_total = 0;
   uint64_t tcp_connections = 0;
   // The host.
-  double host_busy_s_total = 0;  // of all cores together
+  double host_busy_s_total = 0;  // sum over all cores
   double host_idle_s_total = 0;
-  uint64_t host_used_bytes = 0;  // memory that is not available to others
+  uint64_t host_used_bytes = 0;  // memory that is not available
   uint64_t host_disk_read_bytes_total = 0;
   uint64_t host_disk_written_bytes_total = 0;
   uint64_t loopback_bytes_total = 0;
   uint64_t loopback_packets_total = 0;
-  uint64_t interface_received_bytes_total = 0;  // of all interfaces but the loopback
+  uint64_t interface_received_bytes_total = 0;  // of all interfaces except the loopback
   uint64_t interface_sent_bytes_total = 0;
   uint64_t interface_received_packets_total = 0;
   uint64_t interface_sent_packets_total = 0;
@@ -56,7 +56,7 @@ struct Resources {
   std::vector<ThreadCpu> threads;
 };
 
-// Keeps what closed connections and ended threads had, so that totals do not fall. Not thread-safe.
+// Keeps the counts of closed connections, so that totals never decrease. Not thread-safe.
 class ResourceReader {
  public:
   Resources Read();

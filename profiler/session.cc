@@ -1,8 +1,38 @@
 #include "profiler/session.h"
 
 #include <charconv>
+#include <cstdio>
+
+#include "profiler/trace.h"
 
 namespace millrace::profiler {
+namespace {
+
+constexpr size_t kRecentEvents = 4000;  // per thread
+
+}  // namespace
+
+RecentSpans::RecentSpans(const std::string& run_dir, const std::string& process)
+    : watched_(run_dir + "/" + kWatchedFile), path_(run_dir + "/recent-" + process + ".json") {}
+
+RecentSpans::~RecentSpans() { std::remove(path_.c_str()); }
+
+void RecentSpans::WriteIfRequested() {
+  struct stat status {};
+  if (!TracingOn() || ::stat(watched_.c_str(), &status) != 0) return;
+  const timespec& time = status.st_mtim;
+  if (time.tv_sec == last_request_.tv_sec && time.tv_nsec == last_request_.tv_nsec) return;
+  last_request_ = time;
+  const std::string text = RecentTrace(kRecentEvents);
+  const std::string temporary = path_ + ".tmp";
+  std::FILE* file = std::fopen(temporary.c_str(), "we");
+  if (!file) return;
+  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  const bool closed = std::fclose(file) == 0;
+  if (!whole || !closed || std::rename(temporary.c_str(), path_.c_str()) != 0)
+    std::remove(temporary.c_str());
+}
+
 namespace {
 
 bool ParseStep(std::string_view text, uint64_t& step) {
@@ -24,7 +54,7 @@ std::string Session::Start(const SessionOptions& options) {
     recent_ = std::make_unique<RecentSpans>(options.run_dir, options.process);
     sampler_ =
         ResourceSampler::Start(prefix + "resources-" + options.process + ".csv", options.sample_ms,
-                               error, [this] { recent_->WriteIfAskedFor(); });
+                               error, [this] { recent_->WriteIfRequested(); });
   }
   if (options.trace) StartTracing(options.trace_options);
   return error;

@@ -1,4 +1,4 @@
-// What a program does to be profiled: one object in main.
+// Profiling of a program: one Session object in main.
 //
 //   Session session;
 //   std::string error = session.Start({.run_dir = dir, .process = "worker-0", .trace = true});
@@ -6,14 +6,37 @@
 //   error = session.Finish();     // trace-worker-0.json; the last sample of resources-worker-0.csv
 #pragma once
 
+#include <sys/stat.h>
+
 #include <memory>
 #include <string>
 
-#include "profiler/recent_spans.h"
 #include "profiler/resource_sampler.h"
 #include "profiler/trace.h"
 
 namespace millrace::profiler {
+
+// A change of RUN_DIR/watched requests the newest spans of all processes of the run.
+inline constexpr char kWatchedFile[] = "watched";
+
+// Writes the newest spans of a running process to recent-<process>.json (Chrome trace JSON,
+// atomically) when they are requested, for example by a dashboard. Not thread-safe.
+class RecentSpans {
+ public:
+  RecentSpans(const std::string& run_dir, const std::string& process);
+  // Removes the file: the complete trace replaces it.
+  ~RecentSpans();
+  RecentSpans(const RecentSpans&) = delete;
+  RecentSpans& operator=(const RecentSpans&) = delete;
+
+  // Call it periodically. Errors are ignored: the next request tries again.
+  void WriteIfRequested();
+
+ private:
+  const std::string watched_;
+  const std::string path_;
+  timespec last_request_ = {};  // modification time of watched_
+};
 
 struct SessionOptions {
   std::string run_dir;  // empty: no files, so neither trace nor samples
@@ -25,7 +48,7 @@ struct SessionOptions {
 
 class Session {
  public:
-  // Both return an empty string, or what went wrong. Start forgets an earlier session.
+  // Both return an empty string or an error message. Start discards an earlier session.
   [[nodiscard]] std::string Start(const SessionOptions& options);
   [[nodiscard]] std::string Finish();
 
@@ -35,8 +58,8 @@ class Session {
   std::unique_ptr<ResourceSampler> sampler_;  // last: its thread uses recent_
 };
 
-// "A:B", both included and counted from 0, into options. Returns an empty string, or what was
-// expected.
+// Parses "A:B", an inclusive range of steps counted from 0, into options. Returns an empty string
+// or an error message.
 [[nodiscard]] std::string ParseStepWindow(const std::string& text, TraceOptions& options);
 
 }  // namespace millrace::profiler

@@ -1,6 +1,6 @@
-// The cheapest clock: the processor's time stamp counter where the kernel itself keeps time by it,
-// else the steady clock. Ticks become nanoseconds of the steady clock afterwards, by a straight
-// line through two moments at which both were read.
+// The cheapest clock: the processor's time stamp counter if the kernel uses it as its clock, else
+// the steady clock. Ticks are converted to nanoseconds of the steady clock later, by linear
+// interpolation between two moments at which both were read.
 #pragma once
 
 #include <x86intrin.h>
@@ -15,7 +15,7 @@ namespace millrace::profiler {
 
 namespace internal {
 
-// Fixed before main: does not change while spans are open.
+// Set before main, so that it does not change during a span.
 inline const bool counter_is_clock = [] {
   std::ifstream file("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   std::string name;

@@ -81,7 +81,7 @@ int64_t ClockOffsetNs() { return TheRegistry().clock_offset_ns; }
 
 void NameThread(std::string_view name) {
   constexpr size_t kKernelName = 15;
-  // The first thread's name is the process's: it stays the program's.
+  // The main thread's name is the name of the process: keep it.
   if (::gettid() != ::getpid())
     pthread_setname_np(pthread_self(), std::string(name.substr(0, kKernelName)).c_str());
   internal::MyBuffer(name).SetName(name);

@@ -5,15 +5,15 @@
 //
 //   TRACE_SCOPE("margins", Cat::kCompute, {.rows = rows, .nnz = nnz});
 //
-// Arguments that are known only at the end, and ones with names of their own (at most kMaxNamed;
-// names are string literals, a later value replaces an earlier one):
+// Arguments that are known only at the end, and named arguments (at most kMaxNamed; names are
+// string literals, a later value replaces an earlier one):
 //
 //   TraceScope wait("exchange_wait", Cat::kNetwork);
 //   ...
 //   wait.args().bytes = reply.size();
 //   wait.Set("server_ns", reply.server_ns);
 //
-// Spans that follow each other share a reading of the clock, which is what a span costs:
+// Consecutive spans share a clock reading, which is the main cost of a span:
 //
 //   TraceScope op("margins", Cat::kCompute);
 //   ...
@@ -21,10 +21,10 @@
 //
 // A flow arrow goes from one span to another, in any thread or process; both name the same id:
 //
-//   send.FlowOut(id);       // in the worker's exchange_send; once for each shard
+//   send.FlowOut(id);       // in the worker's exchange_send; once per shard
 //   serve.FlowIn(id);       // in the server's serve_exchange
 //
-// A span whose times were taken elsewhere, and a number over time:
+// A span with given times, and a counter:
 //
 //   RecordSpan("wire", Cat::kNetwork, begin_ns, end_ns, {.bytes = n});     // times of NowNs()
 //   TraceCounter("batches_ready", ready);
@@ -38,9 +38,9 @@
 //   MarkStep(step);                    // once before each step: opens and closes that window
 //   StopTracing(); WriteTrace(path);
 //
-// Off by default: a scope then costs one relaxed load. Switched on, it takes two clock readings and
-// an append, without locks, to a buffer that belongs to its thread. Buffers are bounded; what does
-// not fit is counted and stated in the file.
+// Tracing is off by default: a scope then costs one relaxed load. With tracing, it costs two clock
+// readings and an append to a buffer of its thread, without locks. Buffers are bounded; the file
+// states the number of events that did not fit.
 #pragma once
 
 #include <array>
@@ -56,7 +56,7 @@ namespace millrace::profiler {
 
 // The part of a step that a span's time belongs to.
 enum class Cat : uint8_t {
-  kOp,  // no part of a step by itself
+  kOp,  // not a part of a step
   kStep,
   kInput,
   kDisk,
@@ -71,18 +71,18 @@ const char* CatName(Cat cat);
 
 struct TraceOptions {
   size_t max_spans_per_thread = 1 << 20;
-  // Of all threads' buffers together: 16 bytes a span, 4 for each of its arguments and 8 for each
-  // that has a name of its own (twice that and more where names or values are long); about five
-  // times that in the file. Room is taken in pieces of 64 KB.
+  // The limit of all threads' buffers together. A span takes 16 bytes, 4 per argument and 8 per
+  // named argument (at least twice that if names or values are long), and about five times that in
+  // the file. Buffers grow in chunks of 64 KB.
   size_t max_bytes = size_t{256} << 20;
-  // Steps that are traced; MarkStep counts them. All without MarkStep.
+  // The steps that are traced, according to MarkStep. Without MarkStep everything is traced.
   uint64_t first_step = 0;
   uint64_t last_step = ~uint64_t{0};
 };
 
 inline constexpr size_t kMaxNamed = 8;
 
-// Negative: left out.
+// Negative values are omitted.
 struct TraceArgs {
   int64_t rows = -1;
   int64_t nnz = -1;
@@ -98,10 +98,10 @@ struct Arg {
 };
 
 struct NamedArgs {
-  std::array<Arg, kMaxNamed> args;  // the first `count` hold something
+  std::array<Arg, kMaxNamed> args;  // the first `count` are valid
   uint32_t count = 0;
 
-  NamedArgs() {}  // `args` is left as it is: scopes are made often
+  NamedArgs() {}  // leaves `args` uninitialized: scopes are frequent
   void Set(const char* name, int64_t value);
   void Add(const char* name, int64_t value) {
     if (count < kMaxNamed) args[count++] = {name, value};
@@ -119,12 +119,12 @@ void EnterStep(uint64_t step);
 
 }  // namespace internal
 
-// Forgets earlier spans and begins to record, at once or with the first step of the window.
+// Discards earlier spans and starts recording, immediately or with the first step of the window.
 void StartTracing(const TraceOptions& options = {});
 void StopTracing();
 inline bool TracingOn() { return internal::tracing.load(std::memory_order_relaxed); }
 
-// Step `step` (counted from 0) begins, or `step` of them are done and no other will begin.
+// Step `step` (counted from 0) begins; after the last step, call it with the number of steps.
 inline void MarkStep(uint64_t step) {
   if (internal::has_window.load(std::memory_order_relaxed)) internal::EnterStep(step);
 }
@@ -134,17 +134,16 @@ void SetClockOffset(int64_t offset_ns);
 std::string ProcessName();
 int64_t ClockOffsetNs();
 
-// The calling thread's name in the timeline. The kernel is told as well (its first 15 characters),
-// so that tools that list threads show it.
+// Sets the calling thread's name in the timeline and, cut to 15 characters, in the kernel, so that
+// tools that list threads show it.
 void NameThread(std::string_view name);
 
-// Writes all that was recorded so far, by a temporary file that then takes the name. To be called
-// after StopTracing; a span that is appended meanwhile may or may not be in it. `process_name`
-// empty: that of SetProcess. Returns an empty string, or what went wrong.
+// Writes all recorded events atomically. Call it after StopTracing; events that are appended during
+// the call may be missing. `process_name` defaults to that of SetProcess. Returns an empty string
+// or an error message.
 [[nodiscard]] std::string WriteTrace(const std::string& path, std::string_view process_name = {});
 
-// The same text, of the newest events alone: about `max_events` of each thread. For looking at a
-// process that goes on.
+// The same text with only the newest events, about `max_events` per thread, of a running process.
 std::string RecentTrace(size_t max_events);
 
 // Names must outlive the trace: use string literals.
@@ -164,7 +163,7 @@ class TraceScope {
   TraceScope(const TraceScope&) = delete;
   TraceScope& operator=(const TraceScope&) = delete;
 
-  // Ends the span, and begins another one at that moment.
+  // Ends the span and begins another one at the same time.
   void Then(const char* name, Cat cat, const TraceArgs& args = {}) {
     if (!name_ && !TracingOn()) return;
     const int64_t now = internal::NowTicks();

@@ -1,4 +1,4 @@
-// The slots of an indexed model: one for each feature from 0 to num_features - 1, on large pages.
+// A table with a slot for each key from 0 to num_features - 1, on large pages.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace millrace::sparse {
 template <typename Slot>
 class DenseIndexTable {
  public:
-  // A large table's pages are fetched by a thread of its own: zeroing some hundred megabytes would
-  // otherwise be done by the first steps of training, page by page.
+  // A separate thread maps the pages of a large table. Otherwise the first training steps would
+  // zero some hundred megabytes page by page.
   explicit DenseIndexTable(uint64_t num_features) : slots_(num_features) {
     if (num_features * sizeof(Slot) < kPopulateFrom) return;
     populating_ = std::jthread([this](const std::stop_token& stop) {
@@ -26,7 +26,7 @@ class DenseIndexTable {
   DenseIndexTable& operator=(const DenseIndexTable&) = delete;
 
   void Prefetch(uint64_t key) const { __builtin_prefetch(&slots_[key], 1); }
-  // The state of a feature that may never have been seen; all zero then.
+  // All zero if the feature was never seen.
   const Slot& Get(uint64_t key) const { return slots_[key]; }
   Slot& At(uint64_t key) { return slots_[key]; }
   bool Holds(uint64_t key) const { return key < slots_.size(); }
@@ -45,7 +45,7 @@ class DenseIndexTable {
   static constexpr uint64_t kPopulateSlots = (8 << 20) / sizeof(Slot);  // at a time
 
   HugeArray<Slot> slots_;
-  std::jthread populating_;  // last: stops before the slots go
+  std::jthread populating_;  // last: stops before the slots are destroyed
 };
 
 }  // namespace millrace::sparse

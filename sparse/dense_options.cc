@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "sparse/check_range.h"
+#include "sparse/update_options.h"
 
 namespace millrace::sparse {
 namespace {

@@ -7,7 +7,7 @@
 namespace millrace::sparse {
 namespace {
 
-// One step's numbers, and the arrays that it runs over.
+// The numbers and arrays of one step.
 struct Update {
   size_t size;
   const float* __restrict g;
@@ -17,8 +17,8 @@ struct Update {
   float rate, decay, momentum, keep1, keep2, epsilon;
 };
 
-// The loops are compiled for each instruction set. They hold no fused multiply-add, so that all of
-// them round alike.
+// The loops are compiled for each instruction set, without fused multiply-add, so that all versions
+// round the same way.
 #define INLINE inline __attribute__((always_inline))
 
 INLINE void SgdLoop(const Update& u) {

@@ -1,5 +1,5 @@
-// Passes over a batch whose cols are feature indices, straight on the slots of an indexed model:
-// the margins of any rule, and the whole update of SGD. tagged_step.h has that of the others.
+// Margins of any rule, and the SGD update, for batches that are not compacted: they work directly
+// on the slots of a dense-index table. tagged_step.h has the updates of the other rules.
 #pragma once
 
 #include <algorithm>
@@ -8,22 +8,21 @@
 #include <span>
 
 #include "io/batch/csr_batch.h"
-#include "sparse/packed_slots.h"
 #include "sparse/row_sums.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {
 namespace internal {
 
-// Entries between a slot's prefetch and its use: enough for a miss to memory, little enough to stay
+// Entries between a slot's prefetch and its use: enough to hide a memory access, few enough to stay
 // in the cache.
 constexpr uint32_t kDirectPrefetch = 96;
 
-// Brings the slots of a batch's entries into the cache, some at a time, in the order of entries.
+// Prefetches the slots of a batch's entries, some at a time, in the order of entries.
 template <typename Slot>
-class SlotFetcher {
+class SlotPrefetcher {
  public:
-  SlotFetcher(const io::CsrBatch& batch, const Slot* slots)
+  SlotPrefetcher(const io::CsrBatch& batch, const Slot* slots)
       : next_(batch.cols.data()), end_(next_ + batch.nnz()), slots_(slots) {}
   void Fetch(size_t count) {
     const size_t left = static_cast<size_t>(end_ - next_);
@@ -59,15 +58,15 @@ void AddRows(const io::CsrBatch& batch, const float* residuals, float scale, Add
   add_rows([=](uint32_t i, float residual) { return values[i] * residual; });
 }
 
-// The weight of entry i, from slots that hold it.
+// The weight of entry i, from slots that contain the weight.
 template <typename Slot>
-struct HeldWeight {
+struct StoredWeight {
   const uint32_t* cols;
   const Slot* slots;
   float operator()(uint32_t i) const { return slots[cols[i]].w; }
 };
 
-// The weight of entry i, from slots that hold z and n.
+// The weight of entry i, from slots that contain z and n.
 struct FtrlPackedWeight {
   const uint32_t* cols;
   const FtrlPackedState<float>* slots;
@@ -84,7 +83,7 @@ struct FtrlPackedWeight {
 template <typename Slot, typename Weight>
 void FetchAndSumRows(const io::CsrBatch& batch, const Slot* slots, float* margins, Weight weight) {
   const uint32_t* row_begin = batch.row_begin.data();
-  SlotFetcher<Slot> fetcher(batch, slots);
+  SlotPrefetcher<Slot> fetcher(batch, slots);
   fetcher.Fetch(kDirectPrefetch);
   SumRows(batch, margins, weight,
           [&](size_t r) { fetcher.Fetch(row_begin[r + 1] - row_begin[r]); });
@@ -96,7 +95,7 @@ void FetchAndSumRows(const io::CsrBatch& batch, const Slot* slots, float* margin
 template <typename Slot>
 void DirectMargins(const io::CsrBatch& batch, const Slot* slots, std::span<float> margins) {
   internal::FetchAndSumRows(batch, slots, margins.data(),
-                            internal::HeldWeight<Slot>{batch.cols.data(), slots});
+                            internal::StoredWeight<Slot>{batch.cols.data(), slots});
 }
 template <typename Params, typename Slot>
 void DirectMargins(const Params&, const io::CsrBatch& batch, const Slot* slots,
@@ -109,7 +108,7 @@ inline void DirectMargins(const FtrlParams& params, const io::CsrBatch& batch,
                             internal::FtrlPackedWeight{batch.cols.data(), slots, params});
 }
 
-// SGD is linear in the gradient: entry by entry, without sums. For a rule without L2.
+// SGD is linear in the gradient, so that it updates entry by entry without sums. Requires l2 = 0.
 inline void DirectSgdStep(const SgdParams& params, const io::CsrBatch& batch,
                           std::span<const float> residuals, SgdSlot* slots) {
   const uint32_t* cols = batch.cols.data();

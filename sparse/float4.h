@@ -1,5 +1,5 @@
-// Four floats at once, by the compiler's vector types (SSE2, which every x86-64 has), and the
-// functions that update rules need, for one float and for four alike. Both give the same bits.
+// Four floats in a vector of the compiler (SSE2, which every x86-64 has), and the functions of
+// update rules for one float and for four. Both give the same bits.
 #pragma once
 
 #if defined(__SSE2__)

@@ -1,4 +1,4 @@
-// The slots of an open model: any 64-bit key, in a hash table that grows.
+// A hash table of slots for any 64-bit key. It grows with the number of keys.
 #pragma once
 
 #include <algorithm>
@@ -10,21 +10,21 @@
 
 namespace millrace::sparse {
 
-// Open addressing with linear probing; keys and slots lie side by side, so that a hit costs one
+// Open addressing with linear probing. A key is stored next to its slot, so that a hit costs one
 // cache line.
 template <typename Slot>
 class HashedKeyTable {
  public:
   HashedKeyTable() : entries_(kMinCapacity) {}
 
-  void Prefetch(uint64_t key) const { __builtin_prefetch(&entries_[Home(key)], 1); }
+  void Prefetch(uint64_t key) const { __builtin_prefetch(&entries_[FirstProbe(key)], 1); }
 
   const Slot& Get(uint64_t key) const {
     static constexpr Slot kUnseen{};
     const Entry& entry = entries_[Find(key)];
     return entry.used ? entry.slot : kUnseen;
   }
-  // Adds the key if it is new. References hold until the next new key.
+  // Adds the key if it is new. References are valid until the next new key.
   Slot& At(uint64_t key) {
     size_t at = Find(key);
     if (entries_[at].used) return entries_[at].slot;
@@ -40,8 +40,7 @@ class HashedKeyTable {
   bool Holds(uint64_t) const { return true; }
   uint64_t size() const { return size_; }
 
-  // Calls visit(key, slot) in the order of keys, so that what is written does not depend on the
-  // table's history.
+  // Calls visit(key, slot) in the order of keys, independent of the order of insertion.
   template <typename Visit>
   void ForEach(Visit visit) const {
     std::vector<const Entry*> entries;
@@ -62,10 +61,10 @@ class HashedKeyTable {
     uint32_t used;
   };
 
-  size_t Home(uint64_t key) const { return Mix64(key) & (entries_.size() - 1); }
-  // Where the key is, or the free place where it belongs.
+  size_t FirstProbe(uint64_t key) const { return Mix64(key) & (entries_.size() - 1); }
+  // The position of the key, or the free position where it belongs.
   size_t Find(uint64_t key) const {
-    size_t at = Home(key);
+    size_t at = FirstProbe(key);
     while (entries_[at].used && entries_[at].key != key) at = (at + 1) & (entries_.size() - 1);
     return at;
   }

@@ -1,7 +1,6 @@
 // SGD steps by several threads on one array of weights, without locks (Niu et al. 2011). Threads
-// read weights that others are just changing, and now and then one's update is lost to another's:
-// the result depends on timing. On skewed data the threads also fight for the cache lines of
-// popular features; docs/performance.md has figures.
+// read weights while others change them, and an update is occasionally lost: the result depends on
+// timing. On skewed data the threads also contend for the cache lines of popular features.
 #pragma once
 
 #include <atomic>
@@ -12,8 +11,8 @@
 
 namespace millrace::sparse {
 
-// The deliberate races of Millrace are these two functions, and nothing else: relaxed loads and
-// stores of single floats.
+// These two functions are the only deliberate races of Millrace: relaxed loads and stores of single
+// floats.
 inline float RacyLoad(float& w) {
   return std::atomic_ref<float>(w).load(std::memory_order_relaxed);
 }
@@ -22,7 +21,7 @@ inline void RacySubtract(float& w, float change) {
   cell.store(cell.load(std::memory_order_relaxed) - change, std::memory_order_relaxed);
 }
 
-// As DirectMargins and DirectSgdStep of direct_step.h, for batches that are not compacted.
+// DirectMargins and DirectSgdStep of direct_step.h with racy loads and stores.
 void HogwildMargins(const io::CsrBatch& batch, SgdSlot* slots, std::span<float> margins);
 void HogwildUpdate(const io::CsrBatch& batch, std::span<const float> residuals, float rate,
                    SgdSlot* slots);

@@ -1,14 +1,16 @@
 // The three products of a training step, over a compacted batch X of `rows` x `keys`:
 //
-//   Margins         m = X w           m[rows], w[keys]
-//   LossAndResiduals   e = weight * (sigmoid(m) - y), and the sum of weight * loss
-//   Gradient        g = X^T e         g[keys]: the touched columns only
+//   Margins           m = X w           m[rows], w[keys]
+//   LossAndResiduals  e = weight * (sigmoid(m) - y), and the sum of weight * loss
+//   Gradient          g = X^T e         g[keys]: only the columns of the batch
 //
-// Three implementations: plain loops (the twin that the others answer to), native SIMD with the
-// instructions chosen at run time, and MKL's sparse BLAS. They agree within rounding; each by
-// itself gives the same bits every time.
+// Three implementations: plain loops (the reference of the tests), native SIMD with the
+// instructions chosen at run time, and MKL's sparse BLAS. They agree within rounding; each is
+// deterministic.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <span>
 #include <string_view>
 
@@ -18,8 +20,8 @@
 
 namespace millrace::sparse {
 
-// Functions that belong together. Sizes are the caller's contract: margins and residuals have
-// batch.rows() entries, weights and gradient batch.keys.size() (every col is below it).
+// One implementation. The caller guarantees sizes: margins and residuals have batch.rows() entries,
+// weights and gradient batch.keys.size(), and every col is below that.
 struct Kernels {
   const char* instructions;  // "plain", "avx2", "avx512", "mkl"
   void (*margins)(const io::CsrBatch& batch, std::span<const float> weights,
@@ -27,20 +29,37 @@ struct Kernels {
   // Overwrites `gradient`.
   void (*gradient)(const io::CsrBatch& batch, std::span<const float> residuals,
                    std::span<float> gradient);
-  // `example_weights` may be empty (ones). Returns the sum of the losses; residuals may be the
-  // margins' own memory.
+  // `example_weights` may be empty (ones). Returns the sum of the losses. `residuals` may be the
+  // memory of `margins`.
   double (*loss_and_residuals)(std::span<const float> margins, std::span<const float> labels,
                                std::span<const float> example_weights, std::span<float> residuals);
 };
 
 const Kernels& PlainKernels();
-// The level that is the fastest here, which is not always the highest that the processor has.
+// The fastest level on this machine, which is not always the highest one of the processor.
 CpuLevel FastestNativeLevel();
 const Kernels& NativeKernels(CpuLevel level = FastestNativeLevel());
-// Null when built without MKL, or when it is not installed here.
+// Null if Millrace was built without MKL or MKL is not installed.
 const Kernels* MklKernels();
 
-// "native" (which "auto" stands for), "mkl" or "plain".
+// Accepts "native", "auto" (the same), "mkl" and "plain".
 Result<const Kernels*> KernelsByName(std::string_view name);
+
+// The logistic loss of one example, stable at any margin.
+//
+//   margin m = w . x,   y in {0, 1}
+//   loss(m, y)  = log(1 + exp(-s m)),  s = +1 for y = 1 and -1 for y = 0
+//   residual(m, y) = d loss / d m = sigmoid(m) - y
+inline float Sigmoid(float margin) {
+  const float e = std::exp(-std::abs(margin));  // at most 1: never overflows
+  return margin >= 0 ? 1 / (1 + e) : e / (1 + e);
+}
+
+inline float LogisticLoss(float margin, float label) {
+  const float m = label > 0 ? margin : -margin;
+  return std::max(-m, 0.f) + std::log1p(std::exp(-std::abs(m)));
+}
+
+inline float LogisticResidual(float margin, float label) { return Sigmoid(margin) - label; }
 
 }  // namespace millrace::sparse

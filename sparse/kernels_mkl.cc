@@ -1,5 +1,5 @@
-// The one file that knows MKL. It is loaded when it is first asked for: a program starts without
-// it, and runs where it is not installed. Built without its headers, there are simply no MKL
+// The only file that uses MKL. The library is loaded at the first use, so that programs start
+// quickly and run where it is not installed. Without its headers at build time there are no MKL
 // kernels.
 #include "sparse/kernels.h"
 
@@ -29,7 +29,7 @@ bool Find(void* library, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// Never unloaded: its threads' memory would go with it.
+// Never unloaded, because its threads keep memory in it.
 std::optional<Mkl> Load() {
   void* library = ::dlopen("libmkl_rt.so", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return std::nullopt;
@@ -53,7 +53,7 @@ const std::optional<Mkl>& Library() {
   return mkl;
 }
 
-// MKL wants the values written out; batches of ones share an array that only grows.
+// MKL needs explicit values; batches of ones share an array that only grows.
 const float* ValuesOf(const io::CsrBatch& batch) {
   if (!batch.values.empty()) return batch.values.data();
   thread_local std::vector<float> ones;
@@ -61,7 +61,7 @@ const float* ValuesOf(const io::CsrBatch& batch) {
   return ones.data();
 }
 
-// y = op(X) x over the batch's own arrays: MKL's handle is made for the call and copies nothing.
+// y = op(X) x over the batch's arrays: the MKL handle exists for this call and copies nothing.
 void Multiply(sparse_operation_t operation, const io::CsrBatch& batch, const float* x, float* y,
               size_t columns) {
   sparse_matrix_t handle = nullptr;
@@ -80,7 +80,7 @@ void Multiply(sparse_operation_t operation, const io::CsrBatch& batch, const flo
   Library()->destroy(handle);
 }
 
-// An empty matrix is no matrix to MKL.
+// MKL rejects an empty matrix.
 bool IsEmpty(const io::CsrBatch& batch) { return batch.rows() == 0 || batch.nnz() == 0; }
 
 void Margins(const io::CsrBatch& batch, std::span<const float> weights, std::span<float> margins) {

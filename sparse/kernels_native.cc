@@ -2,7 +2,6 @@
 #include <array>
 
 #include "sparse/kernels.h"
-#include "sparse/logistic.h"
 #include "sparse/row_sums.h"
 
 #if defined(__x86_64__)
@@ -26,7 +25,7 @@ using io::CsrBatch;
 #define AVX2 __attribute__((target("avx2,fma")))
 
 AVX2 inline __m256 ExpMinus(__m256 t) {
-  // In this order of operands the minimum of a NaN is the NaN.
+  // With this order of operands the minimum of a NaN is the NaN.
   const __m256 x =
       _mm256_mul_ps(_mm256_min_ps(_mm256_set1_ps(87.0f), t), _mm256_set1_ps(-1.44269504f));
   const __m256 n = _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
@@ -79,7 +78,7 @@ AVX2 inline LossSums Add(LossSums sums, __m256 losses) {
           _mm256_add_pd(sums.high, _mm256_cvtps_pd(_mm256_extractf128_ps(losses, 1)))};
 }
 
-// The last examples, fewer than eight. The lanes behind them have weight 0.
+// The last examples, fewer than eight. The remaining vector lanes have weight 0.
 AVX2 inline __m256 LastLosses(std::span<const float> margins, const float* labels,
                               const float* example_weights, float* residuals) {
   alignas(32) std::array<float, 8> m{}, y{}, w{}, e;
@@ -128,7 +127,7 @@ void MarginsLoads(const CsrBatch& batch, std::span<const float> weights, std::sp
                     [](size_t) {});
 }
 
-// Sixteen weights a gather.
+// Sixteen weights per gather.
 __attribute__((target("avx512f,avx512vl"))) void MarginsGathers(const CsrBatch& batch,
                                                                 std::span<const float> weights,
                                                                 std::span<float> margins) {

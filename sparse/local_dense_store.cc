@@ -9,8 +9,8 @@
 
 namespace millrace::sparse {
 
-LocalDenseStore::LocalDenseStore(const DenseOptions& options, Spread spread)
-    : options_(options), spread_(std::move(spread)) {}
+LocalDenseStore::LocalDenseStore(const DenseOptions& options, ParallelFor parallel_for)
+    : options_(options), parallel_for_(std::move(parallel_for)) {}
 
 Status LocalDenseStore::Init(std::span<const DenseParam> params) {
   CHECK(slots_.empty());
@@ -40,8 +40,8 @@ Status LocalDenseStore::Push(size_t param, std::span<const float> gradient) {
     ApplyDensePart(options_, slot.steps, gradient.subspan(begin, end - begin), begin, slot.weights,
                    slot.state.span());
   };
-  if (spread_) {
-    spread_(gradient.size(), apply);
+  if (parallel_for_) {
+    parallel_for_(gradient.size(), apply);
   } else {
     apply(0, gradient.size());
   }

@@ -1,4 +1,4 @@
-// Dense parameters that are trained in this process: each Push updates the net's memory in place.
+// Dense parameters that this process trains: each Push updates the net's memory in place.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@ namespace millrace::sparse {
 
 class LocalDenseStore final : public DenseStore {
  public:
-  // Calls `work(begin, end)` for parts that cover [0, size), perhaps on several threads; returns
-  // when all are done. An update does not depend on how it is cut.
-  using Spread = std::function<void(size_t size, const std::function<void(size_t, size_t)>& work)>;
+  // Calls `work(begin, end)` for a partition of [0, size), perhaps on several threads, and returns
+  // when all calls have returned. Updates do not depend on the partition.
+  using ParallelFor =
+      std::function<void(size_t size, const std::function<void(size_t, size_t)>& work)>;
 
-  // `options` has been validated. Without `spread` the caller's thread does it all.
-  explicit LocalDenseStore(const DenseOptions& options, Spread spread = {});
+  // `options` must be valid. Without `parallel_for` the caller's thread does all work.
+  explicit LocalDenseStore(const DenseOptions& options, ParallelFor parallel_for = {});
 
   Status Init(std::span<const DenseParam> params) override;
   Status Push(size_t param, std::span<const float> gradient) override;
@@ -29,9 +30,9 @@ class LocalDenseStore final : public DenseStore {
   size_t size() const { return slots_.size(); }
   std::span<const float> weights(size_t param) const { return slots_[param].weights; }
 
-  // For checkpoints: the rule's own numbers, options().state_planes() arrays as long as the
-  // parameter, and the updates done so far. A store that gets weights, state and steps of another
-  // goes on as that one would, bit for bit.
+  // For checkpoints: the optimizer state (options().state_planes() arrays as long as the parameter)
+  // and the number of updates. A store with the weights, state and steps of another one continues
+  // bit for bit like that one.
   std::span<float> state(size_t param) { return slots_[param].state.span(); }
   std::span<const float> state(size_t param) const { return slots_[param].state.span(); }
   uint64_t steps() const { return slots_.empty() ? 0 : slots_[0].steps; }
@@ -47,7 +48,7 @@ class LocalDenseStore final : public DenseStore {
   Status CheckParam(size_t param) const;
 
   DenseOptions options_;
-  Spread spread_;
+  ParallelFor parallel_for_;
   std::vector<Slot> slots_;
 };
 

@@ -11,8 +11,8 @@
 #include "sparse/dense_index_table.h"
 #include "sparse/direct_step.h"
 #include "sparse/hashed_key_table.h"
-#include "sparse/packed_slots.h"
 #include "sparse/tagged_step.h"
+#include "sparse/update_rules.h"
 
 namespace millrace::sparse {
 namespace {
@@ -130,7 +130,7 @@ class TableStore final : public LocalStore {
   static constexpr bool kIndexed = requires(Table<State> & table) { table.data(); };
   struct Nothing {};
 
-  // The last float of a rule with more than one is never negative (a NaN may be): packed_slots.h.
+  // The last float of a rule with more than one is never negative (a NaN may be): update_rules.h.
   static void Put(const Slot& slot, State& state) {
     state = Form::Pack(slot);
     if constexpr (!kSgd) {

@@ -1,4 +1,4 @@
-// Sums over the rows of a batch, whatever its weights are kept in.
+// Sums over the rows of a batch, for any storage of the weights.
 #pragma once
 
 #include <array>
@@ -10,11 +10,10 @@
 
 namespace millrace::sparse::internal {
 
-// margins[r] = sum over row r of value * weight(i), i counting entries, in four sums side by side.
-// A weight that takes some work to compute may offer four at once, as weight.Four(i); one that
-// depends on the column alone, as weight.Of(col): columns are then loaded two at a time, since the
-// loads are what such a loop waits for.
-// before_row(r) comes before each row.
+// margins[r] = sum over the entries i of row r of value * weight(i), in four parallel sums. A
+// weight that is expensive to compute may provide weight.Four(i), which computes four. A weight
+// that depends only on the column may provide weight.Of(col): columns are then loaded two at a
+// time, because loads limit such a loop. before_row(r) is called before each row.
 template <bool kOnes, typename Weight, typename BeforeRow>
 void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
   const uint32_t* row_begin = batch.row_begin.data();

@@ -1,17 +1,17 @@
-// A step of an adaptive rule straight on the packed slots of an indexed model, for batches whose
-// cols are feature indices. Nothing is sorted: the batch's features are numbered in the order of
-// their first entry, and while a step goes on, a slot's last float (never negative otherwise) holds
-// the sign bit and that number.
+// A step of an adaptive rule for batches that are not compacted, directly on the packed slots of a
+// dense-index table. It does not sort keys: it numbers the batch's features in the order of their
+// first entry, and during the step a slot's last float (otherwise never negative) is a tag: the
+// sign bit and that number.
 //
-//   tag       number of each entry; a feature's state is copied out at its first entry  [entries]
+//   tag       number of each entry; copies a feature's state at its first entry        [entries]
 //   weights   of the features                                                          [features]
 //   margins   m[r] = sum over row r of value * weight                                   [entries]
 //   gradient  g = X^T e                                                                 [entries]
-//   update    Step for four features at a time; states go back, which ends the tags    [features]
+//   update    Step for four features at a time; writes states back over the tags       [features]
 //
-// Only the first pass touches memory at random; the others work on short arrays in the cache. It
-// equals pull, gradient and push of the compacted batch within rounding. A gradient of exactly 0
-// takes no step.
+// Only the first pass accesses memory at random; the others use short arrays in the cache. The
+// result equals pull, gradient and push of the compacted batch within rounding. A feature whose
+// gradient is exactly 0 is not updated.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 #include "io/base/pod_vector.h"
 #include "io/batch/csr_batch.h"
 #include "sparse/direct_step.h"
-#include "sparse/packed_slots.h"
+#include "sparse/update_rules.h"
 
 namespace millrace::sparse {
 
@@ -32,8 +32,8 @@ class TaggedStep {
   using Form = Packed<Params>;
   using Slot = typename Form::template State<float>;
 
-  // The batch's margins. Until Finish, which must follow with the same batch, the slots are tagged
-  // and of no use to anyone else. A batch has fewer than 2^31 entries.
+  // Computes the batch's margins and tags the slots: nothing else may read them until Finish, which
+  // must follow with the same batch. A batch has fewer than 2^31 entries.
   void Begin(const Params& params, const io::CsrBatch& batch, Slot* slots,
              std::span<float> margins) {
     Reserve(batch.nnz());
@@ -77,8 +77,8 @@ class TaggedStep {
     touched_.resize(nnz + kLanes);
   }
 
-  // What is written behind the last feature is overwritten by the next one: no branch that would be
-  // mispredicted every other time.
+  // Always writes to the position after the last feature; the next new feature overwrites it. This
+  // avoids an unpredictable branch.
   void Tag(const io::CsrBatch& batch, Slot* slots) {
     const uint32_t* cols = batch.cols.data();
     const size_t nnz = batch.nnz();
@@ -86,7 +86,7 @@ class TaggedStep {
     uint32_t* touched = touched_.data();
     std::array<float*, kFloats> state;
     for (size_t k = 0; k < kFloats; ++k) state[k] = state_[k].data();
-    internal::SlotFetcher<Slot> fetcher(batch, slots);
+    internal::SlotPrefetcher<Slot> fetcher(batch, slots);
     fetcher.Fetch(internal::kDirectPrefetch);
     uint32_t count = 0;
     for (size_t i = 0; i < nnz; ++i) {
@@ -130,7 +130,7 @@ class TaggedStep {
 
   size_t count_ = 0;             // features of the batch
   PodVector<uint32_t> numbers_;  // [entries]
-  PodVector<uint32_t> touched_;  // [features] and room behind, as those below
+  PodVector<uint32_t> touched_;  // [features] and kLanes spare ones, like those below
   PodVector<float> state_[kFloats];
   PodVector<float> weights_, gradient_;
 };

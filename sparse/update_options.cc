@@ -4,8 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "sparse/check_range.h"
-
 namespace millrace::sparse {
 namespace {
 
@@ -63,6 +61,14 @@ Result<Decay> DecayFromName(std::string_view name) {
 
 double UpdateOptions::Rate() const { return rate > 0 ? rate : DefaultRate(rule); }
 
+Status CheckRange(const char* name, double value, double low, double high) {
+  if (value >= low && value <= high) return {};
+  char text[160];
+  std::snprintf(text, sizeof text, "%s: expected a number from %g to %g, found %g", name, low, high,
+                value);
+  return Invalid(text);
+}
+
 Status UpdateOptions::Validate() const {
   RETURN_IF_ERROR(CheckRange("learning_rate", rate, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("l1", l1, 0, 1e6));
@@ -74,7 +80,7 @@ Status UpdateOptions::Validate() const {
   RETURN_IF_ERROR(CheckRange("adam_epsilon", adam_epsilon, 1e-30, 1e6));
   if (l1 > 0 && rule != Rule::kFtrl) {
     return Invalid(std::string("l1 belongs to the optimizer ftrl: expected 0 with ") +
-                   RuleName(rule) + " (or use --optimizer=ftrl)");
+                   RuleName(rule) + " (or the optimizer ftrl)");
   }
   if (decay != Decay::kConstant && (rule == Rule::kFtrl || rule == Rule::kAdaGrad)) {
     return Invalid(std::string("decay: ") + RuleName(rule) +

@@ -1,4 +1,4 @@
-// Which update rule, with which numbers.
+// The update rule of a sparse model and its parameters.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ Result<Decay> DecayFromName(std::string_view name);
 
 struct UpdateOptions {
   Rule rule = Rule::kFtrl;
-  double rate = 0;  // 0: the rule's own default
+  double rate = 0;  // 0: the rule's default
   Decay decay = Decay::kConstant;
   double l1 = 0;  // FTRL only
   double l2 = 0;
@@ -35,19 +35,22 @@ struct UpdateOptions {
   double adam_epsilon = 1e-8;
 
   Status Validate() const;
-  double Rate() const;  // `rate`, or the default in its place
+  double Rate() const;  // `rate`, or the default if it is 0
 };
 
-// What a rule is given for a batch: SGD and Adam the gradient of the mean loss, the adaptive rules
-// (AdaGrad, FTRL) that of the summed loss, whose scale they take care of themselves.
+// An error that names the option, its range and the value found.
+Status CheckRange(const char* name, double value, double low, double high);
+
+// The gradient that a rule gets for a batch: SGD and Adam that of the mean loss; AdaGrad and FTRL,
+// which adapt to its scale, that of the summed loss.
 enum class GradientScale { kMean, kSum };
 GradientScale GradientScaleOf(Rule rule);
 
-// As named fields, for files and for the wire. The rate is written as it is, never as 0.
+// Named fields for files and for the wire. They contain Rate(), never 0.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);
 Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);
 
-// The rule's parameters in step `t` (from 1 on).
+// The rule's parameters in step `t` = 1, 2, ...
 SgdParams SgdParamsAt(const UpdateOptions& options, uint64_t t);
 AdaGradParams AdaGradParamsAt(const UpdateOptions& options, uint64_t t);
 FtrlParams FtrlParamsAt(const UpdateOptions& options, uint64_t t);

@@ -6,7 +6,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "convnets/engine/dnnl_ops.h"
-#include "convnets/ops/softmax_loss.h"
+#include "convnets/engine/plain_ops.h"
 #include "profiler/trace.h"
 
 namespace millrace::convnets {
@@ -33,20 +33,21 @@ class DnnlNet final : public Net {
     AddOps();
   }
 
-  Outcome Test(const Batch& batch) override {
-    plan_.learning = false;
+  Outcome Evaluate(const Batch& batch) override {
+    plan_.training = false;
     return SoftmaxLoss(Forward(batch), batch.labels, 1, {});
   }
 
-  Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override {
-    plan_.learning = true;
+  Result<Outcome> ComputeGradients(const Batch& batch, uint64_t step,
+                                   const GradientSink& sink) override {
+    plan_.training = true;
     plan_.step = step;
     const std::span<float> scores = Forward(batch);
-    const std::span<float> slopes = Floats(ops_.back()->dy);
-    std::ranges::fill(slopes.subspan(scores.size()), 0.0f);
+    const std::span<float> dscores = Floats(ops_.back()->dy);
+    std::ranges::fill(dscores.subspan(scores.size()), 0.0f);
     const Outcome outcome =
         SoftmaxLoss(scores, batch.labels, 1.0f / static_cast<float>(batch.images()),
-                    slopes.first(scores.size()));
+                    dscores.first(scores.size()));
     for (size_t i = ops_.size(); i-- > 0;) {
       TRACE_SCOPE(spans_[i].backward.c_str(), profiler::Cat::kCompute,
                   {.rows = static_cast<int64_t>(batch.images())});
@@ -55,7 +56,7 @@ class DnnlNet final : public Net {
     return outcome;
   }
 
-  void Spread(size_t size, const std::function<void(size_t, size_t)>& work) override {
+  void ParallelFor(size_t size, const std::function<void(size_t, size_t)>& work) override {
     constexpr size_t kSmall = 1 << 16;
     if (size <= kSmall || options_.threads == 1) return work(0, size);
     const auto threads = static_cast<size_t>(options_.threads);
@@ -93,7 +94,8 @@ class DnnlNet final : public Net {
       plan_.arrays.emplace_back(size);
       return plan_.arrays.back().span();
     };
-    plan_.slopes = {make(most * options_.max_batch).data(), make(most * options_.max_batch).data()};
+    plan_.activation_gradients = {make(most * options_.max_batch).data(),
+                                  make(most * options_.max_batch).data()};
     plan_.gradient = make(weights);
     plan_.bias_gradient = make(biases);
   }
@@ -133,7 +135,7 @@ class DnnlNet final : public Net {
     return nullptr;
   }
 
-  // A batch that is not full is made full with black images, whose scores nobody looks at.
+  // A partial batch is padded with black images, whose scores are ignored.
   std::span<float> Forward(const Batch& batch) {
     CHECK(batch.images() > 0 && batch.images() <= options_.max_batch);
     const std::span<float> images = Floats(images_);

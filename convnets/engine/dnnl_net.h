@@ -1,4 +1,4 @@
-// The engine of large nets: oneDNN on blocked layouts, and own loops where those are as fast.
+// The engine of large nets: oneDNN on blocked layouts, and plain loops where they are as fast.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 
 namespace millrace::convnets {
 
-// Layouts stay blocked from the first convolution to the first fully connected layer. The oneDNN
-// library's threads are those of OpenMP, which are the whole process's.
+// Layouts stay blocked from the first convolution to the first fully connected layer. oneDNN uses
+// OpenMP's threads, which the whole process shares.
 Result<std::unique_ptr<Net>> MakeDnnlNet(const NetSpec& spec, const Params& params,
                                          const EngineOptions& options);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "convnets/ops/elementwise.h"
+#include "convnets/engine/plain_ops.h"
 
 namespace millrace::convnets {
 namespace {
@@ -26,7 +26,7 @@ DnnlCall Reorder(const memory& from, const memory& to) {
   return {dnnl::reorder(from, to), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}};
 }
 
-// A call that turns `from` into `to`, which is made of `desc`; `to` is `from` where they are alike.
+// A call that converts `from` to `to` with layout `desc`; `to` is `from` if the layouts are equal.
 DnnlCall ReorderTo(DnnlPlan& plan, const memory& from, const memory::desc& desc, memory& to) {
   if (from.get_desc() == desc) {
     to = from;
@@ -71,7 +71,7 @@ class Conv final : public DnnlOp {
                  {DNNL_ARG_WEIGHTS, forward_weights},
                  {DNNL_ARG_BIAS, bias},
                  {DNNL_ARG_DST, y}}};
-    dy = plan.MakeSlope(y.get_desc(), which);
+    dy = plan.MakeGradient(y.get_desc(), which);
     if (relu) MakeReluBackward(plan);
     MakeWeightsBackward(plan, forward, weights.get_desc(), bias_desc, own_x, stride, pad);
     if (!first) MakeDataBackward(plan, forward, weights, x.get_desc(), stride, pad, which);
@@ -136,7 +136,7 @@ class Conv final : public DnnlOp {
         plan.engine, hint);
     memory data_weights;
     reorder_data_weights_ = ReorderTo(plan, weights, backward.weights_desc(), data_weights);
-    dx = plan.MakeSlope(x_desc, 1 - which);
+    dx = plan.MakeGradient(x_desc, 1 - which);
     data_ = {dnnl::convolution_backward_data(backward),
              {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, data_weights}, {DNNL_ARG_DIFF_SRC, dx}}};
   }
@@ -146,7 +146,7 @@ class Conv final : public DnnlOp {
   DnnlCall relu_, reorder_data_weights_, data_, weights_, reorder_gradient_;
 };
 
-// A layer without parameters: one primitive each way.
+// A layer without parameters: one primitive per direction.
 class Simple final : public DnnlOp {
  public:
   void Forward(DnnlPlan& plan) override {
@@ -174,9 +174,9 @@ class Fc final : public DnnlOp {
         relu_(relu) {
     reorder_x_ = ReorderTo(plan, x, PlainLayout(x.get_desc()), x_);
     y = plan.Make({{N_, O_, 1, 1}, kF32, tag::nchw});
-    dy = plan.MakeSlope(y.get_desc(), which);
+    dy = plan.MakeGradient(y.get_desc(), which);
     if (first) return;
-    dx = plan.MakeSlope(x.get_desc(), 1 - which);
+    dx = plan.MakeGradient(x.get_desc(), 1 - which);
     if (x.get_desc() == x_.get_desc()) {
       dx_ = dx;
     } else {
@@ -202,20 +202,20 @@ class Fc final : public DnnlOp {
   }
 
   Status Backward(DnnlPlan& plan, const GradientSink& sink) override {
-    const std::span<float> slopes = Floats(dy);
-    if (relu_) ReluBackward(Floats(y), slopes, slopes);
+    const std::span<float> grads = Floats(dy);
+    if (relu_) ReluBackward(Floats(y), grads, grads);
     const std::span<float> weights = plan.params->weights(param_);
     if (dx) {
-      dnnl::sgemm('N', 'N', N_, I_, O_, 1, slopes.data(), O_, weights.data(), I_, 0,
+      dnnl::sgemm('N', 'N', N_, I_, O_, 1, grads.data(), O_, weights.data(), I_, 0,
                   Floats(dx_).data(), I_);
       reorder_dx_.Run(plan.stream);
       plan.stream.wait();
     }
-    dnnl::sgemm('T', 'N', O_, I_, N_, 1, slopes.data(), O_, Floats(x_).data(), I_, 0,
+    dnnl::sgemm('T', 'N', O_, I_, N_, 1, grads.data(), O_, Floats(x_).data(), I_, 0,
                 plan.gradient.data(), I_);
     const std::span<float> bias = plan.bias_gradient.first(static_cast<size_t>(O_));
     std::ranges::fill(bias, 0.0f);
-    for (size_t at = 0; at < slopes.size(); ++at) bias[at % bias.size()] += slopes[at];
+    for (size_t at = 0; at < grads.size(); ++at) bias[at % bias.size()] += grads[at];
     RETURN_IF_ERROR(sink(param_, plan.gradient.first(weights.size())));
     return sink(param_ + 1, bias);
   }
@@ -228,20 +228,20 @@ class Fc final : public DnnlOp {
   memory x_, dx_;  // plain
 };
 
-// In place, in both directions.
+// Forward and backward run in place.
 class DropoutOp final : public DnnlOp {
  public:
   DropoutOp(DnnlPlan& plan, size_t l, const memory& x, size_t which)
       : layer_(l), rate_(plan.spec->layers[l].drop_rate) {
     y = plan.Make(x.get_desc());
     x_ = x;
-    dy = plan.MakeSlope(x.get_desc(), which);
-    dx = plan.MakeSlope(x.get_desc(), 1 - which);
+    dy = plan.MakeGradient(x.get_desc(), which);
+    dx = plan.MakeGradient(x.get_desc(), 1 - which);
   }
 
   void Forward(DnnlPlan& plan) override {
     const std::span<float> in = Floats(x_), out = Floats(y);
-    if (!plan.learning) {
+    if (!plan.training) {
       std::ranges::copy(in, out.begin());
       return;
     }
@@ -265,8 +265,8 @@ memory DnnlPlan::Make(const memory::desc& desc) {
   return {desc, engine, arrays.back().data()};
 }
 
-memory DnnlPlan::MakeSlope(const memory::desc& desc, size_t which) {
-  return {desc, engine, slopes[which]};
+memory DnnlPlan::MakeGradient(const memory::desc& desc, size_t which) {
+  return {desc, engine, activation_gradients[which]};
 }
 
 memory::desc PlainLayout(const memory::desc& desc) { return {desc.dims(), kF32, tag::nchw}; }
@@ -294,8 +294,8 @@ std::unique_ptr<DnnlOp> MakeDnnlPool(DnnlPlan& plan, size_t l, const memory& x, 
   const memory workspace = plan.Make(forward.workspace_desc());
   op->forward = {dnnl::pooling_forward(forward),
                  {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, op->y}, {DNNL_ARG_WORKSPACE, workspace}}};
-  op->dy = plan.MakeSlope(op->y.get_desc(), which);
-  op->dx = plan.MakeSlope(x.get_desc(), 1 - which);
+  op->dy = plan.MakeGradient(op->y.get_desc(), which);
+  op->dx = plan.MakeGradient(x.get_desc(), 1 - which);
   const dnnl::pooling_backward::primitive_desc backward(
       {algorithm::pooling_max, x.get_desc(), op->y.get_desc(), stride, kernel, pad, pad},
       plan.engine, forward);
@@ -316,8 +316,8 @@ std::unique_ptr<DnnlOp> MakeDnnlLrn(DnnlPlan& plan, size_t l, const memory& x, s
   const memory workspace = plan.Make(forward.workspace_desc());
   op->forward = {dnnl::lrn_forward(forward),
                  {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, op->y}, {DNNL_ARG_WORKSPACE, workspace}}};
-  op->dy = plan.MakeSlope(x.get_desc(), which);
-  op->dx = plan.MakeSlope(x.get_desc(), 1 - which);
+  op->dy = plan.MakeGradient(x.get_desc(), which);
+  op->dx = plan.MakeGradient(x.get_desc(), 1 - which);
   const dnnl::lrn_backward::primitive_desc backward(
       {algorithm::lrn_across_channels, x.get_desc(), x.get_desc(), Dim(lrn.size), lrn.alpha,
        lrn.beta, lrn.k},
@@ -337,8 +337,8 @@ std::unique_ptr<DnnlOp> MakeDnnlRelu(DnnlPlan& plan, const memory& x, size_t whi
   auto op = std::make_unique<Simple>();
   op->y = plan.Make(x.get_desc());
   op->forward = {dnnl::eltwise_forward(forward), {{DNNL_ARG_SRC, x}, {DNNL_ARG_DST, op->y}}};
-  op->dy = plan.MakeSlope(x.get_desc(), which);
-  op->dx = plan.MakeSlope(x.get_desc(), 1 - which);
+  op->dy = plan.MakeGradient(x.get_desc(), which);
+  op->dx = plan.MakeGradient(x.get_desc(), 1 - which);
   const dnnl::eltwise_backward::primitive_desc backward({kRelu, x.get_desc(), x.get_desc(), 0.0f},
                                                         plan.engine, forward);
   op->backward = {

@@ -1,5 +1,5 @@
-// The layers of a large net as oneDNN primitives that are made once and run many times. All
-// memory belongs to the DnnlPlan; nothing is allocated while they run.
+// The layers of a large net as oneDNN primitives, which are created once and run many times. The
+// DnnlPlan owns all memory; nothing is allocated while they run.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct DnnlCall {
   }
 };
 
-// What is shared by the ops of a net.
+// State shared by the ops of a net.
 struct DnnlPlan {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
@@ -32,15 +32,15 @@ struct DnnlPlan {
   const Params* params = nullptr;
   uint64_t seed = 0;
   std::vector<HugeArray<float>> arrays;
-  std::vector<float*> slopes;      // two buffers that gradients of activations use in turn
-  std::span<float> gradient;       // of one parameter, in its canonical layout
-  std::span<float> bias_gradient;  // likewise
+  std::vector<float*> activation_gradients;  // two buffers, used alternately
+  std::span<float> gradient;                 // of one parameter, in its canonical layout
+  std::span<float> bias_gradient;            // of one bias
   uint64_t step = 0;
-  bool learning = false;
+  bool training = false;  // dropout is on
 
   dnnl::memory Make(const dnnl::memory::desc& desc);  // zeros, on large pages
-  // A memory of `desc` in slope buffer `which`.
-  dnnl::memory MakeSlope(const dnnl::memory::desc& desc, size_t which);
+  // A memory of `desc` in activation_gradients[which].
+  dnnl::memory MakeGradient(const dnnl::memory::desc& desc, size_t which);
 };
 
 // One layer (a ReLU is part of the convolution or the fully connected layer before it).
@@ -55,7 +55,7 @@ class DnnlOp {
   dnnl::memory dy, dx;  // gradients; dx is empty for the first layer
 };
 
-// `l` is the layer's number, `x` its input, `which` the slope buffer for dy (dx takes the other).
+// `l` is the layer's number, `x` its input, `which` the gradient buffer for dy (dx uses the other).
 // `relu`: one follows and is part of it. Throw dnnl::error.
 std::unique_ptr<DnnlOp> MakeDnnlConv(DnnlPlan& plan, size_t l, size_t param, bool relu,
                                      const dnnl::memory& x, size_t which);

@@ -1,15 +1,12 @@
-// The kernels of lane_kernels.h, to be included once in a file for each instruction set, behind its
-// target pragma. Before that the file defines LANES (floats in a vector) and TILE (accumulators
-// that a kernel may hold in registers). Nothing here may come from the standard library but plain
-// functions: an inline function that is compiled for a larger instruction set must never be shared.
+// The kernels of lane_kernels.h. A .cc file per instruction set includes this header once, after
+// its target pragma and after it has defined LANES (floats per vector), TILE (accumulators that fit
+// into registers) and INSTRUCTIONS. This code must not use inline functions of the standard
+// library: a copy compiled for a larger instruction set must not be shared with other files.
 #pragma once
 
-#include "convnets/engine/lane_body/convolution.h"
-#include "convnets/engine/lane_body/fully_connected.h"
-#include "convnets/engine/lane_body/layout.h"
-#include "convnets/engine/lane_body/loss.h"
-#include "convnets/engine/lane_body/pooling.h"
-#include "convnets/engine/lane_body/sums.h"
+#include "convnets/engine/lane_kernels/convolution.h"
+#include "convnets/engine/lane_kernels/fully_connected.h"
+#include "convnets/engine/lane_kernels/vectors.h"
 
 namespace millrace::convnets {
 namespace {

@@ -9,8 +9,8 @@ namespace {
 
 size_t RoundUp(size_t size, size_t multiple) { return (size + multiple - 1) / multiple * multiple; }
 
-// Why the layers from `l` on are not a stage of convolution; empty if they are.
-std::string ConvTrouble(const std::vector<Layer>& layers, size_t l) {
+// Why the layers from `l` on cannot be a convolution stage; empty if they can.
+std::string ConvProblem(const std::vector<Layer>& layers, size_t l) {
   const Layer& conv = layers[l];
   if (conv.window.kernel != kLaneKernel || conv.window.stride != 1) {
     return "expected kernel 5 and stride 1";
@@ -20,7 +20,7 @@ std::string ConvTrouble(const std::vector<Layer>& layers, size_t l) {
   size_t next = l + 1;
   if (next < layers.size() && layers[next].kind == LayerKind::kRelu) ++next;
   if (next >= layers.size() || layers[next].kind != LayerKind::kMaxPool) {
-    return "expected max pooling behind it";
+    return "expected max pooling after it";
   }
   const Window& pool = layers[next].window;
   if (pool.kernel != pool.stride || pool.pad != 0) return "expected pooling without overlap";
@@ -45,22 +45,22 @@ Status LaneNet::AddStages() {
   const std::vector<Layer>& layers = spec_.layers;
   for (size_t l = 0; l < layers.size();) {
     const Layer& layer = layers[l];
-    std::string trouble;
+    std::string problem;
     if (layer.kind == LayerKind::kConv) {
-      trouble = ConvTrouble(layers, l);
+      problem = ConvProblem(layers, l);
     } else if (layer.kind != LayerKind::kFullyConnected) {
-      trouble = "expected a convolution or a fully connected layer";
+      problem = "expected a convolution or a fully connected layer";
     }
-    if (!trouble.empty()) {
+    if (!problem.empty()) {
       return Invalid("engine lanes cannot run layer " + layer.name + " of " + spec_.name + ": " +
-                     trouble);
+                     problem);
     }
     l = layer.kind == LayerKind::kConv ? AddConv(layers, l) : AddFc(layers, l);
   }
   return {};
 }
 
-// Returns the layer behind the stage.
+// Returns the layer after the stage.
 size_t LaneNet::AddConv(const std::vector<Layer>& layers, size_t l) {
   const Layer& layer = layers[l];
   Stage stage;
@@ -183,7 +183,7 @@ void LaneNet::BackwardConv(const Stage& s, Worker& worker, const float* x, float
   kernels_.conv_backward_data(s.conv, params_.weights(s.param).data(), m + s.wide, dx);
 }
 
-// `rows`: the stage's input as rows, if they are at hand.
+// `rows`: the stage's input as rows, or null.
 void LaneNet::BackwardFc(const Stage& s, Worker& worker, const float* x, const float* rows,
                          float* dx, bool first) {
   float* const m = worker.memory.data();
@@ -204,7 +204,7 @@ void LaneNet::BackwardFc(const Stage& s, Worker& worker, const float* x, const f
   kernels_.fc_backward_data(s.fc, params_.weights(s.param).data(), m + s.dy, dx);
 }
 
-// `first`, `last`: of the thread's blocks.
+// `first`, `last`: whether it is the thread's first or last block.
 void LaneNet::BackwardBlock(Worker& worker, const float* rows, bool first, bool last) {
   float* const m = worker.memory.data();
   for (size_t i = stages_.size(); i-- > 0;) {
@@ -220,11 +220,11 @@ void LaneNet::BackwardBlock(Worker& worker, const float* rows, bool first, bool 
   }
 }
 
-void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool learn) {
+void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool backward) {
   Worker& worker = workers_[thread];
   const size_t lanes = kernels_.lanes, images = batch.images();
   const size_t blocks = (images + lanes - 1) / lanes;
-  // The first threads get the blocks that are left over, so that thread 0 always has one.
+  // The first threads get the remaining blocks, so that thread 0 always has one.
   const size_t threads = team_.size();
   const size_t begin = (blocks * thread + threads - 1) / threads;
   const size_t end = (blocks * (thread + 1) + threads - 1) / threads;
@@ -238,11 +238,11 @@ void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool learn) {
     LoadBlock(worker, batch, block * lanes, count);
     ForwardBlock(worker);
     const LaneLoss loss = kernels_.softmax(m + last.y, last.fc.O, worker.labels.data(), factor,
-                                           learn ? m + last.dy : nullptr);
+                                           backward ? m + last.dy : nullptr);
     worker.total.loss += loss.loss;
     worker.total.correct += loss.correct;
     const float* rows = batch.pixels.data() + block * lanes * spec_.input.size();
-    if (learn) {
+    if (backward) {
       BackwardBlock(worker, count == lanes ? rows : nullptr, block == begin, block + 1 == end);
     }
   }
@@ -250,8 +250,8 @@ void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool learn) {
   for (size_t i = stages_.size(); i-- > 0;) StageDone(i);
 }
 
-// Part `part` of `parts` of a stage's gradients: the sums of the threads, in their order.
-void LaneNet::AddUp(const Stage& s, size_t part, size_t parts) {
+// Sums part `part` of `parts` of a stage's gradients over the threads, in the order of threads.
+void LaneNet::SumGradients(const Stage& s, size_t part, size_t parts) {
   const size_t lanes = kernels_.lanes, outputs = s.is_conv ? s.conv.Co : s.fc.O;
   const size_t begin = outputs * part / parts, end = outputs * (part + 1) / parts;
   const size_t inputs = params_.weights(s.param).size() / outputs;
@@ -285,52 +285,52 @@ Outcome LaneNet::Total() const {
   return total;
 }
 
-Outcome LaneNet::Test(const Batch& batch) {
+Outcome LaneNet::Evaluate(const Batch& batch) {
   CHECK(batch.images() <= options_.max_batch);
-  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*learn=*/false); });
+  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*backward=*/false); });
   return Total();
 }
 
-Result<Outcome> LaneNet::Learn(const Batch& batch, uint64_t, const GradientSink& sink) {
+Result<Outcome> LaneNet::ComputeGradients(const Batch& batch, uint64_t, const GradientSink& sink) {
   CHECK(batch.images() > 0 && batch.images() <= options_.max_batch);
-  if (options_.early_gradients) return LearnEarly(batch, sink);
-  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*learn=*/true); });
+  if (options_.early_gradients) return ComputeGradientsEarly(batch, sink);
+  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*backward=*/true); });
   {
     TRACE_SCOPE("add up gradients", profiler::Cat::kCompute);
     team_.Run([&](size_t thread) {
-      for (const Stage& s : stages_) AddUp(s, thread, team_.size());
+      for (const Stage& s : stages_) SumGradients(s, thread, team_.size());
     });
   }
-  for (size_t i = stages_.size(); i-- > 0;) RETURN_IF_ERROR(HandOver(stages_[i], sink));
+  for (size_t i = stages_.size(); i-- > 0;) RETURN_IF_ERROR(PassToSink(stages_[i], sink));
   return Total();
 }
 
-Result<Outcome> LaneNet::LearnEarly(const Batch& batch, const GradientSink& sink) {
+Result<Outcome> LaneNet::ComputeGradientsEarly(const Batch& batch, const GradientSink& sink) {
   for (std::atomic<size_t>& left : threads_left_) left = team_.size();
   sink_status_ = {};
   early_sink_ = &sink;
-  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*learn=*/true); });
+  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*backward=*/true); });
   early_sink_ = nullptr;
   RETURN_IF_ERROR(sink_status_);
   return Total();
 }
 
-Status LaneNet::HandOver(const Stage& s, const GradientSink& sink) {
+Status LaneNet::PassToSink(const Stage& s, const GradientSink& sink) {
   const std::span<const float> all(gradient_);
   RETURN_IF_ERROR(sink(s.param, all.subspan(s.gradient, params_.weights(s.param).size())));
   return sink(s.param + 1, all.subspan(s.bias_gradient, params_.weights(s.param + 1).size()));
 }
 
-// A thread is done with the stage: it has added its images' gradients, and reads the stage's
-// weights no more.
+// A thread has finished the stage: it has added its images' gradients and does not read the stage's
+// weights any more.
 void LaneNet::StageDone(size_t stage) {
   if (threads_left_[stage].fetch_sub(1, std::memory_order_acq_rel) > 1) return;
   {
     TRACE_SCOPE("add up gradients", profiler::Cat::kCompute);
-    AddUp(stages_[stage], 0, 1);
+    SumGradients(stages_[stage], 0, 1);
   }
   std::lock_guard lock(sink_mu_);
-  if (sink_status_.ok()) sink_status_ = HandOver(stages_[stage], *early_sink_);
+  if (sink_status_.ok()) sink_status_ = PassToSink(stages_[stage], *early_sink_);
 }
 
 std::string LaneNet::description() const {

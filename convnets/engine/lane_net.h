@@ -1,10 +1,11 @@
-// The engine for small nets: own kernels on blocks of images, each thread with blocks of its own.
+// The engine for small nets: kernels with one image per SIMD lane (lane_kernels.h), on blocks of
+// images that are divided among threads.
 //
-// A block (16 images with AVX-512, 8 with AVX2) goes through the whole net forward and backward
-// before the next one starts, so that all it makes stays in the core's own cache; the threads meet
-// once a step, to add up their gradients in a fixed order. With early_gradients they do not meet:
-// who is the last one to be done with a layer adds up its gradient and hands it over, while the
-// others, and then it itself, go on with the layers before it.
+// A block (16 images with AVX-512, 8 with AVX2) passes through the whole net forward and backward
+// before the next one starts, so that its activations stay in the core's cache. Threads synchronize
+// once per step, to sum their gradients in a fixed order. With early_gradients they do not
+// synchronize: the last thread to finish a layer sums its gradient and passes it to the sink, while
+// the other threads continue with earlier layers.
 #pragma once
 
 #include <atomic>
@@ -26,17 +27,18 @@ class LaneNet final : public Net {
  public:
   // Takes nets of 5x5 convolutions (stride 1, no groups, padding in the first layer only), each
   // followed by an optional ReLU and a max pooling whose windows do not overlap, and then fully
-  // connected layers with optional ReLUs. Others are refused, with the reason.
+  // connected layers with optional ReLUs. Any other net is an error that states the reason.
   static Result<std::unique_ptr<LaneNet>> Create(const NetSpec& spec, const Params& params,
                                                  const EngineOptions& options,
                                                  CpuLevel level = DetectCpuLevel());
   LaneNet(Private, const NetSpec& spec, const Params& params, const EngineOptions& options,
           const LaneKernels& kernels);
 
-  Outcome Test(const Batch& batch) override;
-  Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
-  void Spread(size_t size, const std::function<void(size_t, size_t)>& work) override {
-    team_.Spread(size, work);
+  Outcome Evaluate(const Batch& batch) override;
+  Result<Outcome> ComputeGradients(const Batch& batch, uint64_t step,
+                                   const GradientSink& sink) override;
+  void ParallelFor(size_t size, const std::function<void(size_t, size_t)>& work) override {
+    team_.ParallelFor(size, work);
   }
   std::string description() const override;
 
@@ -51,7 +53,7 @@ class LaneNet final : public Net {
     LanePool pool = {};
     LaneFc fc = {};
     size_t pitch = 0;          // fc: of the rows of its input and of dw
-    size_t wide = 0;           // conv: its output before pooling, which becomes its own gradient
+    size_t wide = 0;           // conv: its output before pooling, later the gradient of it
     size_t y = 0, dy = 0;      // the stage's output and its gradient
     size_t dw = 0, dbias = 0;  // sums over the thread's images
     size_t gradient = 0, bias_gradient = 0;  // in gradient_
@@ -61,23 +63,23 @@ class LaneNet final : public Net {
     HugeArray<float> memory;
     HugeArray<int32_t> labels;  // of the block, -1 where there is no image
     LaneLoss total = {};
-    bool busy = false;  // had images in this step
+    bool busy = false;  // has images in this step
   };
 
   Status AddStages();
   size_t AddConv(const std::vector<Layer>& layers, size_t l);
   size_t AddFc(const std::vector<Layer>& layers, size_t l);
   void PlanMemory();
-  void RunBlocks(size_t thread, const Batch& batch, bool learn);
+  void RunBlocks(size_t thread, const Batch& batch, bool backward);
   void LoadBlock(Worker& worker, const Batch& batch, size_t first, size_t images);
   void ForwardBlock(Worker& worker);
   void BackwardBlock(Worker& worker, const float* rows, bool first, bool last);
   void BackwardConv(const Stage& stage, Worker& worker, const float* x, float* dx, bool first);
   void BackwardFc(const Stage& stage, Worker& worker, const float* x, const float* rows, float* dx,
                   bool first);
-  void AddUp(const Stage& stage, size_t part, size_t parts);
-  Result<Outcome> LearnEarly(const Batch& batch, const GradientSink& sink);
-  Status HandOver(const Stage& stage, const GradientSink& sink);
+  void SumGradients(const Stage& stage, size_t part, size_t parts);
+  Result<Outcome> ComputeGradientsEarly(const Batch& batch, const GradientSink& sink);
+  Status PassToSink(const Stage& stage, const GradientSink& sink);
   void StageDone(size_t stage);
   Outcome Total() const;
 
@@ -90,10 +92,10 @@ class LaneNet final : public Net {
   size_t input_ = 0, rows_ = 0, memory_size_ = 0;
   size_t input_pitch_ = 0;
   std::vector<Worker> workers_;
-  std::vector<float> gradient_;  // of all parameters, one behind the other
-  // Where gradients leave early, in the present step:
+  std::vector<float> gradient_;  // of all parameters, concatenated
+  // With early_gradients, for the current step:
   const GradientSink* early_sink_ = nullptr;
-  std::vector<std::atomic<size_t>> threads_left_;  // by stage: not done with it yet
+  std::vector<std::atomic<size_t>> threads_left_;  // by stage: threads that have not finished it
   std::mutex sink_mu_;
   Status sink_status_;  // guarded by sink_mu_
   ThreadTeam team_;

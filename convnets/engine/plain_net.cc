@@ -2,12 +2,7 @@
 
 #include <algorithm>
 
-#include "convnets/ops/convolution.h"
-#include "convnets/ops/elementwise.h"
-#include "convnets/ops/fully_connected.h"
-#include "convnets/ops/lrn.h"
-#include "convnets/ops/max_pool.h"
-#include "convnets/ops/softmax_loss.h"
+#include "convnets/engine/plain_ops.h"
 
 namespace millrace::convnets {
 
@@ -23,7 +18,7 @@ PlainNet::PlainNet(const NetSpec& spec, const Params& params, const EngineOption
     weights = std::max(weights, layer.weight_size());
     biases = std::max(biases, layer.out.channels);
   }
-  for (std::vector<float>& slopes : slopes_) slopes.resize(options.max_batch * most);
+  for (std::vector<float>& buffer : activation_gradients_) buffer.resize(options.max_batch * most);
   dweights_.resize(weights);
   dbias_.resize(biases);
 }
@@ -62,7 +57,7 @@ std::span<float> PlainNet::Forward(const Batch& batch, const uint64_t* step) {
   return std::span(outputs_.back()).first(x.size());
 }
 
-Outcome PlainNet::Test(const Batch& batch) {
+Outcome PlainNet::Evaluate(const Batch& batch) {
   return SoftmaxLoss(Forward(batch, nullptr), batch.labels, 1, {});
 }
 
@@ -98,15 +93,16 @@ Status PlainNet::BackwardLayer(size_t l, size_t images, std::span<const float> x
   return sink(param + 1, dbias);
 }
 
-Result<Outcome> PlainNet::Learn(const Batch& batch, uint64_t step, const GradientSink& sink) {
+Result<Outcome> PlainNet::ComputeGradients(const Batch& batch, uint64_t step,
+                                           const GradientSink& sink) {
   const size_t images = batch.images();
   const std::span<float> scores = Forward(batch, &step);
-  std::span<float> dy = std::span(slopes_[0]).first(scores.size());
+  std::span<float> dy = std::span(activation_gradients_[0]).first(scores.size());
   const Outcome outcome = SoftmaxLoss(scores, batch.labels, 1.0f / static_cast<float>(images), dy);
   for (size_t l = spec_.layers.size(); l-- > 0;) {
     const Layer& layer = spec_.layers[l];
-    const std::span<float> dx =
-        std::span(slopes_[(spec_.layers.size() - l) % 2]).first(images * layer.in.size());
+    const std::span<float> dx = std::span(activation_gradients_[(spec_.layers.size() - l) % 2])
+                                    .first(images * layer.in.size());
     const std::span<const float> x =
         l == 0 ? batch.pixels.first(dx.size()) : std::span(outputs_[l - 1]).first(dx.size());
     RETURN_IF_ERROR(BackwardLayer(l, images, x, step, dy, dx, sink));

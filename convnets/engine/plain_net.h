@@ -11,9 +11,10 @@ class PlainNet final : public Net {
  public:
   PlainNet(const NetSpec& spec, const Params& params, const EngineOptions& options);
 
-  Outcome Test(const Batch& batch) override;
-  Result<Outcome> Learn(const Batch& batch, uint64_t step, const GradientSink& sink) override;
-  void Spread(size_t size, const std::function<void(size_t, size_t)>& work) override {
+  Outcome Evaluate(const Batch& batch) override;
+  Result<Outcome> ComputeGradients(const Batch& batch, uint64_t step,
+                                   const GradientSink& sink) override;
+  void ParallelFor(size_t size, const std::function<void(size_t, size_t)>& work) override {
     work(0, size);
   }
   std::string description() const override { return "plain reference, 1 thread"; }
@@ -28,8 +29,8 @@ class PlainNet final : public Net {
   const NetSpec spec_;
   const Params& params_;
   const EngineOptions options_;
-  std::vector<std::vector<float>> outputs_;  // of each layer
-  std::vector<float> slopes_[2];             // of the layer's output and input, in turn
+  std::vector<std::vector<float>> outputs_;     // of each layer
+  std::vector<float> activation_gradients_[2];  // of a layer's output and input, alternately
   std::vector<float> dweights_, dbias_;
   std::vector<size_t> first_param_;  // of each layer
 };

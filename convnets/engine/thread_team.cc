@@ -12,8 +12,8 @@
 namespace millrace::convnets {
 namespace {
 
-constexpr int kLooks = 2000;
-constexpr size_t kSmall = 8192;  // numbers that are not worth waking anybody
+constexpr int kSpins = 2000;
+constexpr size_t kSmall = 8192;  // elements that are not worth waking threads for
 
 void Pause() {
 #if defined(__x86_64__)
@@ -21,9 +21,9 @@ void Pause() {
 #endif
 }
 
-// Returns when `value` is not `old` any more.
+// Returns when `value` differs from `old`.
 void WaitForChange(const std::atomic<uint32_t>& value, uint32_t old) {
-  for (int i = 0; i < kLooks; ++i) {
+  for (int i = 0; i < kSpins; ++i) {
     if (value.load(std::memory_order_acquire) != old) return;
     Pause();
   }
@@ -65,7 +65,7 @@ void ThreadTeam::Run(const std::function<void(size_t)>& work) {
   }
 }
 
-void ThreadTeam::Spread(size_t size, const std::function<void(size_t, size_t)>& work) {
+void ThreadTeam::ParallelFor(size_t size, const std::function<void(size_t, size_t)>& work) {
   if (size <= kSmall || members_.empty()) return work(0, size);
   Run([&](size_t thread) {
     work(size * thread / this->size(), size * (thread + 1) / this->size());

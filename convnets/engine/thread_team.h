@@ -1,4 +1,4 @@
-// Threads that do the same work side by side, many thousand times a second.
+// A fixed team of threads for fork-join work, many thousand times a second.
 #pragma once
 
 #include <atomic>
@@ -10,8 +10,8 @@
 
 namespace millrace::convnets {
 
-// A member that has nothing to do looks for work for some ten microseconds, as the next step of a
-// small net comes that soon, and then sleeps until there is some. Not thread-safe.
+// An idle member spins for some ten microseconds, because the next step of a small net starts that
+// soon, and then sleeps. Not thread-safe.
 class ThreadTeam {
  public:
   explicit ThreadTeam(size_t threads);
@@ -21,10 +21,10 @@ class ThreadTeam {
 
   size_t size() const { return members_.size() + 1; }
   // Calls work(0) on this thread and work(1), ..., work(size() - 1) on the members; returns when
-  // all are done.
+  // all have returned.
   void Run(const std::function<void(size_t thread)>& work);
-  // Cuts [0, size) into a part for each thread; small ones stay on this thread.
-  void Spread(size_t size, const std::function<void(size_t begin, size_t end)>& work);
+  // Calls work for one part of [0, size) per thread; a small range stays on this thread.
+  void ParallelFor(size_t size, const std::function<void(size_t begin, size_t end)>& work);
 
  private:
   void Serve(size_t thread);

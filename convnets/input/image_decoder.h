@@ -1,4 +1,4 @@
-// Encoded images to pixels.
+// Decodes JPEG and PNG images.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ struct RgbImage {
   std::vector<uint8_t> pixels;  // [height][width][3]
 };
 
-// JPEG (grey, RGB, CMYK) and PNG (grey, palette, alpha: shown on black), told apart by their first
-// bytes. A JPEG may come at 1/2, 1/4 or 1/8 of its size as long as neither side gets below
-// `min_side` (0: always whole). What libjpeg or libpng complains about is an error, even if they
-// could go on, and so are images of more than 2^26 pixels.
+// Decodes JPEG (grey, RGB, CMYK) or PNG (grey, palette, alpha on black), depending on the first
+// bytes. A JPEG may be scaled to 1/2, 1/4 or 1/8 of its size as long as neither side gets below
+// `min_side` (0: never scaled). Every warning of libjpeg or libpng is an error, and so is an image
+// of more than 2^26 pixels.
 Result<RgbImage> DecodeImage(std::string_view bytes, size_t min_side);
 Result<RgbImage> DecodeJpeg(std::string_view bytes, size_t min_side);
 Result<RgbImage> DecodePng(std::string_view bytes);

@@ -1,4 +1,4 @@
-// A set of labelled images that any thread can ask for any one of.
+// A set of labelled images with random access from any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ class ImageSet {
   virtual ~ImageSet() = default;
   virtual size_t size() const = 0;
   virtual Shape shape() const = 0;
-  // Writes image `index` as shape().size() floats, and returns its label. `seed` decides what is
-  // random about it (crop, mirror). Thread-safe. Errors name file and record.
+  // Writes image `index` as shape().size() floats and returns its label. `seed` determines the
+  // random crop and mirroring. Thread-safe. Errors name file and record.
   virtual Result<int32_t> Read(size_t index, uint64_t seed, std::span<float> pixels) const = 0;
-  // Reading costs so much that threads should do it ahead.
+  // Whether Read is slow enough that threads should prefetch.
   virtual bool slow() const = 0;
 };
 
-// What is done to an image before the net sees it, beside resizing.
+// The preprocessing of an image.
 struct ImageOptions {
   Shape shape;               // of the net's input
   size_t num_classes = 10;   // labels are below it
@@ -39,12 +39,12 @@ struct ImageOptions {
 // Labelled grey images of one byte a pixel: a pair of IDX files, or TFRecords of image_raw and
 // label as millrace-records convert writes them; or encoded images (JPEG, PNG) in TFRecords with
 // image/encoded and image/class/label. All records are read into memory here, encoded ones as they
-// are. `patterns` as in io::ExpandFiles. Damage is an error that names file and offset.
+// are. `patterns` as in io::ExpandFiles. A corrupt record is an error that names file and offset.
 Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
                                              const ImageOptions& options);
 
-// `size` images that are made as they are asked for: a smooth pattern for each class, the same for
-// every `seed` alike, with noise of its own on every image.
+// `size` generated images: a smooth pattern per class, the same for every `seed`, plus noise that
+// differs between images.
 std::unique_ptr<ImageSet> SyntheticImages(const ImageOptions& options, size_t size, uint64_t seed,
                                           bool test);
 

@@ -4,12 +4,12 @@
 
 #include "convnets/input/image_decoder.h"
 #include "convnets/input/image_set.h"
-#include "convnets/input/pixels.h"
-#include "convnets/input/resize.h"
+#include "convnets/input/preprocess.h"
 #include "io/example/feature_view.h"
 #include "io/record/idx_file.h"
 #include "io/record/record_reader.h"
 #include "io/stream/file_list.h"
+#include "io/text/file_format.h"
 #include "profiler/trace.h"
 
 namespace millrace::convnets {
@@ -127,7 +127,8 @@ class LoadedImages final : public ImageSet {
   }
 
   Status LoadRecords(uint32_t file) {
-    ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(files_[file]));
+    const io::BlockOptions options = {.describe_content = io::DescribeContent};
+    ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(files_[file], options));
     io::RecordView record;
     io::ExampleView example;
     while (true) {

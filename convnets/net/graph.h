@@ -1,4 +1,4 @@
-// Pictures of a net's computation graph.
+// Drawings of a net's computation graph.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace millrace::convnets {
 
 // For Graphviz: `dot -Tsvg graph.dot`. Layers with their output shapes and parameters, the loss,
-// and the gradients' way back.
+// and the backward pass.
 std::string GraphDot(const NetSpec& spec);
 
 // For TensorBoard: a GraphDef message of nodes (name, op, inputs).

@@ -1,4 +1,4 @@
-// What a net is: its layers and their shapes. How it is computed is an engine's business.
+// The layers of a net and their shapes. Engines (net.h) compute it.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace millrace::convnets {
 
-// Of one image, or of what a layer makes of it: [channels][height][width].
+// The shape of one image or of one layer's output: [channels][height][width].
 struct Shape {
   size_t channels = 1, height = 1, width = 1;
 
@@ -51,7 +51,7 @@ struct Layer {
   size_t weight_size() const { return out.channels * fan_in(); }
 };
 
-// Softmax cross-entropy over the last layer's outputs closes every net.
+// Every net ends with softmax cross-entropy over the last layer's outputs.
 struct NetSpec {
   std::string name;
   Shape input;
@@ -72,7 +72,7 @@ struct NetOptions {
 //   alexnet   Krizhevsky et al. 2012: 227x227, two groups, LRN, overlapping pooling, dropout
 Result<NetSpec> MakeNet(const NetOptions& options);
 
-// Adds layers one by one; each takes the shape of the one before.
+// Adds layers one by one; each has the output of the previous one as its input.
 class NetBuilder {
  public:
   NetBuilder(std::string name, Shape input) : spec_{std::move(name), input, {}} {}

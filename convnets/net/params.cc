@@ -9,7 +9,7 @@ namespace millrace::convnets {
 namespace {
 
 constexpr uint64_t kInitStream = 0x1717;
-// Each parameter begins on a cache line of its own.
+// Each parameter begins on a new cache line.
 constexpr size_t kAlign = 16;
 
 size_t Aligned(size_t size) { return (size + kAlign - 1) / kAlign * kAlign; }

@@ -1,4 +1,4 @@
-// The parameters of a net in one block of memory, and how they begin.
+// The parameters of a net in one block of memory, and their initialization.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +17,16 @@ namespace millrace::convnets {
 enum class Init {
   kHe,      // N(0, 2 / fan_in) before a ReLU, N(0, 1 / fan_in) elsewhere; biases 0
   kXavier,  // uniform, variance 2 / (fan_in + fan_out); biases 0
-  kNormal,  // N(0, 1), biases as well: what old programs did, and hardly learns in deep nets
+  kNormal,  // N(0, 1), also for biases: deep nets hardly train with it
 };
 // Accepts "he", "xavier", "normal".
 Result<Init> InitFromName(std::string_view name);
 
-// Weights and biases in the order of the layers: layer's weights at 2 i, its bias at 2 i + 1, where
-// i counts the layers that have parameters. Layouts as Layer says, on every machine.
+// Weights and biases in the order of the layers: the weights of the i-th layer with parameters are
+// parameter 2 i, its bias is 2 i + 1. Layer describes the layouts.
 class Params {
  public:
-  // Zeros. Throws std::bad_alloc where std::vector would.
+  // All zero. Throws std::bad_alloc where std::vector would.
   explicit Params(const NetSpec& spec);
 
   // The same numbers for the same seed on every machine.

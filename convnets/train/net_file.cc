@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "io/state/state_reader.h"
-#include "io/state/state_writer.h"
+#include "io/state/state_file.h"
 #include "profiler/trace.h"
 
 namespace millrace::convnets {

@@ -122,7 +122,7 @@ Status NetTrainer::Prepare() {
   } else {
     local_ = std::make_unique<sparse::LocalDenseStore>(
         options_.update, [this](size_t size, const std::function<void(size_t, size_t)>& work) {
-          net_->Spread(size, work);
+          net_->ParallelFor(size, work);
         });
     store_ = local_.get();
   }
@@ -193,7 +193,7 @@ Status NetTrainer::SaveModel(const std::string& path) const {
 
 // Takes the newest checkpoint that is whole.
 Status NetTrainer::Restore() {
-  io::RemoveLeftovers(options_.checkpoints);
+  io::RemoveTemporaryFiles(options_.checkpoints);
   ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
                    io::ListCheckpoints(options_.checkpoints));
   for (const io::CheckpointFile& file : files) {
@@ -253,8 +253,8 @@ Result<bool> NetTrainer::Step() {
   const auto images = static_cast<uint32_t>(batch.images());
   span.args().rows = images;
   if (job_) job_->Describe(images, 0, state_);
-  const Result<Outcome> outcome =
-      net_->Learn(batch, state_.batches + 1, [this](size_t param, std::span<const float> gradient) {
+  const Result<Outcome> outcome = net_->ComputeGradients(
+      batch, state_.batches + 1, [this](size_t param, std::span<const float> gradient) {
         return store_->Push(param, gradient);
       });
   RETURN_IF_ERROR(outcome.status());
@@ -282,7 +282,7 @@ Status NetTrainer::Test() {
   while (true) {
     ASSIGN_OR_RETURN(const bool more, source.Next(batch));
     if (!more) break;
-    const Outcome outcome = net_->Test(batch);
+    const Outcome outcome = net_->Evaluate(batch);
     sum.loss += outcome.loss;
     sum.correct += outcome.correct;
   }

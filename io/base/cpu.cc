@@ -3,7 +3,7 @@
 namespace millrace {
 namespace {
 
-// AMD before Zen 3 has PEXT in microcode, at some 20 to 300 cycles: the plain loops win there.
+// AMD processors before Zen 3 run PEXT in microcode (20 to 300 cycles): plain loops are faster.
 bool HasFastPext() {
   if (!__builtin_cpu_supports("bmi2")) return false;
   return !(__builtin_cpu_is("amdfam15h") || __builtin_cpu_is("znver1") ||

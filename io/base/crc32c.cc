@@ -61,7 +61,7 @@ uint32_t Crc32cPlain(const void* data, size_t size, uint32_t crc) {
 // 8-byte words run side by side and are joined by multiplying the first two with x^(distance)
 // modulo P.
 
-constexpr size_t kMaxWords = 256;  // words a stream, so at most 6 KB a round
+constexpr size_t kMaxWords = 256;  // per stream, so at most 6 KB per round
 
 // Shift constants for PCLMULQDQ: kShift[n] = x^(64 n - 33) mod P in the bit-reversed domain, so
 // that crc32_u64(0, clmul(crc, kShift[n])) advances crc over n zero words.

@@ -1,5 +1,5 @@
-// A large array of zeros on pages of 2 MB where the system gives them: random access to some
-// megabytes is bound by address translation otherwise.
+// A large zeroed array on 2 MB pages, where the system provides them. On small pages, address
+// translation limits random access to arrays of several megabytes.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@ namespace millrace {
 
 template <typename T>
 class HugeArray {
-  // The elements are the system's zeroed memory.
+  // Elements are used as mapped: no constructor runs.
   static_assert(std::is_trivially_copyable_v<T> && std::is_trivially_destructible_v<T>);
 
  public:
@@ -28,7 +28,7 @@ class HugeArray {
     map_ =
         ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (map_ == MAP_FAILED) throw std::bad_alloc();
-    ::madvise(map_, mapped_bytes_, MADV_HUGEPAGE);  // a wish: plain pages serve as well
+    ::madvise(map_, mapped_bytes_, MADV_HUGEPAGE);  // only a hint: small pages work too
     const auto address = reinterpret_cast<size_t>(map_);
     data_ = reinterpret_cast<T*>((address + kPage - 1) / kPage * kPage);
   }
@@ -41,8 +41,8 @@ class HugeArray {
     return *this;
   }
 
-  // Asks the system for the memory of `count` elements from `begin` on now rather than at their
-  // first use; a wish that an old kernel may not grant. Thread-safe beside any use of the array.
+  // Maps the pages of `count` elements from `begin` on now instead of at their first use. Old
+  // kernels ignore it. Safe while other threads use the array.
   void Populate(size_t begin, size_t count) const {
     const size_t from = begin * sizeof(T) / kPage * kPage;
     const size_t end = std::min((begin + count) * sizeof(T), size_ * sizeof(T));

@@ -1,4 +1,4 @@
-// Writes JSON text, value after value; commas come by themselves.
+// Writes JSON text value by value and inserts the commas.
 //
 //   JsonWriter json(out);
 //   json.BeginObject();
@@ -13,8 +13,8 @@
 
 namespace millrace {
 
-// Appends to `out`, which must outlive the writer. Whether Begin, End and Key fit together is the
-// caller's affair.
+// Appends to `out`, which must outlive the writer. The caller must nest Begin, End and Key
+// correctly.
 class JsonWriter {
  public:
   explicit JsonWriter(std::string& out) : out_(out) {}
@@ -25,13 +25,13 @@ class JsonWriter {
   void EndArray() { Close(']'); }
   void Key(std::string_view name);
 
-  // Bytes that are not UTF-8 become U+FFFD, one for each.
+  // Each byte that is not UTF-8 becomes U+FFFD.
   void String(std::string_view text);
   void Int(int64_t value);
   void Uint(uint64_t value);
   void Null();
-  // The shortest digits that give the same number again, always with a point or an exponent. JSON
-  // has no word for the rest: they are the strings "NaN", "Infinity" and "-Infinity".
+  // The shortest digits that read back as the same number, always with a point or an exponent. JSON
+  // has no other floats: they become the strings "NaN", "Infinity" and "-Infinity".
   void Float(float value);
   void Double(double value);
 

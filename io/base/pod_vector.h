@@ -1,5 +1,5 @@
-// A std::vector of plain numbers whose resize does not write zeros first: batches are filled right
-// after.
+// A std::vector of plain numbers whose resize leaves new elements uninitialized, for buffers that
+// are overwritten at once.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@ struct UninitializedAllocator : std::allocator<T> {
     using other = UninitializedAllocator<U>;
   };
   template <typename U>
-  void construct(U* place) noexcept {
-    ::new (static_cast<void*>(place)) U;
+  void construct(U* at) noexcept {
+    ::new (static_cast<void*>(at)) U;
   }
   template <typename U, typename... Args>
-  void construct(U* place, Args&&... args) {
-    ::new (static_cast<void*>(place)) U(std::forward<Args>(args)...);
+  void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
   }
 };
 

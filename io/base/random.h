@@ -15,7 +15,7 @@ inline uint64_t Mix64(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// One seed for each (seed, stream, substream): streams of different purpose or epoch don't overlap.
+// A seed for each (seed, stream, substream), so that each purpose and epoch has its own numbers.
 inline uint64_t DeriveSeed(uint64_t seed, uint64_t stream, uint64_t substream = 0) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
   return Mix64(Mix64(Mix64(seed + kGolden) ^ (stream * kGolden + 1)) ^ (substream * kGolden + 2));

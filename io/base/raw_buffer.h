@@ -1,4 +1,4 @@
-// Bytes that grow without being zeroed first, with a few readable bytes behind the end so that
+// A growing byte buffer that does not zero new bytes. Some bytes past its end are readable, so that
 // kernels may load past it.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace millrace {
 
 class RawBuffer {
  public:
-  // Bytes behind size() that may be read (their content means nothing).
+  // Bytes past size() that may be read; their content is unspecified.
   static constexpr size_t kPadding = 64;
 
   char* data() { return bytes_.get(); }
@@ -20,7 +20,7 @@ class RawBuffer {
   size_t capacity() const { return capacity_; }
   void clear() { size_ = 0; }
 
-  // New bytes are whatever the memory held. Growth doubles at least.
+  // New bytes are uninitialized. The capacity at least doubles when it grows.
   void Resize(size_t size) {
     if (size > capacity_) Reserve(std::max(size, 2 * capacity_));
     size_ = size;

@@ -1,4 +1,4 @@
-// How anything fallible reports: a Status, or a Result<T> that holds a value or a Status.
+// Every function that can fail returns a Status, or a Result<T> that holds a value or a Status.
 //
 //   Result<bool> more = reader.Next(record);   // error, end (false) or value (true)
 //   RETURN_IF_ERROR(more.status());
@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,12 +16,12 @@ namespace millrace {
 
 enum class Code {
   kOk,
-  kInvalid,    // the caller's arguments or flags cannot be
-  kNotFound,   // a file or pattern that is not there
-  kIo,         // the operating system refused
-  kCorrupt,    // bytes that are not what the format promises
-  kCancelled,  // asked to stop
-  kFailed,     // the job that this process is part of; its part may be well
+  kInvalid,    // invalid arguments or options
+  kNotFound,   // a file or pattern does not exist
+  kIo,         // the operating system returned an error
+  kCorrupt,    // bytes violate their format
+  kCancelled,  // a stop was requested
+  kFailed,     // the distributed job failed, perhaps in another process
 };
 
 class [[nodiscard]] Status {
@@ -43,7 +44,9 @@ inline Status Corrupt(std::string message) { return {Code::kCorrupt, std::move(m
 inline Status Failed(std::string message) { return {Code::kFailed, std::move(message)}; }
 inline Status Cancelled(std::string message) { return {Code::kCancelled, std::move(message)}; }
 // `message` followed by the text of `error_number` (an errno value).
-Status IoError(std::string message, int error_number);
+inline Status IoError(std::string message, int error_number) {
+  return {Code::kIo, std::move(message) + ": " + std::strerror(error_number)};
+}
 
 template <typename T>
 class [[nodiscard]] Result {
@@ -79,7 +82,7 @@ class [[nodiscard]] Result {
     return MILLRACE_CONCAT(result_, __LINE__).status(); \
   target = std::move(*MILLRACE_CONCAT(result_, __LINE__))
 
-// Guards against our own bugs, never against input.
+// Guards against bugs of the program, never against input.
 #define CHECK(condition)                                                                 \
   do {                                                                                   \
     if (!(condition)) {                                                                  \

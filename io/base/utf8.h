@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// The length of the valid UTF-8 sequence that `text` begins with, 1 to 4; 0 when there is none.
+// The length (1 to 4) of the valid UTF-8 sequence at the start of `text`, or 0.
 inline size_t Utf8Length(std::string_view text) {
   const auto byte = [&](size_t i) {
     return i < text.size() ? static_cast<uint8_t>(text[i]) : uint8_t{0};

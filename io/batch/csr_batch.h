@@ -3,17 +3,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "io/base/pod_vector.h"
 
 namespace millrace::io {
 
-// Row r holds the entries [row_begin[r], row_begin[r + 1]) of cols and values.
+// Row r has the entries [row_begin[r], row_begin[r + 1]) of cols and values.
 //
-// Compacted: `keys` are the batch's sorted unique feature keys and `cols` index into them, so that
-// pulled weights and gradients are short dense vectors beside `keys`. Not compacted (`keys` empty):
-// `cols` are the feature indices themselves.
+// A compacted batch has the sorted unique feature keys in `keys`, and `cols` are positions in
+// `keys`: pulled weights and gradients are short dense vectors parallel to `keys`. In a batch that
+// is not compacted `keys` is empty and `cols` are the feature indices themselves.
 struct CsrBatch {
   PodVector<uint32_t> row_begin;  // rows() + 1
   PodVector<uint32_t> cols;
@@ -25,7 +26,21 @@ struct CsrBatch {
 
   size_t rows() const { return labels.size(); }
   size_t nnz() const { return cols.size(); }
-  void Clear();
+  void Clear() {
+    row_begin.assign(1, 0);
+    cols.clear();
+    values.clear();
+    labels.clear();
+    weights.clear();
+    keys.clear();
+    compacted = false;
+  }
 };
+
+// Whether a row may lack a label. With kOptional, which is for scoring, such a row gets kNoLabel; a
+// label that is present must still be valid.
+enum class Labels { kRequired, kOptional };
+
+constexpr float kNoLabel = std::numeric_limits<float>::quiet_NaN();
 
 }  // namespace millrace::io

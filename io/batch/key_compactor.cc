@@ -14,7 +14,7 @@ namespace {
 // Far enough ahead to hide a miss of the second-level cache.
 constexpr size_t kPrefetchAhead = 64;
 
-// Turns counts into the places where each digit's items begin.
+// Replaces counts by the position of each digit's first item.
 template <size_t kDigits>
 void SumUp(std::array<uint32_t, kDigits>& counts) {
   uint32_t sum = 0;
@@ -139,8 +139,8 @@ void KeyCompactor::Compact(std::span<const uint64_t> wide_keys, PodVector<uint32
   for (uint32_t& col : cols) col = rank_[col];
 }
 
-// Open addressing; a stamp a batch saves clearing the table. Ids count keys in the order of first
-// appearance. `ids` may be the keys' own memory.
+// Open addressing; a stamp per batch saves clearing the table. Ids number the keys in the order of
+// first appearance. `ids` may be the memory of the keys.
 template <typename Key>
 void KeyCompactor::Deduplicate(std::span<const Key> keys_in, uint32_t* ids) {
   const size_t size = std::bit_ceil(2 * keys_in.size());
@@ -165,8 +165,8 @@ void KeyCompactor::Deduplicate(std::span<const Key> keys_in, uint32_t* ids) {
   unique_.resize(count);
 }
 
-// Leaves the unique keys in order in sorted_, and every id's place in rank_:
-// least-significant-digit radix passes, as many as the largest key has digits.
+// Fills sorted_ with the unique keys in order, and rank_ with the position of each id: one
+// least-significant-digit radix pass per digit of the largest key.
 void KeyCompactor::SortUnique() {
   constexpr int kBits = 11;
   uint64_t all = 0;

@@ -1,6 +1,5 @@
-// Turns the feature keys of a batch into positions in a sorted list of the unique ones. It is the
-// price of every step that needs compact batches, so its designs were measured against each other:
-// docs/performance.md has the table.
+// Replaces the feature keys of a batch by positions in the sorted list of unique keys. Every step
+// on compacted batches needs it, so tests/bench/compactor_bench.cc compares several designs.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +11,11 @@
 
 namespace millrace::io {
 
-// Not thread-safe (scratch memory); one a thread.
+// Not thread-safe (scratch memory): use one per thread.
 class KeyCompactor {
  public:
-  // Keys will be below `num_features`; 0: any 64-bit key. Up to kMaxBitmapFeatures features take
-  // num_features / 4 bytes of memory, beyond that memory follows the batch.
+  // Keys are below `num_features`; 0: any 64-bit key. Up to kMaxBitmapFeatures features need
+  // num_features / 4 bytes of memory; above that, memory depends on the batch size.
   static constexpr uint64_t kMaxBitmapFeatures = uint64_t{1} << 27;
   explicit KeyCompactor(uint64_t num_features, CpuLevel level = DetectCpuLevel());
 
@@ -27,8 +26,8 @@ class KeyCompactor {
                PodVector<uint64_t>& keys);
 
  private:
-  // 64 neighbouring keys: which of them the batch has, and the position of the first one. All zero
-  // between batches.
+  // 64 neighbouring keys: which of them the batch contains, and the position of the first one. All
+  // zero between batches.
   struct Word {
     uint64_t present;
     uint32_t position;

@@ -39,7 +39,7 @@ bool AllFinite(const float* values, size_t count) {
 }
 
 // A field of one tag byte and a length of at most three bytes that lies within [p, end). Moves p
-// behind the length.
+// past the length.
 inline bool OpenField(char tag, const char*& p, const char* end, std::string_view& field) {
   if (end - p < 2 || *p != tag) return false;
   const auto byte = [&](int i) { return static_cast<size_t>(static_cast<unsigned char>(p[i])); };
@@ -99,8 +99,7 @@ bool EveryByteStringEnds(std::string_view list) {
   return true;
 }
 
-// A feature that nobody asked for still has to be well formed: protobuf would refuse the record
-// otherwise.
+// Other features must be well formed, too: protobuf would reject the record otherwise.
 bool IsCanonicalFeature(std::string_view feature) {
   std::string_view list, values;
   if (OnlyField(kLengthDelimited1, feature, list)) return EveryByteStringEnds(list);
@@ -112,7 +111,7 @@ bool IsCanonicalFeature(std::string_view feature) {
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
-// A feature that is missing may go by another name.
+// A missing feature may have another name.
 std::string Describe(const FeatureView* feature, const ExampleView& view) {
   return feature ? DescribeFeature(*feature)
                  : "no such feature; the record has " + ListFeatures(view);
@@ -173,7 +172,7 @@ Result<const float*> ValuesOf(const FeatureView* feature, std::string_view name,
 }  // namespace
 
 std::string TooFewFeatures(uint64_t key) {
-  return "; a model with this one needs --num_features=" + std::to_string(key + 1) + " or more";
+  return "; a model with this index needs num_features=" + std::to_string(key + 1) + " or more";
 }
 
 struct ExampleDecoder::Parts {
@@ -205,12 +204,12 @@ ExampleDecoder::ExampleDecoder(ExampleDecoderOptions options, CpuLevel level)
       weight_(options_.names.weight),
       varints32_(DecodeVarints32For(level)) {}
 
-Status ExampleDecoder::Append(std::string_view record, RowSink& rows) {
+Status ExampleDecoder::Append(std::string_view record, BatchBuilder& rows) {
   if (AppendFast(record, rows)) return {};
   return AppendGeneral(record, rows);
 }
 
-bool ExampleDecoder::AppendFast(std::string_view record, RowSink& rows) {
+bool ExampleDecoder::AppendFast(std::string_view record, BatchBuilder& rows) {
   Parts parts;
   if (!FindParts(record, parts)) return false;
   if (!parts.index.seen || parts.index.is_float) return false;
@@ -287,8 +286,8 @@ bool ExampleDecoder::TakeFeature(std::string_view key, std::string_view feature,
          (!part->is_float || part->values.size() % 4 == 0);
 }
 
-// Puts the indices behind the last row's; false if one is malformed or too large.
-bool ExampleDecoder::DecodeIndex(std::string_view list, RowSink& rows, size_t& count) {
+// Appends the indices after the last row's; false if one is malformed or too large.
+bool ExampleDecoder::DecodeIndex(std::string_view list, BatchBuilder& rows, size_t& count) {
   if (wide()) {
     const auto decoded = DecodeVarints64(list, rows.WideRoom(list.size()));
     if (!decoded) return false;
@@ -314,7 +313,7 @@ bool ExampleDecoder::DecodeIndex(std::string_view list, RowSink& rows, size_t& c
   return true;
 }
 
-Status ExampleDecoder::AppendGeneral(std::string_view record, RowSink& rows) {
+Status ExampleDecoder::AppendGeneral(std::string_view record, BatchBuilder& rows) {
   RETURN_IF_ERROR(ParseExample(record, view_));
   const FeatureNames& names = options_.names;
   ASSIGN_OR_RETURN(const float label, LabelOf(view_, names.label, options_.labels));
@@ -346,7 +345,7 @@ Status ExampleDecoder::CheckIndex(const FeatureView* index) const {
                    " at position " + std::to_string(i) +
                    (key < 0 ? ""
                             : TooFewFeatures(static_cast<uint64_t>(key)) +
-                                  " (millrace-records stat tells the largest)"));
+                                  " (millrace-records stat prints the largest)"));
   }
   return {};
 }

@@ -1,5 +1,4 @@
-// Writes tf.Example messages: a fast path for the sparse rows that Millrace trains on, and a
-// general builder.
+// Writes tf.Example messages: a fast function for sparse rows, and a general builder.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,7 @@
 
 namespace millrace::io {
 
-// The names under which a sparse example's parts are stored. An empty `weight` means that there is
-// none.
+// The feature names of a sparse example. An empty `weight` means that examples have no weight.
 struct FeatureNames {
   std::string label = "label";
   std::string index = "index";
@@ -32,7 +30,7 @@ class ExampleBuilder {
   void AddInt64(std::string_view name, std::span<const int64_t> values);
   void AddFloat(std::string_view name, std::span<const float> values);
   void AddBytes(std::string_view name, std::span<const std::string_view> values);
-  // Replaces `out` by the message and starts anew.
+  // Replaces `out` by the message; the builder is empty afterwards.
   void Finish(std::string& out);
 
  private:

@@ -1,5 +1,4 @@
-// Where the general decoder keeps one record's features while it parses and afterwards. Only
-// feature_view.cc uses it.
+// The memory of one record's features, during and after parsing. Only feature_view.cc uses it.
 #pragma once
 
 #include <algorithm>
@@ -42,9 +41,9 @@ void KeepLast(std::vector<T>& pieces) {
   pieces.resize(kept);
 }
 
-// Equal names that come again and again must not pile up.
+// Bounds the memory for many repetitions of the same names.
 template <typename T>
-void KeepLastNowAndThen(std::vector<T>& pieces, size_t& limit) {
+void KeepLastIfMany(std::vector<T>& pieces, size_t& limit) {
   if (pieces.size() < limit) return;
   KeepLast(pieces);
   limit = std::max<size_t>(1024, 2 * pieces.size());
@@ -105,7 +104,7 @@ inline FeatureView FeatureArena::View(const FeaturePiece& piece) const {
   return view;
 }
 
-// Only now, when the arrays no longer move, can there be views of them.
+// Makes the views. It runs last because the arrays move while they grow.
 inline void FeatureArena::Publish() {
   KeepLast(pieces);
   KeepLast(list_pieces);

@@ -129,7 +129,7 @@ bool FeatureParser::ParseFeatureEntry(WireReader r) {
   if (!ParseEntry(r, piece.name, [&](WireReader v) { return ParseFeature(v, piece); }))
     return false;
   arena_.pieces.push_back(piece);
-  internal::KeepLastNowAndThen(arena_.pieces, pieces_limit_);
+  internal::KeepLastIfMany(arena_.pieces, pieces_limit_);
   return true;
 }
 
@@ -138,7 +138,7 @@ bool FeatureParser::ParseListEntry(WireReader r) {
   if (!ParseEntry(r, list.name, [&](WireReader v) { return ParseFeatureList(v); })) return false;
   list.end = arena_.step_pieces.size();
   arena_.list_pieces.push_back(list);
-  internal::KeepLastNowAndThen(arena_.list_pieces, lists_limit_);
+  internal::KeepLastIfMany(arena_.list_pieces, lists_limit_);
   return true;
 }
 
@@ -239,7 +239,7 @@ bool FeatureParser::SkipUnknown(WireReader& r, uint32_t tag) {
   return r.SkipValue(tag) || Fault(r);
 }
 
-// The list of a Feature is a oneof: another kind throws away what was there, the same kind adds to
+// The list of a Feature is a oneof: another kind replaces the earlier list, the same kind extends
 // it.
 void FeatureParser::Begin(FeaturePiece& piece, FeatureKind kind) {
   if (piece.kind == kind) return;
@@ -338,7 +338,7 @@ Status ParseSequenceExample(std::string_view record, ExampleView& view) {
   return view.Parse(record, /*sequence=*/true);
 }
 
-RecordKind GuessRecord(std::string_view record, ExampleView& view) {
+RecordKind DetectRecordKind(std::string_view record, ExampleView& view) {
   // Without field 2 the two messages have the same bytes.
   if (!ParseSequenceExample(record, view).ok() || view.unknown_fields() > 0) {
     return RecordKind::kOther;

@@ -7,9 +7,9 @@
 //   Feature         = one of 1: BytesList, 2: FloatList, 3: Int64List
 //   each list       = 1: repeated value, packed or not
 //
-// What is accepted, refused and merged is what libprotobuf does with these messages: fields in any
-// order, unknown fields passed over, the last of equal map keys, the last kind of list in a
-// Feature; names must be UTF-8.
+// It accepts, rejects and merges exactly as libprotobuf does: fields come in any order, unknown
+// fields are skipped, the last of equal map keys and the last kind of list in a Feature win, and
+// names must be UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ namespace internal {
 struct FeatureArena;
 }
 
-// One decoded record, to be used for many: decoding into it again reuses its memory. Its views
-// point into the record and into itself, and hold until either changes or goes. Not thread-safe.
+// One decoded record. Decoding another record into it reuses its memory. Its views point into the
+// record and into this object, and are valid until either changes. Not thread-safe.
 class ExampleView {
  public:
   ExampleView();
@@ -61,14 +61,14 @@ class ExampleView {
 
   // Sorted by name, names unique: an Example's features, or a SequenceExample's context.
   const std::vector<FeatureView>& features() const;
-  // Likewise sorted and unique; empty for an Example.
+  // Sorted by name, names unique; empty for an Example.
   const std::vector<FeatureListView>& feature_lists() const;
-  // Null when there is none of that name.
+  // Null if no feature has that name.
   const FeatureView* Find(std::string_view name) const;
   const FeatureListView* FindList(std::string_view name) const;
-  // Fields, at any level, that the messages do not have.
+  // The number of unknown fields, at any level.
   uint64_t unknown_fields() const;
-  // A SequenceExample's field 2 was there, though it may have been empty.
+  // Whether a SequenceExample's field 2 was present, possibly empty.
   bool has_feature_lists() const;
 
  private:
@@ -79,7 +79,7 @@ class ExampleView {
   std::unique_ptr<internal::FeatureArena> arena_;
 };
 
-// For messages: "'index' (39 int64 values), 'label' (1 int64 value)"; of many, the first few.
+// For messages: "'index' (39 int64 values), 'label' (1 int64 value)"; only the first few of many.
 std::string ListFeatures(const ExampleView& view);
 
 // After an error, which names the byte within the record, `view` is empty.
@@ -88,13 +88,13 @@ Status ParseSequenceExample(std::string_view record, ExampleView& view);
 
 enum class RecordKind { kExample, kSequenceExample, kOther };
 
-// What a record of unknown origin most likely is; decoded into `view` unless it is kOther.
+// The most likely kind of a record; decoded into `view` unless it is kOther.
 //
-// Nothing in a record says what it is, and protobuf passes over what it doesn't know, so that many
-// a text parses as a message of unknown fields. Therefore: a record is one of the two only if it
-// parses and has no unknown field at any level; of these, it is a SequenceExample exactly if it has
-// feature lists. An empty record is an empty Example. A message with extension fields of its own
-// counts as kOther; ParseExample reads it nevertheless.
-RecordKind GuessRecord(std::string_view record, ExampleView& view);
+// Records carry no type, and protobuf skips unknown fields, so that plain text often parses as a
+// message of unknown fields. Therefore a record counts as an Example or SequenceExample only if it
+// parses and has no unknown field at any level; it is a SequenceExample if it has feature lists. An
+// empty record is an empty Example. A message with extension fields counts as kOther, although
+// ParseExample reads it.
+RecordKind DetectRecordKind(std::string_view record, ExampleView& view);
 
 }  // namespace millrace::io

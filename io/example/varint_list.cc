@@ -39,7 +39,7 @@ uint64_t Load64(const char* p) {
   return word;
 }
 
-// The top bits of 64 bytes at once tell where every number ends; each number is then one 8-byte
+// The top bits of 64 bytes at once show where every number ends; each number is then one 8-byte
 // load, cut to its length and squeezed by PEXT, with no dependence on the number before it.
 __attribute__((target("avx2,bmi,bmi2"))) std::optional<Varints32> DecodeAvx2(std::string_view list,
                                                                              uint32_t* out) {
@@ -54,7 +54,7 @@ __attribute__((target("avx2,bmi,bmi2"))) std::optional<Varints32> DecodeAvx2(std
     };
     const uint64_t more = load(0) | load(32) << 32;
     if (more & (more >> 1) & (more >> 2) & (more >> 3)) {
-      // A run of four top bits: a long number, unless it lies behind the end of the list.
+      // A run of four top bits: a long number, unless it lies past the end of the list.
       const uint64_t inside = left >= 64 ? ~uint64_t{0} : (uint64_t{1} << left) - 1;
       const uint64_t in = more & inside;
       if (in & (in >> 1) & (in >> 2) & (in >> 3)) return std::nullopt;
@@ -80,7 +80,7 @@ __attribute__((target("avx2,bmi,bmi2"))) std::optional<Varints32> DecodeAvx2(std
   return Varints32{static_cast<size_t>(to - out), static_cast<uint32_t>(max)};
 }
 
-// Sixteen numbers a round. The byte positions of their first and last bytes are compressed out of
+// Sixteen numbers per round. The byte positions of their first and last bytes are compressed out of
 // 0..63, each number's bytes are gathered into a 32-bit lane by one byte permutation (bytes behind
 // its last one masked to zero), and two multiply-adds join the groups of seven bits.
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2")))

@@ -1,6 +1,6 @@
-// Decodes packed lists of varints: seven bits a byte, least significant first, the top bit set on
-// all but the last byte. The feature indices of an example are such a list, and most of them are
-// one to four bytes long.
+// Decodes packed lists of varints: seven bits per byte, least significant first, the top bit set on
+// all but the last byte. The feature indices of an example are stored this way; most take one to
+// four bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace millrace::io {
 
-// Bytes behind the list that may be read, and entries behind the result that may be written.
+// Bytes past the list that may be read, and entries past the result that may be written.
 constexpr size_t kVarintReadSlack = 64;
 constexpr size_t kVarintWriteSlack = 16;
 
@@ -22,14 +22,13 @@ struct Varints32 {
 };
 
 // Writes the numbers of `list` to `out`, which has room for list.size() + kVarintWriteSlack
-// entries. Nothing when a number has more than four bytes (28 bits), or the list ends inside a
-// number: DecodeVarints64 tells which.
+// entries. Returns nothing if a number has more than four bytes (28 bits) or the list ends inside a
+// number; DecodeVarints64 distinguishes the two.
 using Varints32Function = std::optional<Varints32> (*)(std::string_view list, uint32_t* out);
 Varints32Function DecodeVarints32For(CpuLevel level);
 
-// The same for any 64-bit numbers, of at most ten bytes each (bits beyond 64 are dropped, as
-// protobuf does). The count, or nothing if the list is malformed. `out` has room for list.size()
-// entries.
+// Decodes 64-bit numbers of at most ten bytes each (bits beyond 64 are dropped, as in protobuf).
+// Returns the count, or nothing if the list is malformed. `out` has room for list.size() entries.
 std::optional<size_t> DecodeVarints64(std::string_view list, uint64_t* out);
 
 }  // namespace millrace::io

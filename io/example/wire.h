@@ -4,7 +4,7 @@
 //   message = (tag value)*          tag = varint(number << 3 | wire type), number >= 1
 //   value   = varint | 8 bytes | length bytes | group until its end tag | 4 bytes
 //
-// Accepts and refuses exactly what libprotobuf's parser does, over-long encodings included.
+// Accepts and rejects exactly what libprotobuf's parser does, over-long encodings included.
 #pragma once
 
 #include <algorithm>
@@ -30,12 +30,12 @@ constexpr uint32_t WireTag(uint32_t number, WireType type) {
 constexpr uint32_t FieldNumber(uint32_t tag) { return tag >> 3; }
 constexpr WireType WireTypeOf(uint32_t tag) { return static_cast<WireType>(tag & 7); }
 
-// Messages and groups within each other, as libprotobuf bounds them by default.
+// The nesting limit of messages and groups, libprotobuf's default.
 constexpr int kMaxWireDepth = 100;
 
-// Reads forward from `p`, never at or behind `end`. Each Read returns false at bytes that cannot
-// be; then `p` stays at the start of the offending item and `expected` says what should have been
-// there. The reader must not be used after.
+// Reads forward from `p`, never at or past `end`. Each Read returns false at invalid bytes; `p`
+// then stays at the start of the invalid item, `expected` describes what was expected there, and
+// the reader must not be used again.
 struct WireReader {
   const char* p = nullptr;
   const char* end = nullptr;
@@ -91,7 +91,7 @@ struct WireReader {
     return true;
   }
 
-  // Passes over the value that follows `tag`.
+  // Skips the value that follows `tag`.
   bool SkipValue(uint32_t tag) {
     uint64_t varint;
     std::string_view bytes;

@@ -1,6 +1,7 @@
 #include "io/queue/input_options.h"
 
 #include "io/stream/input_files.h"
+#include "io/text/file_format.h"
 
 namespace millrace::io {
 namespace {
@@ -56,11 +57,12 @@ StreamOptions InputOptions::Stream() const {
   stream.blocks.framing = FramingOf(format);
   stream.blocks.on_corrupt = on_corrupt;
   stream.blocks.block_bytes = block_bytes;
+  stream.blocks.describe_content = DescribeContent;
   stream.seed = seed;
   stream.shuffle_files = shuffle_capacity > 0;
-  // The files' own order needs one lane; it may then read further ahead.
-  stream.lanes = stream.shuffle_files ? lanes : 1;
-  stream.blocks_ahead = stream.shuffle_files ? 2 : 8;
+  // Keeping the files' order needs a single lane, which may prefetch more.
+  stream.interleave = stream.shuffle_files ? interleave : 1;
+  stream.prefetch_blocks = stream.shuffle_files ? 2 : 8;
   stream.first_epoch = start.epoch;
   stream.end_epoch = epochs;
   stream.cache_bytes = cache_bytes;

@@ -6,20 +6,18 @@
 #include <utility>
 
 #include "io/base/random.h"
-#include "io/queue/group_decoder.h"
-#include "io/rows/named_features.h"
+#include "io/queue/batch_group.h"
+#include "io/stream/block_pool.h"
 #include "io/stream/input_files.h"
-#include "io/stream/random_streams.h"
-#include "io/stream/record_place.h"
 #include "profiler/clock.h"
 #include "profiler/trace.h"
 
 namespace millrace::io {
 namespace {
 
-// Rows that are drawn, decoded and handed over at once: enough to make locks and wake-ups cheap.
+// Rows per group: enough to make locks and wake-ups cheap.
 constexpr size_t kRowsPerGroup = 1024;
-constexpr std::chrono::milliseconds kAskEvery(100);
+constexpr std::chrono::milliseconds kStopPollPeriod(100);
 
 }  // namespace
 
@@ -56,17 +54,17 @@ void InputQueue::Start() {
 InputQueue::~InputQueue() {
   for (std::jthread& thread : threads_) thread.request_stop();
   {
-    // Whoever is between looking and waiting must not miss the news.
+    // A worker between its check and its wait must not miss the notification.
     std::lock_guard lock(mu_);
   }
   work_.notify_all();
   threads_.clear();
 }
 
-// A worker decodes where it can, reads where it must, and waits otherwise.
+// A worker decodes if it can, else reads, else waits.
 void InputQueue::Work(std::stop_token stop) {
-  profiler::NameThread(options_.for_tests ? "test input" : "input");
-  GroupDecoder decoder(options_);
+  profiler::NameThread(options_.for_evaluation ? "test input" : "input");
+  BatchGroupDecoder decoder(options_);
   const auto to_cached_rows = [&](Block& block) { decoder.ToCachedRows(block); };
   BlockStream::Reading reading;
   std::unique_lock lock(mu_);
@@ -99,11 +97,11 @@ void InputQueue::StartEpoch(uint64_t epoch) {
   buffer_.Start(DeriveSeed(options_.seed, kShuffleStream, epoch));
 }
 
-// Brings the buffer to where a record can be drawn, if it can be.
+// Fills the buffer until a record can be drawn.
 InputQueue::Supply InputQueue::FillBuffer() {
   while (!buffer_.CanDraw()) {
     if (ended_ || !stream_error_.ok()) return Supply::kStopped;
-    if (buffer_.Drained()) return Supply::kEpochDone;
+    if (buffer_.Finished()) return Supply::kEpochDone;
     if (pending_) {
       AddPending();
       continue;
@@ -128,13 +126,13 @@ InputQueue::Supply InputQueue::FillBuffer() {
   return Supply::kRecords;
 }
 
-// An epoch without a single row would be followed by more of the same: it ends the data.
+// An epoch without rows ends the data: further epochs would have none either.
 void InputQueue::EndEpoch() {
   if (rows_to_skip_ > 0) {
     stream_error_ =
         Invalid("cannot resume at row " + std::to_string(options_.start.rows) + " of epoch " +
                 std::to_string(options_.start.epoch) + ": the epoch has only " +
-                std::to_string(drawn_.rows) + " rows, so the data is not what it was");
+                std::to_string(drawn_.rows) + " rows, so the data has changed");
   }
   ended_ = drawn_.rows == 0 || drawn_.epoch + 1 >= options_.epochs;
   if (!ended_) StartEpoch(drawn_.epoch + 1);
@@ -164,8 +162,7 @@ BatchGroup& InputQueue::NewGroup() {
   return group;
 }
 
-// The records of the next batches, or null when they are not all at hand yet, or there is no room
-// for them.
+// The records of the next batches; null if some are not read yet or there is no room for a group.
 BatchGroup* InputQueue::DrawGroup() {
   if (!drawing_) {
     if (in_order_.size() >= max_groups_ || ended_ || !stream_error_.ok()) return nullptr;
@@ -209,13 +206,13 @@ void InputQueue::DrawRecords(BatchGroup& group) {
   }
 }
 
-// Lets go of the records, and counts or reports the bad ones.
+// Releases the records, and counts or reports the bad ones.
 void InputQueue::FinishGroup(BatchGroup& group) {
   for (const BatchGroup::BadRef& bad : group.bad_rows) {
     const RecordRef& ref = group.refs[bad.ref];
     const BadRow row = {pool_.Origin(ref), bad.what.message()};
     if (options_.on_corrupt == OnCorrupt::kSkip) {
-      if (row_corruption_.events == 0) first_lost_ = row;
+      if (row_corruption_.events == 0) first_skipped_ = row;
       row_corruption_.Add(ref.size, row.what);
       continue;
     }
@@ -252,7 +249,7 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
   return failed_;
 }
 
-// The batch behind the next `skip` ones, among those that were taken.
+// The batch after the next `skip` ones, in the groups that were taken.
 const CsrBatch* InputQueue::FindAhead(size_t skip) const {
   const auto find_in = [&](const BatchGroup& group, size_t at) -> const CsrBatch* {
     for (const BatchGroup::Batch* batch; (batch = group.Find(at)); ++at) {
@@ -265,7 +262,7 @@ const CsrBatch* InputQueue::FindAhead(size_t skip) const {
   return found;
 }
 
-// Whether anything may come behind the groups that were taken.
+// Whether batches may follow the groups that were taken.
 bool InputQueue::MayTakeMore() const {
   const BatchGroup* last = ahead_.empty() ? current_ : ahead_.back();
   return failed_.ok() && (!last || !last->error);
@@ -292,9 +289,9 @@ const CsrBatch* InputQueue::PeekReady() {
   return FindAhead(1);
 }
 
-// Waits for the next group. Null at the end, and after an error, which is left in failed_.
+// Waits for the next group. Null at the end, or after an error, which is stored in failed_.
 BatchGroup* InputQueue::TakeGroup() {
-  // With the wait for the lock, under which input threads draw records.
+  // Includes the wait for the lock, which input threads hold while they draw records.
   TRACE_SCOPE("input_wait", profiler::Cat::kInput);
   std::unique_lock lock(mu_);
   const auto ready = [&] {
@@ -303,7 +300,7 @@ BatchGroup* InputQueue::TakeGroup() {
   };
   if (!ready()) {
     const double begin_s = NowSeconds();
-    while (!ready_.wait_for(lock, kAskEvery, ready)) {
+    while (!ready_.wait_for(lock, kStopPollPeriod, ready)) {
       if (!options_.should_stop || !options_.should_stop()) continue;
       failed_ = Cancelled("stopped while waiting for input");
       return nullptr;
@@ -317,9 +314,9 @@ BatchGroup* InputQueue::TakeGroup() {
   return TakeFront();
 }
 
-// The oldest group, which is there and ready. With mu_ held.
+// Takes the oldest group, which must be ready. Call it with mu_ held.
 BatchGroup* InputQueue::TakeFront() {
-  profiler::TraceCounter(options_.for_tests ? "test_groups_ready" : "groups_ready",
+  profiler::TraceCounter(options_.for_evaluation ? "test_groups_ready" : "groups_ready",
                          std::count_if(in_order_.begin(), in_order_.end(),
                                        [](const BatchGroup* group) { return group->ready; }));
   BatchGroup* group = in_order_.front();
@@ -344,7 +341,7 @@ InputStats InputQueue::stats() const {
 CorruptionStats InputQueue::corruption() const {
   std::unique_lock lock(mu_);
   CorruptionStats corruption = stream_.corruption(), rows = row_corruption_;
-  const BadRow first = first_lost_;
+  const BadRow first = first_skipped_;
   lock.unlock();
   if (rows.events > 0) rows.first = Message(first);
   corruption.Merge(rows);
@@ -352,7 +349,7 @@ CorruptionStats InputQueue::corruption() const {
 }
 
 std::string InputQueue::Message(const BadRow& bad) const {
-  return PlaceText(bad.origin, FramingOf(options_.format)) + bad.what;
+  return LocationText(bad.origin, FramingOf(options_.format)) + bad.what;
 }
 
 }  // namespace millrace::io

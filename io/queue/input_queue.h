@@ -9,9 +9,9 @@
 //     ...
 //   }
 //
-// Which records a batch has depends on the options alone (files, seed, capacity, min_after_dequeue,
-// lanes, block size, shard), never on the number of threads or on timing. A record travels as a
-// reference of sixteen bytes; its bytes are read once, checked once, and decoded once, straight
+// The records of a batch depend on the options alone (files, seed, capacity, min_after_dequeue,
+// interleave, block size, shard), never on the number of threads or on timing. A record is passed
+// on as a reference of 16 bytes; its bytes are read once, checked once, and decoded once, directly
 // into the batch that it was drawn for.
 #pragma once
 
@@ -34,12 +34,12 @@
 
 namespace millrace::io {
 
-// Who waited for whom, and how full the queue is.
+// Waiting times and fill levels of a queue.
 struct InputStats {
-  uint64_t rows = 0;  // delivered
+  uint64_t rows = 0;  // returned by Next
   uint64_t batches = 0;
   uint64_t bytes_read = 0;         // decompressed
-  double caller_wait_seconds = 0;  // Next had to wait: the input is the bottleneck
+  double caller_wait_seconds = 0;  // in Next: the input is the bottleneck
   double worker_wait_seconds = 0;  // summed over threads: the caller is the bottleneck
   size_t batches_ready = 0;
   size_t shuffle_size = 0;
@@ -53,14 +53,14 @@ class InputQueue {
  public:
   static Result<std::unique_ptr<InputQueue>> Open(InputOptions options);
   InputQueue(Private, InputOptions options);
+  // Waits for the threads. A thread that is blocked in a read (of a FIFO without writer) delays it.
   ~InputQueue();
   InputQueue(const InputQueue&) = delete;
   InputQueue& operator=(const InputQueue&) = delete;
 
   // True and a batch that stays valid until the next call, false at the end of the last epoch, or
-  // an error; after an error nothing more comes. A batch has batch_size rows, but for the last one
-  // of an epoch, and for those that lost damaged records to OnCorrupt::kSkip. For one thread at a
-  // time.
+  // an error; no batches follow an error. A batch has batch_size rows, except the last one of an
+  // epoch and those whose corrupt records OnCorrupt::kSkip left out. Not thread-safe.
   Result<bool> Next(const CsrBatch*& batch);
 
   // The batch that Next will give next, valid as long as that one; null where there is none or an
@@ -69,13 +69,10 @@ class InputQueue {
   // The one after that, if it is ready: never waits.
   const CsrBatch* PeekReady();
 
-  // Destroying a queue waits for its threads; one that is blocked in a read (of a FIFO that nobody
-  // writes to) holds it up.
-
-  // The place behind the batch that Next gave last.
+  // The position after the batch that Next returned last.
   InputPosition position() const { return position_; }
-  // Identifies the files (order, sizes, both ends of each): a position means something only with
-  // the same ones.
+  // Identifies the files (order, sizes, both ends of each): a position is valid only with the same
+  // files.
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Thread-safe.
@@ -106,8 +103,8 @@ class InputQueue {
   uint64_t fingerprint_ = 0;
 
   mutable std::mutex mu_;
-  std::condition_variable work_;   // something to do for workers
-  std::condition_variable ready_;  // something to take for the caller
+  std::condition_variable work_;   // workers may have something to do
+  std::condition_variable ready_;  // the caller may have something to take
   // Guarded by mu_:
   BlockPool pool_;
   BlockStream stream_;
@@ -116,24 +113,24 @@ class InputQueue {
   size_t pending_next_ = 0;
   InputPosition drawn_;
   uint64_t rows_to_skip_;
-  bool ended_ = false;                // nothing more to draw
-  Status stream_error_;               // comes after the groups drawn before it
+  bool ended_ = false;                // all records were drawn
+  Status stream_error_;               // follows the groups that were drawn before it
   BatchGroup* drawing_ = nullptr;     // being drawn; its batch may be unfinished
   std::deque<BatchGroup*> in_order_;  // drawn, decoded or not, oldest first
   std::vector<std::unique_ptr<BatchGroup>> groups_;
   std::vector<BatchGroup*> free_groups_;
   CorruptionStats row_corruption_;
-  BadRow first_lost_;  // its message, in row_corruption_ not yet
+  BadRow first_skipped_;  // row_corruption_.first lacks its location
   InputStats stats_;
 
-  // The caller's own:
+  // Used by the caller's thread only:
   BatchGroup* current_ = nullptr;
   size_t next_batch_ = 0;
-  std::deque<BatchGroup*> ahead_;  // the groups after it, where a peek had to take them
+  std::deque<BatchGroup*> ahead_;  // groups after current_ that a peek took
   InputPosition position_;
   Status failed_;
 
-  std::vector<std::jthread> threads_;  // last: they stop before the rest goes
+  std::vector<std::jthread> threads_;  // last: they stop before other members are destroyed
 };
 
 }  // namespace millrace::io

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <utility>
 
-#include "io/record/file_guess.h"
 #include "io/record/record_format.h"
 #include "profiler/trace.h"
 
@@ -28,10 +27,10 @@ std::string TruncatedText(uint64_t expected, uint64_t found) {
   return Expected("truncated record", std::to_string(expected) + " bytes", std::to_string(found));
 }
 
-// Moving the `rest` of a block only behind so many consumed bytes keeps all moves linear in the
-// file, whatever lengths its headers claim; and 9/8 of kMaxRecordBytes still fits into a
+// Moves of the `rest` of a block stay linear in the file size, whatever lengths its headers claim,
+// if each follows at least rest / 8 consumed bytes; and 9/8 of kMaxRecordBytes still fits into a
 // RecordSpan.
-bool MoveIsPaid(size_t consumed, size_t rest) { return consumed > 0 && consumed >= rest / 8; }
+bool MoveIsWorthwhile(size_t consumed, size_t rest) { return consumed > 0 && consumed >= rest / 8; }
 
 }  // namespace
 
@@ -41,9 +40,9 @@ Result<OnCorrupt> OnCorruptFromName(std::string_view name) {
   return Invalid("on_corrupt: expected fail or skip, found '" + std::string(name) + "'");
 }
 
-void CorruptionStats::Add(uint64_t lost_bytes, const std::string& message) {
+void CorruptionStats::Add(uint64_t skipped_bytes, const std::string& message) {
   if (events++ == 0) first = message;
-  bytes += lost_bytes;
+  bytes += skipped_bytes;
 }
 
 void CorruptionStats::Merge(const CorruptionStats& other) {
@@ -79,38 +78,38 @@ Result<bool> BlockReader::Next(Block& block) {
     ScanRecords(block, scan);
     if (IsDone(block, scan)) break;
     if (block.records.empty()) DropConsumed(block, scan);
-    // The scan needs more. Memory follows the bytes that really come, not the length that a header
-    // claims.
+    // The scan needs more. Memory grows with the bytes that arrive, not with the length that a
+    // header claims.
     const size_t size = block.bytes.size();
     target = std::clamp(scan.want, size + 1, std::max(2 * size, options_.block_bytes) + 1);
-    target = std::max(target, options_.block_bytes + (NearDamage(block, scan) ? size : 0));
+    target = std::max(target, options_.block_bytes + (NearCorruption(block, scan) ? size : 0));
   }
   carry_.clear();
   carry_.Append(block.bytes.data() + scan.consumed, block.bytes.size() - scan.consumed);
   carry_offset_ = block.base_offset + scan.consumed;
   if (!block.records.empty()) return true;
-  RETURN_IF_ERROR(Ending());
+  RETURN_IF_ERROR(EndStatus());
   return false;
 }
 
-// Whether a block can be given out as it is, when the scan could not go on.
+// Whether a block can be returned as it is when the scan cannot continue.
 bool BlockReader::IsDone(const Block& block, const Scan& scan) const {
   const size_t rest = block.bytes.size() - scan.consumed;
   if (source_ended_ && rest == 0) return true;
   if (block.records.empty()) return false;
-  // Where headers lie about lengths, the rest may be long and what was consumed short.
-  return !NearDamage(block, scan) || MoveIsPaid(scan.consumed, rest);
+  // After a header with a wrong length the rest may be long and the consumed part short.
+  return !NearCorruption(block, scan) || MoveIsWorthwhile(scan.consumed, rest);
 }
 
-// Whether the record at scan.consumed may overlap one that was found to be damaged.
-bool BlockReader::NearDamage(const Block& block, const Scan& scan) const {
+// Whether the record at scan.consumed may overlap one that was found corrupt.
+bool BlockReader::NearCorruption(const Block& block, const Scan& scan) const {
   return crcs_.Covers(block.base_offset + scan.consumed + kRecordHeaderBytes);
 }
 
-// Makes room where everything so far was skipped.
+// Makes room when everything so far was skipped.
 void BlockReader::DropConsumed(Block& block, Scan& scan) {
   const size_t rest = block.bytes.size() - scan.consumed;
-  if (!MoveIsPaid(scan.consumed, rest)) return;
+  if (!MoveIsWorthwhile(scan.consumed, rest)) return;
   std::memmove(block.bytes.data(), block.bytes.data() + scan.consumed, rest);
   block.bytes.Resize(rest);
   block.base_offset += scan.consumed;
@@ -118,15 +117,15 @@ void BlockReader::DropConsumed(Block& block, Scan& scan) {
   scan.consumed = 0;
 }
 
-// The error that ended the data, if any.
-Status BlockReader::Ending() {
+// The error that ended the data, or ok at its regular end.
+Status BlockReader::EndStatus() {
   if (!error_.ok()) return error_;
   if (source_error_.ok()) return {};
   const Status error = std::exchange(source_error_, Status());
-  // What the operating system could not read is no property of the data: it is never skipped.
+  // An error of the operating system is not corrupt data: it is never skipped.
   if (options_.on_corrupt == OnCorrupt::kFail || error.code() != Code::kCorrupt)
     return error_ = error;
-  CountLoss(0, error.message());
+  CountCorruption(0, error.message());
   return {};
 }
 
@@ -146,11 +145,11 @@ void BlockReader::Fill(RawBuffer& bytes, size_t target) {
 void BlockReader::ScanRecords(Block& block, Scan& scan) {
   TRACE_SCOPE("frame_crc", profiler::Cat::kInput,
               {.bytes = static_cast<int64_t>(block.bytes.size())});
-  Step step = Step::kGoOn;
-  while (step == Step::kGoOn) {
+  Step step = Step::kContinue;
+  while (step == Step::kContinue) {
     if (scan.consumed == block.bytes.size() && !resyncing_) return;
     if (resyncing_) {
-      step = Resynchronise(block, scan);
+      step = Resync(block, scan);
     } else if (options_.framing == Framing::kTfRecord) {
       step = ScanTfRecord(block, scan);
     } else {
@@ -169,35 +168,35 @@ BlockReader::Step BlockReader::ScanTfRecord(Block& block, Scan& scan) {
   const size_t left = block.bytes.size() - scan.consumed;
   if (left < kRecordHeaderBytes) {
     if (!source_ended_) return Need(scan, scan.consumed + kRecordHeaderBytes);
-    return CutRecord(block, scan, TruncatedText(kRecordHeaderBytes, left));
+    return TruncatedRecord(block, scan, TruncatedText(kRecordHeaderBytes, left));
   }
   const uint64_t length = LoadU64(frame);
   const uint32_t length_crc = MaskedCrc32c(frame, 8);
   if (LoadU32(frame + 8) != length_crc) {
-    return DamagedRecord(block, scan,
+    return CorruptRecord(block, scan,
                          Expected("length CRC", Hex(length_crc), Hex(LoadU32(frame + 8))));
   }
   if (length > MaxRecordBytes()) {
-    return DamagedRecord(block, scan,
+    return CorruptRecord(block, scan,
                          Expected("record length", "at most " + std::to_string(MaxRecordBytes()),
                                   std::to_string(length)));
   }
   const size_t size = kEmptyFrame + length;
   if (left < size) {
     if (!source_ended_) return Need(scan, scan.consumed + size);
-    return CutRecord(block, scan, TruncatedText(size, left));
+    return TruncatedRecord(block, scan, TruncatedText(size, left));
   }
   const char* data = frame + kRecordHeaderBytes;
-  const uint32_t data_crc = MaskCrc(NearDamage(block, scan) ? DataCrc(block, scan.consumed, length)
-                                                            : Crc32c(data, length));
+  const uint32_t data_crc = MaskCrc(
+      NearCorruption(block, scan) ? DataCrc(block, scan.consumed, length) : Crc32c(data, length));
   if (LoadU32(data + length) != data_crc) {
-    return DamagedData(block, scan, size,
+    return CorruptData(block, scan, size,
                        Expected("data CRC", Hex(data_crc), Hex(LoadU32(data + length))));
   }
   block.records.push_back(
       {static_cast<uint32_t>(scan.consumed + kRecordHeaderBytes), static_cast<uint32_t>(length)});
   scan.consumed += size;
-  return Step::kGoOn;
+  return Step::kContinue;
 }
 
 BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
@@ -205,25 +204,24 @@ BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
   const size_t left = block.bytes.size() - scan.consumed;
   if (block.base_offset + scan.consumed == 0 && left >= kRecordHeaderBytes && HeaderIsValid(line)) {
     error_ = Invalid(path_ +
-                     ": expected lines of text, found a TFRecord file (for millrace-lr and "
-                     "millrace-predict: --format=tfrecord)");
+                     ": expected lines of text, found a TFRecord file (format=tfrecord reads it)");
     return Step::kStop;
   }
   const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
   if (!newline && left > options_.max_record_bytes) {
-    return DamagedRecord(
+    return CorruptRecord(
         block, scan,
         Expected("line length", "at most " + std::to_string(options_.max_record_bytes),
                  "no newline in " + std::to_string(left) + " bytes"));
   }
   if (!newline && !source_ended_) return Need(scan, scan.consumed + 2 * left);
-  if (!newline && !source_error_.ok()) return CutRecord(block, scan, "");
+  if (!newline && !source_error_.ok()) return TruncatedRecord(block, scan, "");
   size_t size = newline ? static_cast<size_t>(newline - line) : left;
   const size_t consumed = size + (newline ? 1 : 0);
   if (size > 0 && line[size - 1] == '\r') --size;
   block.records.push_back({static_cast<uint32_t>(scan.consumed), static_cast<uint32_t>(size)});
   scan.consumed += consumed;
-  return Step::kGoOn;
+  return Step::kContinue;
 }
 
 std::string BlockReader::Where(uint64_t offset) const {
@@ -234,76 +232,78 @@ std::string BlockReader::Where(uint64_t offset) const {
                      : std::string(": "));
 }
 
-// The data ends inside the record at scan.consumed: by itself, or because the source failed there.
-BlockReader::Step BlockReader::CutRecord(const Block& block, Scan& scan, const std::string& what) {
-  if (source_error_.ok()) return DamagedRecord(block, scan, what);
+// The data ends inside the record at scan.consumed, because the file is short or the source failed.
+BlockReader::Step BlockReader::TruncatedRecord(const Block& block, Scan& scan,
+                                               const std::string& what) {
+  if (source_error_.ok()) return CorruptRecord(block, scan, what);
   if (source_error_.code() != Code::kCorrupt) {
     error_ = source_error_;
     return Step::kStop;
   }
   const uint64_t offset = block.base_offset + scan.consumed;
   const Status source_error = std::exchange(source_error_, Status());
-  return Damaged(
+  return HandleCorruption(
       offset, scan,
       source_error.message() + " (the last record began at offset " + std::to_string(offset) + ")");
 }
 
-BlockReader::Step BlockReader::DamagedRecord(const Block& block, Scan& scan,
+BlockReader::Step BlockReader::CorruptRecord(const Block& block, Scan& scan,
                                              const std::string& what) {
   const uint64_t offset = block.base_offset + scan.consumed;
   std::string message = Where(offset) + what;
-  // A file that is bad from its first byte on may be something else altogether.
-  if (offset == 0 && options_.framing == Framing::kTfRecord) {
-    message += FileGuess({block.bytes.data(), block.bytes.size()});
+  // A file that is corrupt from its first byte on may have another format.
+  if (offset == 0 && options_.framing == Framing::kTfRecord && options_.describe_content) {
+    message += options_.describe_content({block.bytes.data(), block.bytes.size()});
   }
-  return Damaged(offset, scan, message);
+  return HandleCorruption(offset, scan, message);
 }
 
-// The record at scan.consumed is damaged: stop, or begin to look for the next whole one.
-BlockReader::Step BlockReader::Damaged(uint64_t offset, Scan& scan, const std::string& message) {
+// The record at scan.consumed is corrupt: stop, or start the search for the next whole one.
+BlockReader::Step BlockReader::HandleCorruption(uint64_t offset, Scan& scan,
+                                                const std::string& message) {
   if (options_.on_corrupt == OnCorrupt::kFail) {
     error_ = Corrupt(message);
     return Step::kStop;
   }
   resyncing_ = true;
-  damage_offset_ = offset;
-  damage_ = message;
+  corruption_offset_ = offset;
+  corruption_message_ = message;
   scan.consumed += 1;
-  return Step::kGoOn;
+  return Step::kContinue;
 }
 
-// The frame of `size` bytes at scan.consumed is whole but its data is not. Where a valid header
-// follows, only this record is lost; otherwise bytes are missing or too many, and the next record
-// must be looked for.
-BlockReader::Step BlockReader::DamagedData(const Block& block, Scan& scan, size_t size,
+// The frame of `size` bytes at scan.consumed is complete but its data is corrupt. If a valid header
+// follows, only this record is skipped; otherwise bytes were inserted or removed, and the search
+// for the next record starts.
+BlockReader::Step BlockReader::CorruptData(const Block& block, Scan& scan, size_t size,
                                            const std::string& what) {
   const size_t next = scan.consumed + size;
   const size_t behind = block.bytes.size() - next;
-  if (options_.on_corrupt == OnCorrupt::kFail) return DamagedRecord(block, scan, what);
+  if (options_.on_corrupt == OnCorrupt::kFail) return CorruptRecord(block, scan, what);
   if (behind < kRecordHeaderBytes && !source_ended_) return Need(scan, next + kRecordHeaderBytes);
   const bool next_is_good =
       behind == 0 || (behind >= kRecordHeaderBytes && HeaderIsValid(block.bytes.data() + next));
   if (!next_is_good) {
-    DataCrc(block, scan.consumed, size - kEmptyFrame);  // the search goes over the same bytes
-    return DamagedRecord(block, scan, what);
+    DataCrc(block, scan.consumed, size - kEmptyFrame);  // the search covers the same bytes
+    return CorruptRecord(block, scan, what);
   }
-  CountLoss(size, Where(block.base_offset + scan.consumed) + what);
+  CountCorruption(size, Where(block.base_offset + scan.consumed) + what);
   scan.consumed = next;
-  return Step::kGoOn;
+  return Step::kContinue;
 }
 
-// Looks for the next line, or for a frame whose length and data CRCs both hold. The search begins
-// inside the damaged record, so that a whole record behind lost bytes is found.
-BlockReader::Step BlockReader::Resynchronise(const Block& block, Scan& scan) {
+// Searches for the next line, or for a frame whose length and data CRCs are both right. The search
+// starts inside the corrupt record, so that it finds a whole record after missing bytes.
+BlockReader::Step BlockReader::Resync(const Block& block, Scan& scan) {
   const Step step =
       options_.framing == Framing::kLines ? FindLine(block, scan) : FindFrame(block, scan);
   if (step == Step::kNeedBytes) return step;
   resyncing_ = false;
-  CountLoss(block.base_offset + scan.consumed - damage_offset_, damage_);
-  return Step::kGoOn;
+  CountCorruption(block.base_offset + scan.consumed - corruption_offset_, corruption_message_);
+  return Step::kContinue;
 }
 
-// Moves scan.consumed behind the next newline, or to the end.
+// Moves scan.consumed past the next newline, or to the end.
 BlockReader::Step BlockReader::FindLine(const Block& block, Scan& scan) const {
   const char* data = block.bytes.data();
   const size_t size = block.bytes.size();
@@ -311,10 +311,10 @@ BlockReader::Step BlockReader::FindLine(const Block& block, Scan& scan) const {
       static_cast<const char*>(std::memchr(data + scan.consumed, '\n', size - scan.consumed));
   scan.consumed = newline ? static_cast<size_t>(newline - data) + 1 : size;
   if (!newline && !source_ended_) return Need(scan, size + 1);
-  return Step::kGoOn;
+  return Step::kContinue;
 }
 
-// Moves scan.consumed to the next whole and valid frame, or to the end.
+// Moves scan.consumed to the next complete and valid frame, or to the end.
 BlockReader::Step BlockReader::FindFrame(const Block& block, Scan& scan) {
   const char* data = block.bytes.data();
   const size_t size = block.bytes.size();
@@ -326,22 +326,22 @@ BlockReader::Step BlockReader::FindFrame(const Block& block, Scan& scan) {
     if (end > size && !source_ended_) return Need(scan, end);
     if (end > size) continue;
     const uint32_t stored = LoadU32(data + end - kRecordFooterBytes);
-    if (stored == MaskCrc(DataCrc(block, at, length))) return Step::kGoOn;
+    if (stored == MaskCrc(DataCrc(block, at, length))) return Step::kContinue;
   }
   if (!source_ended_) return Need(scan, scan.consumed + kEmptyFrame);
   scan.consumed = size;
-  return Step::kGoOn;
+  return Step::kContinue;
 }
 
-// Of the frame at `frame`. The bytes are remembered: to look at them again costs next to nothing.
+// The CRC of the data of the frame at `frame`. crcs_ makes overlapping ranges cheap.
 uint32_t BlockReader::DataCrc(const Block& block, size_t frame, size_t length) {
   const size_t data = frame + kRecordHeaderBytes;
   return crcs_.Crc(block.base_offset + data, block.bytes.data() + data, length);
 }
 
-void BlockReader::CountLoss(uint64_t lost_bytes, const std::string& what) {
-  corruption_.Add(lost_bytes, what);
-  if (options_.on_loss) options_.on_loss(what);
+void BlockReader::CountCorruption(uint64_t skipped_bytes, const std::string& what) {
+  corruption_.Add(skipped_bytes, what);
+  if (options_.on_corruption) options_.on_corruption(what);
 }
 
 uint64_t BlockReader::MaxRecordBytes() const {

@@ -1,6 +1,6 @@
-// Reads one file as a sequence of blocks of whole records: some hundred kilobytes at a time, so
-// that whatever handles them is called once for a thousand records. How a block is cut depends on
-// the file's content alone.
+// Reads one file as a sequence of blocks of whole records. A block has some hundred kilobytes, so
+// that its consumer is called once per thousand records. Block boundaries depend only on the file's
+// content and on block_bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace millrace::io {
 
 enum class Framing {
   kTfRecord,
-  kLines,  // a record is a line without its \n or \r\n; a last line without \n counts
+  kLines,  // a record is a line without its \n or \r\n; the last line may lack the \n
 };
 
 enum class OnCorrupt { kFail, kSkip };
@@ -30,19 +30,22 @@ struct BlockOptions {
   Framing framing = Framing::kTfRecord;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
   size_t block_bytes = 256 << 10;
-  // A longer record is damage (of TFRecords, kMaxRecordBytes bounds it too).
+  // A longer record counts as corrupt. TFRecords are also limited to kMaxRecordBytes.
   uint64_t max_record_bytes = uint64_t{1} << 31;
-  // Called with the message of every damaged place that is skipped, if set.
-  std::function<void(const std::string&)> on_loss = nullptr;
+  // If set: called with the message of each corruption that is skipped.
+  std::function<void(const std::string&)> on_corruption = nullptr;
+  // If set: called with the first bytes of a TFRecord file whose first record is corrupt. What it
+  // returns is appended to the error message: see DescribeContent in io/text/file_format.h.
+  std::string (*describe_content)(std::string_view first_bytes) = nullptr;
 };
 
-// What skipping has cost so far.
+// What was skipped so far.
 struct CorruptionStats {
-  uint64_t events = 0;  // damaged places: at least one record each
-  uint64_t bytes = 0;   // of decompressed data that was passed over
+  uint64_t events = 0;  // corruptions: each cost at least one record
+  uint64_t bytes = 0;   // of decompressed data that were skipped
   std::string first;    // the message of the first one
 
-  void Add(uint64_t lost_bytes, const std::string& message);
+  void Add(uint64_t skipped_bytes, const std::string& message);
   void Merge(const CorruptionStats& other);
 };
 
@@ -68,7 +71,7 @@ class BlockReader {
  public:
   static Result<std::unique_ptr<BlockReader>> Open(const std::string& path,
                                                    const BlockOptions& options);
-  // For data that is already at hand; `name` stands for the file in messages.
+  // Reads `source`; messages call it `name`.
   BlockReader(std::string name, OpenedSource source, const BlockOptions& options);
 
   // Replaces the content of `block`; its memory is reused. False at the end. A block has at least
@@ -83,31 +86,31 @@ class BlockReader {
  private:
   // How far a scan over Block::bytes has come.
   struct Scan {
-    size_t consumed = 0;  // bytes that are done with
-    size_t want = 0;      // the block must reach this size before a scan can go on
+    size_t consumed = 0;  // bytes before it need no further scan
+    size_t want = 0;      // the block size that the scan needs to continue
   };
-  enum class Step { kGoOn, kNeedBytes, kStop };
+  enum class Step { kContinue, kNeedBytes, kStop };
 
   void Fill(RawBuffer& bytes, size_t target);
   void ScanRecords(Block& block, Scan& scan);
   Step ScanTfRecord(Block& block, Scan& scan);
   Step ScanLine(Block& block, Scan& scan);
-  Step CutRecord(const Block& block, Scan& scan, const std::string& what);
-  Step DamagedRecord(const Block& block, Scan& scan, const std::string& what);
-  Step Damaged(uint64_t offset, Scan& scan, const std::string& message);
-  Step DamagedData(const Block& block, Scan& scan, size_t size, const std::string& what);
-  Step Resynchronise(const Block& block, Scan& scan);
+  Step TruncatedRecord(const Block& block, Scan& scan, const std::string& what);
+  Step CorruptRecord(const Block& block, Scan& scan, const std::string& what);
+  Step HandleCorruption(uint64_t offset, Scan& scan, const std::string& message);
+  Step CorruptData(const Block& block, Scan& scan, size_t size, const std::string& what);
+  Step Resync(const Block& block, Scan& scan);
   Step FindLine(const Block& block, Scan& scan) const;
   Step FindFrame(const Block& block, Scan& scan);
   Step Need(Scan& scan, size_t size) const;
   void DropConsumed(Block& block, Scan& scan);
   bool IsDone(const Block& block, const Scan& scan) const;
-  bool NearDamage(const Block& block, const Scan& scan) const;
+  bool NearCorruption(const Block& block, const Scan& scan) const;
   uint32_t DataCrc(const Block& block, size_t frame, size_t length);
-  void CountLoss(uint64_t lost_bytes, const std::string& what);
+  void CountCorruption(uint64_t skipped_bytes, const std::string& what);
   uint64_t MaxRecordBytes() const;
   std::string Where(uint64_t offset) const;
-  Status Ending();
+  Status EndStatus();
 
   std::string path_;
   OpenedSource source_;
@@ -116,13 +119,13 @@ class BlockReader {
   RawBuffer carry_;            // bytes read beyond the last whole record
   uint64_t carry_offset_ = 0;  // of carry_[0] in the decompressed data
   bool source_ended_ = false;
-  Status source_error_;  // why the source ended, if not by its end
-  Status error_;         // delivered after the records that came before it
-  // While looking for the next whole record behind a damaged place:
+  Status source_error_;  // why the source ended early, if it did
+  Status error_;         // returned after the records before it
+  // While searching for the next whole record after a corruption:
   bool resyncing_ = false;
-  uint64_t damage_offset_ = 0;
-  std::string damage_;
-  RangeCrcs crcs_;  // of the data that damaged frames claimed
+  uint64_t corruption_offset_ = 0;
+  std::string corruption_message_;
+  RangeCrcs crcs_;  // of the data that corrupt frames claimed
 };
 
 }  // namespace millrace::io

@@ -34,7 +34,7 @@ class FileDescriptor {
   int fd_;
 };
 
-// A file, FIFO or standard input, with the bytes that were looked at beforehand put back.
+// A file, FIFO or standard input. Peeked bytes are delivered by Read as well.
 class FileSource : public ByteSource {
  public:
   FileSource(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
@@ -59,8 +59,8 @@ class FileSource : public ByteSource {
     return {};
   }
 
-  // The first bytes of the data (fewer if it is shorter), which Read will still deliver. To be
-  // called before Read.
+  // The first bytes of the data (fewer if it is shorter), which Read still delivers. Call it
+  // before Read.
   Result<std::string_view> Peek(size_t size) {
     std::string bytes(size, '\0');
     size_t got = 0;
@@ -78,7 +78,7 @@ class FileSource : public ByteSource {
   uint64_t position_ = 0;
 };
 
-// What decompressors share: a chunk of compressed bytes at a time, and errors that say where.
+// The input of the decompressors: chunks of compressed bytes, and errors with their offset.
 class CompressedInput {
  public:
   CompressedInput(std::string path, std::unique_ptr<ByteSource> source)
@@ -99,7 +99,7 @@ class CompressedInput {
   }
   void Use(size_t bytes) { used_ += bytes; }
 
-  Status Damaged(Compression kind, const std::string& what) const {
+  Status CorruptStream(Compression kind, const std::string& what) const {
     return Corrupt(path_ + ": compressed offset " + std::to_string(position_ + used_) +
                    ": expected " + CompressionName(kind) + " data, found " + what);
   }
@@ -132,7 +132,7 @@ class InflateSource : public ByteSource {
       RETURN_IF_ERROR(Inflate(in, out, delivered));
       // Without input, zlib may still have output to give.
       if (in.empty() && *delivered == before && !between_members_) {
-        return input_.Damaged(kind_, "the end of the file inside the stream");
+        return input_.CorruptStream(kind_, "the end of the file inside the stream");
       }
     }
     return {};
@@ -142,7 +142,7 @@ class InflateSource : public ByteSource {
   Status Inflate(std::span<const char> in, std::span<char> out, size_t* delivered) {
     if (between_members_ && started_) {
       if (kind_ == Compression::kZlib)
-        return input_.Damaged(kind_, "bytes behind the end of the stream");
+        return input_.CorruptStream(kind_, "bytes after the end of the stream");
       inflateReset(&stream_);
     }
     started_ = true;
@@ -157,7 +157,7 @@ class InflateSource : public ByteSource {
     *delivered += room - stream_.avail_out;
     if (code == Z_STREAM_END) between_members_ = true;
     if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) return {};
-    return input_.Damaged(kind_, stream_.msg ? stream_.msg : "damaged data");
+    return input_.CorruptStream(kind_, stream_.msg ? stream_.msg : "corrupt data");
   }
 
   CompressedInput input_;
@@ -181,16 +181,17 @@ class ZstdSource : public ByteSource {
     while (*delivered < out.size()) {
       ASSIGN_OR_RETURN(const std::span<const char> bytes, input_.Available());
       if (bytes.empty() && between_frames_) return {};
-      // Small pieces: given room for a whole frame, zstd would deliver nothing of a damaged one.
+      // Small pieces: given room for a whole frame, zstd would return nothing of a corrupt one.
       ZSTD_outBuffer to{out.data() + *delivered, std::min(out.size() - *delivered, kPieceBytes), 0};
       ZSTD_inBuffer from{bytes.data(), bytes.size(), 0};
       const size_t hint = ZSTD_decompressStream(stream_.get(), &to, &from);
       input_.Use(from.pos);
       *delivered += to.pos;
-      if (ZSTD_isError(hint)) return input_.Damaged(Compression::kZstd, ZSTD_getErrorName(hint));
+      if (ZSTD_isError(hint))
+        return input_.CorruptStream(Compression::kZstd, ZSTD_getErrorName(hint));
       between_frames_ = hint == 0;
       if (bytes.empty() && to.pos == 0 && !between_frames_) {
-        return input_.Damaged(Compression::kZstd, "the end of the file inside a frame");
+        return input_.CorruptStream(Compression::kZstd, "the end of the file inside a frame");
       }
     }
     return {};

@@ -1,4 +1,4 @@
-// Streams of bytes from files, FIFOs and standard input, with gzip, zlib and zstd undone.
+// Byte streams from files, FIFOs and standard input, decompressed if they are gzip, zlib or zstd.
 #pragma once
 
 #include <cstdint>
@@ -20,27 +20,27 @@ Result<Compression> CompressionFromName(std::string_view name);
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Fills `out` as far as the data goes: a return below out.size() means that the end was reached.
-  // After an error, `delivered` bytes of `out` are still good, and nothing more will come.
+  // Fills `out`; *delivered < out.size() means that the end was reached. After an error, the first
+  // `*delivered` bytes of `out` are valid, and the stream has ended.
   virtual Status Read(std::span<char> out, size_t* delivered) = 0;
 };
 
-// What the first bytes of the data say, whatever the file is called. A valid TFRecord header wins
-// over a magic number that it might contain by chance.
+// Detects the compression from the first bytes, not from the file name. A valid TFRecord header
+// takes precedence over a magic number that it contains by chance.
 Compression DetectCompression(std::string_view first_bytes);
 
 struct OpenedSource {
   std::unique_ptr<ByteSource> bytes;  // decompressed
   Compression compression = Compression::kNone;
-  // Size on disk; -1 where it is not known beforehand (FIFO, standard input).
+  // Size on disk; -1 if it is unknown (FIFO, standard input).
   int64_t file_bytes = -1;
 };
 
-// Undoes `compression` of `bytes`; `name` stands for the file in messages.
+// Decompresses `bytes`; messages call them `name`.
 OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& name,
                           Compression compression);
 
-// For a directory where a file belongs.
+// The error for a directory where a file is expected.
 Status DirectoryError(const std::string& path);
 
 // Opens `path` ("-" is standard input) and detects the compression from the content. A directory is

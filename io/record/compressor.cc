@@ -7,11 +7,12 @@
 #include <string>
 
 namespace millrace::io {
+
 namespace {
 
-constexpr size_t kStepBytes = 128 << 10;  // room that is made for output at a time
+constexpr size_t kStepBytes = 128 << 10;  // output room per step
 
-// Grows `out` by the room, lets `compress` fill it, and keeps what was filled.
+// Grows `out` by kStepBytes, lets `compress` fill them, and cuts `out` to the filled part.
 template <typename Compress>
 size_t AppendTo(RawBuffer& out, Compress compress) {
   const size_t old = out.size();
@@ -55,7 +56,7 @@ class ZlibCompressor : public Compressor {
     stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
     stream_.avail_in = static_cast<uInt>(in.size());
     int code = Z_OK;
-    // A step that leaves room has no more to give.
+    // A step that does not fill its room was the last one.
     while (AppendTo(out, [&](char* room, size_t size) {
              stream_.next_out = reinterpret_cast<Bytef*>(room);
              stream_.avail_out = static_cast<uInt>(size);
@@ -127,6 +128,40 @@ Result<std::unique_ptr<Compressor>> MakeCompressor(Compression compression, int 
       return ZstdCompressor::Make(level == 0 ? 1 : level);
   }
   return std::unique_ptr<Compressor>();
+}
+
+struct ZstdBlock::Contexts {
+  ZSTD_CCtx* compress = ZSTD_createCCtx();
+  ZSTD_DCtx* decompress = ZSTD_createDCtx();
+  ~Contexts() {
+    ZSTD_freeCCtx(compress);
+    ZSTD_freeDCtx(decompress);
+  }
+};
+
+ZstdBlock::ZstdBlock(int level) : contexts_(std::make_unique<Contexts>()), level_(level) {
+  CHECK(contexts_->compress && contexts_->decompress);
+}
+ZstdBlock::~ZstdBlock() = default;
+
+Status ZstdBlock::Compress(std::string_view in, std::string& out) {
+  const size_t begin = out.size();
+  out.resize(begin + ZSTD_compressBound(in.size()));
+  const size_t size = ZSTD_compressCCtx(contexts_->compress, out.data() + begin, out.size() - begin,
+                                        in.data(), in.size(), level_);
+  if (ZSTD_isError(size)) return Invalid(std::string("zstd: ") + ZSTD_getErrorName(size));
+  out.resize(begin + size);
+  return {};
+}
+
+Status ZstdBlock::Decompress(std::string_view in, size_t size, std::string& out) {
+  out.resize(size);
+  const size_t found =
+      ZSTD_decompressDCtx(contexts_->decompress, out.data(), size, in.data(), in.size());
+  if (ZSTD_isError(found)) return Corrupt(std::string("zstd: ") + ZSTD_getErrorName(found));
+  if (found == size) return {};
+  return Corrupt("zstd: expected " + std::to_string(size) + " bytes, found " +
+                 std::to_string(found));
 }
 
 }  // namespace millrace::io

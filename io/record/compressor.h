@@ -1,7 +1,9 @@
-// Compression of a stream, piece by piece: the opposite of what byte_source.h undoes.
+// Compression: of a stream, piece by piece (byte_source.h has the other direction), and of single
+// blocks of bytes.
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "io/base/raw_buffer.h"
@@ -14,14 +16,33 @@ namespace millrace::io {
 class Compressor {
  public:
   virtual ~Compressor() = default;
-  // Compresses `in` and appends what is ready to `out`; some may stay inside until later.
+  // Compresses `in` and appends the finished part to `out`; the rest stays buffered.
   virtual Status Add(std::string_view in, RawBuffer& out) = 0;
-  // Appends the rest. Nothing can be added afterwards.
+  // Appends the buffered rest. Add must not follow.
   virtual Status Finish(RawBuffer& out) = 0;
 };
 
-// Null for Compression::kNone. Level 0 stands for 6 with gzip and zlib, 1 with zstd; one out of
+// Null for Compression::kNone. Level 0 stands for 6 with gzip and zlib, 1 with zstd. A level out of
 // range is an error.
 Result<std::unique_ptr<Compressor>> MakeCompressor(Compression compression, int level);
+
+// zstd frames of single blocks; its memory is reused. Not thread-safe.
+class ZstdBlock {
+ public:
+  explicit ZstdBlock(int level = 1);
+  ~ZstdBlock();
+  ZstdBlock(const ZstdBlock&) = delete;
+  ZstdBlock& operator=(const ZstdBlock&) = delete;
+
+  // Appends a frame.
+  Status Compress(std::string_view in, std::string& out);
+  // Replaces `out` by exactly `size` bytes; a frame of any other size is corrupt.
+  Status Decompress(std::string_view in, size_t size, std::string& out);
+
+ private:
+  struct Contexts;
+  std::unique_ptr<Contexts> contexts_;
+  int level_;
+};
 
 }  // namespace millrace::io

@@ -27,7 +27,7 @@ bool IsIdxHeader(std::string_view first) {
 Result<IdxFile> IdxFile::Open(const std::string& path, bool short_file) {
   IdxFile file;
   file.path_ = path;
-  ASSIGN_OR_RETURN(file.source_, io::OpenSource(path));
+  ASSIGN_OR_RETURN(file.source_, OpenSource(path));
   RETURN_IF_ERROR(file.ReadHeader());
   RETURN_IF_ERROR(file.CheckFileSize(file.source_.file_bytes, short_file));
   return file;
@@ -66,7 +66,7 @@ Status IdxFile::ReadHeader() {
 }
 
 Status IdxFile::CheckFileSize(int64_t file_bytes, bool short_file) const {
-  if (source_.compression != io::Compression::kNone || file_bytes < 0) return {};
+  if (source_.compression != Compression::kNone || file_bytes < 0) return {};
   const uint64_t expected =
       4 + 4 * static_cast<uint64_t>(dimensions_) + uint64_t{count_} * item_bytes_;
   const auto found = static_cast<uint64_t>(file_bytes);
@@ -103,7 +103,7 @@ Result<std::string_view> IdxFile::Next() {
 Status IdxFile::CheckEnd() {
   if (buffer_.size() == begin_) RETURN_IF_ERROR(Fill());
   if (buffer_.size() == begin_) return {};
-  return Corrupt(path_ + ": expected the end of the file behind " + std::to_string(count_) +
+  return Corrupt(path_ + ": expected the end of the file after " + std::to_string(count_) +
                  " items, found more bytes");
 }
 

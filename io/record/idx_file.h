@@ -4,7 +4,7 @@
 //   | 0 | 0 | type | ndims | count u32 BE | further dims, u32 BE  | count items      |
 //   +---+---+------+-------+--------------+-----------------------+------------------+
 //
-// Type 8 (unsigned bytes) alone is read, with 1 dimension (labels) or 3 (images: count, rows,
+// Only type 8 (unsigned bytes) is supported, with 1 dimension (labels) or 3 (images: count, rows,
 // columns).
 #pragma once
 
@@ -17,14 +17,14 @@
 
 namespace millrace::io {
 
-// Whether a file that begins so is one that IdxFile reads.
+// Whether IdxFile reads a file with these first bytes.
 bool IsIdxHeader(std::string_view first);
 
 // Not thread-safe.
 class IdxFile {
  public:
-  // Compressed files are decompressed. A header that is not as above is an error, and so is a plain
-  // file whose size is not what its header says, unless `short_file` allows it to end early.
+  // Compressed files are decompressed. Any other header is an error, and so is an uncompressed file
+  // whose size contradicts its header, unless `short_file` allows it to end early.
   static Result<IdxFile> Open(const std::string& path, bool short_file);
 
   const std::string& path() const { return path_; }
@@ -33,9 +33,9 @@ class IdxFile {
   uint32_t rows() const { return rows_; }
   uint32_t columns() const { return columns_; }
 
-  // The next item's bytes, valid until the next call. After the last one: CheckEnd.
+  // The next item's bytes, valid until the next call. Call CheckEnd after the last item.
   Result<std::string_view> Next();
-  // Nothing may follow the last item.
+  // An error if bytes follow the last item.
   Status CheckEnd();
 
  private:
@@ -45,7 +45,7 @@ class IdxFile {
   Status Fill();
 
   std::string path_;
-  io::OpenedSource source_;
+  OpenedSource source_;
   int dimensions_ = 0;
   uint32_t count_ = 0;
   uint32_t rows_ = 1;
@@ -53,7 +53,7 @@ class IdxFile {
   size_t item_bytes_ = 1;
   uint32_t taken_ = 0;
   std::string buffer_;
-  size_t begin_ = 0;  // of what is left in buffer_
+  size_t begin_ = 0;  // of the unread part of buffer_
 };
 
 }  // namespace millrace::io

@@ -20,14 +20,14 @@ Status CannotCreate(const std::string& path, int error_number) {
   return IoError("cannot create " + path, error_number);
 }
 
-// A symbolic link stays one: the file that it leads to is replaced.
+// A symbolic link stays: its target is replaced.
 std::string Resolved(const std::string& path) {
   const std::unique_ptr<char, decltype(&std::free)> real(realpath(path.c_str(), nullptr),
                                                          std::free);
   return real ? real.get() : path;
 }
 
-// Names of earlier, killed runs are left alone.
+// Does not reuse the temporary files of killed processes.
 int OpenTemporary(const std::string& target, std::string* temporary) {
   for (int attempt = 0; attempt < kTemporaryNames; ++attempt) {
     *temporary = target + ".tmp-" + std::to_string(getpid()) + "-" + std::to_string(attempt);
@@ -117,8 +117,7 @@ Status OutputFile::Write(std::string_view bytes) {
   return {};
 }
 
-// The disk works while the next bytes are made, so that the sync at the end has little left to wait
-// for.
+// The disk writes while the program produces the next bytes, so that the final sync is short.
 void OutputFile::StartWriteback() {
   if (temporary_.empty() || written_ - writeback_ < kWritebackBytes) return;
   sync_file_range(fd_, static_cast<off64_t>(writeback_),

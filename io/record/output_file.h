@@ -1,4 +1,4 @@
-// A file that appears under its name only when it is complete.
+// A file that appears under its name only after it is complete.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace millrace::io {
 
-// The bytes go to a temporary file beside `path`, which Commit syncs and renames, and which the
-// destructor removes otherwise. A path that exists and is no regular file (FIFO, device) is written
-// to directly; "-" and "/dev/stdout" are standard output. Errors name the file. Not thread-safe.
+// The bytes go to a temporary file in the same folder. Commit syncs and renames it; without Commit
+// the destructor removes it. An existing path that is not a regular file (FIFO, device) is written
+// directly; "-" and "/dev/stdout" are standard output. Errors name the file. Not thread-safe.
 class OutputFile {
  public:
   static Result<OutputFile> Create(const std::string& path);
@@ -19,7 +19,7 @@ class OutputFile {
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();
 
-  // Unbuffered: hand it some hundred kilobytes at a time.
+  // Unbuffered: pass some hundred kilobytes per call.
   Status Write(std::string_view bytes);
   Status Commit();
 
@@ -34,10 +34,10 @@ class OutputFile {
   void Abandon();
 
   std::string path_;
-  std::string temporary_;  // empty: written to directly
+  std::string temporary_;  // empty: `path_` is written directly
   int fd_ = -1;            // -1: committed or moved from
   uint64_t written_ = 0;
-  uint64_t writeback_ = 0;  // bytes whose way to the disk has been started
+  uint64_t writeback_ = 0;  // bytes whose write to disk was started
 };
 
 }  // namespace millrace::io

@@ -33,7 +33,7 @@ uint32_t RangeCrcs::Crc(uint64_t begin, const char* data, size_t size) {
   return Crc32c(data + head + middle, size - head - middle, crc);
 }
 
-// Takes in the bytes from end_ on.
+// Adds the bytes from end_ on.
 void RangeCrcs::Extend(const char* data, size_t size) {
   while (size > 0) {
     const uint64_t next = begin_ + crcs_.size() * kStep;

@@ -1,5 +1,5 @@
-// CRC-32Cs of many ranges of one stream that overlap: a range costs O(log n) where its bytes were
-// seen before, so that a damaged file whose headers claim long records is searched in linear time.
+// CRC-32Cs of overlapping ranges of one stream. Bytes that an earlier range covered cost O(log n),
+// so that the search through a corrupt file whose headers claim long records takes linear time.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace millrace::io {
 // Not thread-safe.
 class RangeCrcs {
  public:
-  // The CRC of the stream's bytes [begin, begin + size), which are at `data`. `begin` never goes
-  // back from call to call.
+  // The CRC of the stream's bytes [begin, begin + size), which are at `data`. `begin` must not
+  // decrease from call to call.
   uint32_t Crc(uint64_t begin, const char* data, size_t size);
 
-  // Whether a range that begins here would share bytes with one that was asked for.
+  // Whether a range that begins at `begin` overlaps an earlier one.
   bool Covers(uint64_t begin) const { return begin < end_; }
 
  private:

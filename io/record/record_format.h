@@ -1,4 +1,4 @@
-// The framing of a TFRecord file: records one after the other, nothing before, between or behind.
+// The framing of a TFRecord file: a sequence of records and nothing else.
 //
 //   +----------------+----------------------+---------------+------------------------+
 //   | length: u64 LE | masked CRC of length | length bytes  | masked CRC of the data |
@@ -16,7 +16,7 @@ namespace millrace::io {
 
 constexpr size_t kRecordHeaderBytes = 12;
 constexpr size_t kRecordFooterBytes = 4;
-// A longer claim is refused before anything is allocated for it.
+// A header that claims more is corrupt; nothing is allocated for it.
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 31;
 
 inline uint32_t LoadU32(const char* p) {

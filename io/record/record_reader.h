@@ -22,7 +22,7 @@ class RecordReader {
   static Result<RecordReader> Open(const std::string& path, BlockOptions options = {});
 
   // True and a record, false at the end, or an error that names file, offset, expected and found.
-  // After an error no more records come. With OnCorrupt::kSkip, damage is counted in `corruption()`
+  // No records follow an error. With OnCorrupt::kSkip, corrupt records are counted in corruption()
   // instead.
   Result<bool> Next(RecordView& record);
 
@@ -38,5 +38,22 @@ class RecordReader {
   Block block_;
   size_t next_ = 0;
 };
+
+inline Result<RecordReader> RecordReader::Open(const std::string& path, BlockOptions options) {
+  ASSIGN_OR_RETURN(auto blocks, BlockReader::Open(path, options));
+  return RecordReader(std::move(blocks), options.framing);
+}
+
+inline Result<bool> RecordReader::Next(RecordView& record) {
+  if (next_ == block_.records.size()) {
+    next_ = 0;
+    const Result<bool> more = blocks_->Next(block_);
+    if (!more.ok()) block_.records.clear();
+    if (!more.ok() || !*more) return more;
+  }
+  record = {block_.record(next_), block_.offset(next_, framing_)};
+  ++next_;
+  return true;
+}
 
 }  // namespace millrace::io

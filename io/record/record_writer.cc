@@ -56,23 +56,23 @@ struct RecordWriter::Impl {
   Impl(OutputFile output, std::unique_ptr<Compressor> compressing)
       : file(std::move(output)), compressor(std::move(compressing)) {}
 
-  // All bytes pass here: `frames` gathers them, `packed` holds them compressed.
+  // All bytes pass through here: `frames` buffers them, `packed` holds them compressed.
   Status Put(std::string_view bytes) {
     written += bytes.size();
     if (frames.size() > 0 || bytes.size() < kWriteBytes) {
       frames.Append(bytes.data(), bytes.size());
-      return frames.size() < kWriteBytes ? Status() : Drain();
+      return frames.size() < kWriteBytes ? Status() : FlushFrames();
     }
-    return Pass(bytes);
+    return CompressAndWrite(bytes);
   }
 
-  Status Drain() {
-    const Status passed = Pass({frames.data(), frames.size()});
+  Status FlushFrames() {
+    const Status passed = CompressAndWrite({frames.data(), frames.size()});
     frames.clear();
     return passed;
   }
 
-  Status Pass(std::string_view bytes) {
+  Status CompressAndWrite(std::string_view bytes) {
     if (!compressor) return file.Write(bytes);
     // Small pieces, so that `packed` stays small however large the record is.
     while (!bytes.empty()) {
@@ -103,7 +103,7 @@ struct RecordWriter::Impl {
   }
 
   Status Finish() {
-    RETURN_IF_ERROR(Drain());
+    RETURN_IF_ERROR(FlushFrames());
     if (compressor) {
       RETURN_IF_ERROR(compressor->Finish(packed));
       RETURN_IF_ERROR(WritePacked());
@@ -111,7 +111,7 @@ struct RecordWriter::Impl {
     return file.Commit();
   }
 
-  // A file that has lost bytes must not be completed: the first error stays.
+  // Keeps the first error: a file with missing bytes must not be completed.
   Status Keep(const Status& result) {
     if (!result.ok()) failure = result;
     return result;

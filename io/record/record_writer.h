@@ -15,10 +15,8 @@ struct WriterOptions {
   int level = 0;  // 0: gzip and zlib 6, zstd 1
 };
 
-// Nothing appears under `path` before Close has succeeded: the bytes go to a temporary file beside
-// it, which Close syncs and renames, and which the destructor removes otherwise. An existing file
-// stays whole until then. A path that exists and is no regular file (FIFO, /dev/stdout) is written
-// to directly; "-" is standard output. Not thread-safe.
+// The file appears under `path`, or replaces the existing file, when Close succeeds: see
+// OutputFile, which also describes FIFOs and standard output. Not thread-safe.
 class RecordWriter {
  public:
   static Result<RecordWriter> Create(const std::string& path, WriterOptions options = {});
@@ -27,7 +25,7 @@ class RecordWriter {
   ~RecordWriter();
 
   Status Append(std::string_view record);
-  // For several records that are framed already (AppendFrame).
+  // Appends records that AppendFrame has framed.
   Status AppendFramed(std::string_view frames);
   Status Close();
 

@@ -39,7 +39,7 @@ class TfRecordRows final : public RowDecoder {
       : decoder_({.names = options.names,
                   .num_features = options.num_features,
                   .labels = options.labels}) {}
-  Status Append(std::string_view record, RowSink& rows) override {
+  Status Append(std::string_view record, BatchBuilder& rows) override {
     return decoder_.Append(record, rows);
   }
 
@@ -47,21 +47,21 @@ class TfRecordRows final : public RowDecoder {
   ExampleDecoder decoder_;
 };
 
-// A name that was hashed to 64 bits is hardly ever below 2^32, a number that stands for itself is.
+// A key below 2^32 is probably a number that was used as it is, not a 64-bit hash of a name.
 std::string HashAdvice(const RowOptions& options, uint64_t key) {
   if (options.num_features == 1 || (options.hash_bits == 0 && key >> 32 == 0)) {
     return TooFewFeatures(key);
   }
   const std::string bits = std::to_string(std::bit_width(options.num_features) - 1);
-  return "; it is the hash of a name: --hash_bits=" + bits + " keeps hashes below 2^" + bits;
+  return "; it is the hash of a name: hash_bits=" + bits + " keeps hashes below 2^" + bits;
 }
 
-// What the text formats share: a line becomes a SparseRow, is checked and copied.
+// Base of the text formats: parses a line into a SparseRow, checks it and copies it.
 class TextRows : public RowDecoder {
  public:
   explicit TextRows(const RowOptions& options) : options_(options) {}
 
-  Status Append(std::string_view record, RowSink& rows) final {
+  Status Append(std::string_view record, BatchBuilder& rows) final {
     ASSIGN_OR_RETURN(const bool is_row, Parse(record, row_));
     if (!is_row) return {};
     if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
@@ -72,7 +72,7 @@ class TextRows : public RowDecoder {
     }
     bool ones = true;
     for (const float value : row_.values) ones &= value == 1.0f;
-    // A label that is not a number stays so: there is none.
+    // NaN is kNoLabel and stays.
     rows.AddRow(row_.label == -1 ? 0.0f : row_.label, row_.weight, row_.keys,
                 ones ? nullptr : row_.values.data());
     return {};
@@ -80,7 +80,7 @@ class TextRows : public RowDecoder {
 
  protected:
   virtual Result<bool> Parse(std::string_view line, SparseRow& row) = 0;
-  // What to do about a key that is too large.
+  // The end of the message about a key that is too large.
   virtual std::string Advice(uint64_t key) const { return TooFewFeatures(key); }
   RowOptions options_;
 
@@ -88,8 +88,9 @@ class TextRows : public RowDecoder {
   Status BadLabel() const {
     char text[32];
     std::snprintf(text, sizeof text, "%g", row_.label);
-    return Corrupt(std::string("label: expected 0, 1 or -1, found ") + text +
-                   " (millrace-records convert --positive_label=L makes two classes of many)");
+    return Corrupt(
+        std::string("label: expected 0, 1 or -1, found ") + text +
+        " (the option positive_label of millrace-records convert makes two classes of many)");
   }
   Status BadKey(uint64_t key) const {
     return Corrupt(
@@ -167,7 +168,7 @@ Result<InputFormat> InputFormatFromName(std::string_view name) {
                  "'");
 }
 
-Result<InputFormat> InputFormatOf(const std::vector<std::string>& files) {
+Result<InputFormat> InputFormatFromExtensions(const std::vector<std::string>& files) {
   if (files.empty()) return Invalid("no input files");
   const InputFormat format = FormatOf(files.front());
   for (const std::string& file : files) {
@@ -179,7 +180,7 @@ Result<InputFormat> InputFormatOf(const std::vector<std::string>& files) {
   return format;
 }
 
-bool NameTellsFormat(std::string_view path) {
+bool HasKnownExtension(std::string_view path) {
   return FormatOf(path) != InputFormat::kTfRecord ||
          WithoutCompression(path).ends_with(".tfrecord");
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "io/base/status.h"
-#include "io/batch/labels.h"
-#include "io/batch/row_sink.h"
+#include "io/batch/batch_builder.h"
+#include "io/batch/csr_batch.h"
 #include "io/example/example_encoder.h"
 #include "io/record/block_reader.h"
 
@@ -18,36 +18,36 @@ enum class InputFormat { kTfRecord, kLibsvm, kVw, kCriteo };
 const char* InputFormatName(InputFormat format);
 // Accepts "tfrecord", "libsvm", "vw", "criteo".
 Result<InputFormat> InputFormatFromName(std::string_view name);
-// By the names' endings, compression endings aside: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo);
-// TFRecord for all others. An error where the files differ.
-Result<InputFormat> InputFormatOf(const std::vector<std::string>& files);
-// Whether the name has one of those endings, or .tfrecord, compression endings aside.
-bool NameTellsFormat(std::string_view path);
+// By the file extensions, without compression extensions: .libsvm, .svm, .svmlight; .vw; .tsv
+// (Criteo); TFRecord for all others. An error if the files differ.
+Result<InputFormat> InputFormatFromExtensions(const std::vector<std::string>& files);
+// Whether the name has one of these extensions or .tfrecord, without compression extensions.
+bool HasKnownExtension(std::string_view path);
 Framing FramingOf(InputFormat format);
 
 struct RowOptions {
   FeatureNames names = {};    // TFRecord
-  bool check_names = true;    // see CheckNamedFeatures; false where other files had them
+  bool check_names = true;    // see CheckNamedFeatures in io/stream/input_files.h
   uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key
   int index_base = 0;         // libsvm
   int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool constant = false;      // VW, see VwOptions
-  bool hash_all = false;      // likewise
+  bool hash_all = false;      // VW, see VwOptions
   Labels labels = Labels::kRequired;
 };
 
-// Whether the sink's keys need 64 bits.
+// Whether the batch's keys need 64 bits.
 inline bool NeedsWideKeys(uint64_t num_features) {
   return num_features == 0 || num_features > (uint64_t{1} << 32);
 }
 
-// Not thread-safe; one a thread.
+// Not thread-safe: use one per thread.
 class RowDecoder {
  public:
   virtual ~RowDecoder() = default;
-  // Appends a row, or says what is wrong and leaves the rows as they were. kVarintReadSlack bytes
-  // behind the record may be read.
-  virtual Status Append(std::string_view record, RowSink& rows) = 0;
+  // Appends a row, or returns an error and leaves the rows unchanged. Up to kVarintReadSlack bytes
+  // past the record may be read.
+  virtual Status Append(std::string_view record, BatchBuilder& rows) = 0;
 };
 
 std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options);

@@ -17,7 +17,7 @@ constexpr std::string_view kTemporary = ".tmp-";  // as io::OutputFile names its
 
 struct ParsedName {
   uint64_t steps = 0;
-  std::string_view rest;  // behind the number
+  std::string_view rest;  // after the number
 };
 
 std::optional<ParsedName> ParseName(std::string_view name) {
@@ -31,7 +31,7 @@ std::optional<ParsedName> ParseName(std::string_view name) {
   return parsed;
 }
 
-// Names of the folder's entries; none if it is not there.
+// Names of the folder's entries; none if it does not exist.
 Result<std::vector<std::string>> Names(const std::string& folder) {
   std::error_code error;
   fs::directory_iterator entries(folder, error);
@@ -70,7 +70,7 @@ Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
   return files;
 }
 
-void RemoveLeftovers(const std::string& folder) {
+void RemoveTemporaryFiles(const std::string& folder) {
   const auto names = Names(folder);
   if (!names.ok()) return;
   for (const std::string& name : *names) {

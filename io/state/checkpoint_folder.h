@@ -16,14 +16,14 @@ struct CheckpointFile {
 
 std::string CheckpointPath(const std::string& folder, uint64_t steps);
 
-// Newest first; other files are passed over. A folder that is not there has none.
+// Newest first; other files are ignored. A missing folder has none.
 Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder);
 
-// Removes what killed processes left half written.
-void RemoveLeftovers(const std::string& folder);
+// Removes temporary files of killed processes.
+void RemoveTemporaryFiles(const std::string& folder);
 
-// Removes all checkpoints but that of `steps` and the `keep` newest before it. One beyond it is of
-// a history that was given up. A file that cannot be removed stays until the next try.
+// Keeps the checkpoint of `steps` and the `keep` newest ones before it; removes all others. Later
+// checkpoints belong to a run that was rolled back. Errors are ignored: the next call tries again.
 void RemoveOtherCheckpoints(const std::string& folder, uint64_t steps, size_t keep);
 
 }  // namespace millrace::io

@@ -11,20 +11,20 @@
 
 namespace millrace::io {
 
-// As text: a line "name value" for each, in the order they were added. Names have no spaces, values
-// no line ends. Numbers read back are the very same bits (a NaN stays a NaN).
+// The text form has one line "name value" per field, in the order of Add. Names contain no spaces,
+// values no line ends. Numbers read back have the same bits (a NaN stays a NaN).
 class StateFields {
  public:
   void Add(std::string_view name, std::string_view value);
   void AddUint(std::string_view name, uint64_t value);
   void AddDouble(std::string_view name, double value);
 
-  // A field that is absent, or not of that kind, is corrupt; the error names it.
+  // An absent field, or one of another type, is an error (kCorrupt) that names it.
   Result<std::string> Text(std::string_view name) const;
   Result<uint64_t> Uint(std::string_view name) const;
   Result<double> Double(std::string_view name) const;
 
-  // (name, value), in the order they were added.
+  // (name, value), in the order of Add.
   const std::vector<std::pair<std::string, std::string>>& all() const { return fields_; }
 
   std::string Encode() const;
@@ -38,7 +38,7 @@ class StateFields {
   std::vector<std::pair<std::string, std::string>> fields_;
 };
 
-// The shortest digits that give the same number again.
+// The shortest digits that read back as the same number.
 std::string NumberText(double value);
 std::string NumberText(float value);
 

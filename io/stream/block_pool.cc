@@ -1,12 +1,15 @@
 #include "io/stream/block_pool.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <vector>
 
-#include "io/rows/cached_row.h"
+#include "io/stream/row_cache.h"
 
 namespace millrace::io {
 namespace {
-// A free block keeps at most this much memory: one giant record must not be paid for ever after.
+// A free block keeps at most this much memory, so that one huge record does not hold it forever.
 constexpr size_t kMaxFreeBytes = 4 << 20;
 }  // namespace
 
@@ -43,6 +46,36 @@ RecordOrigin BlockPool::Origin(const RecordRef& ref) const {
   const auto index = static_cast<size_t>(found - records.begin());
   if (!block.origins.empty()) return block.origins[index];
   return {block.path, block.block.offset(index, block.framing)};
+}
+
+namespace {
+
+std::optional<uint64_t> LineAt(const RecordOrigin& origin) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(*origin.path, ignored)) return std::nullopt;
+  const Result<OpenedSource> source = OpenSource(*origin.path);
+  if (!source.ok()) return std::nullopt;
+  std::vector<char> bytes(256 << 10);
+  uint64_t line = 1;
+  for (uint64_t at = 0; at < origin.offset;) {
+    const size_t size = std::min<uint64_t>(bytes.size(), origin.offset - at);
+    size_t got = 0;
+    if (!source->bytes->Read({bytes.data(), size}, &got).ok() || got == 0) return std::nullopt;
+    line += static_cast<uint64_t>(
+        std::count(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(got), '\n'));
+    at += got;
+  }
+  return line;
+}
+
+}  // namespace
+
+std::string LocationText(const RecordOrigin& origin, Framing framing) {
+  std::string text = *origin.path;
+  if (framing == Framing::kLines) {
+    if (const std::optional<uint64_t> line = LineAt(origin)) text += ":" + std::to_string(*line);
+  }
+  return text + ": offset " + std::to_string(origin.offset) + ": ";
 }
 
 }  // namespace millrace::io

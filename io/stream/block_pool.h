@@ -1,5 +1,5 @@
-// The blocks of records that are in memory. A record is handed around as a reference of sixteen
-// bytes; a block goes back to the pool when its last record has been released.
+// The blocks of records in memory. A record is passed around as a reference of 16 bytes; a block
+// returns to the pool when its last record is released.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct RecordRef {
   uint32_t block;  // its number in the pool
 };
 
-// Where a record came from: a file and the offset of the record in its decompressed data.
+// The file of a record and its offset in the decompressed data.
 struct RecordOrigin {
   const std::string* path = nullptr;
   uint64_t offset = 0;
@@ -25,16 +25,16 @@ struct RecordOrigin {
 
 struct PooledBlock {
   Block block;
-  // Set where the records are cached rows; `block` is then empty. Shared with the cache.
+  // Set if the records are cached rows; `block` is then empty. Shared with the cache.
   std::shared_ptr<const Block> cached;
   const std::string* path = nullptr;  // of the file it came from
-  std::vector<RecordOrigin>
-      origins;  // a record each, where the block was gathered from several others
+  // One per record, if the block was gathered from several others.
+  std::vector<RecordOrigin> origins;
   Framing framing = Framing::kTfRecord;
   uint32_t number = 0;
   uint32_t live = 0;     // records not yet released
-  uint32_t total = 0;    // records at the beginning
-  uint64_t payload = 0;  // their bytes; those of records that were left out are only held
+  uint32_t total = 0;    // records when the block was filled
+  uint64_t payload = 0;  // bytes of these records, without those of records that were left out
 
   const Block& content() const { return cached ? *cached : block; }
 };
@@ -51,9 +51,9 @@ class BlockPool {
   const PooledBlock& at(uint32_t number) const { return *blocks_[number]; }
   PooledBlock& at(uint32_t number) { return *blocks_[number]; }
 
-  // Memory of blocks that are in use.
+  // Bytes of the blocks in use.
   uint64_t held_bytes() const { return held_bytes_; }
-  // To be called once a block has been filled.
+  // Call it once per filled block.
   void CountHeld(const PooledBlock& block) { held_bytes_ += block.block.bytes.size(); }
 
   RecordOrigin Origin(const RecordRef& ref) const;
@@ -63,5 +63,9 @@ class BlockPool {
   std::vector<uint32_t> free_;
   uint64_t held_bytes_ = 0;
 };
+
+// "file: offset n: " for a message; "file:12: offset n: " for a line of text. To count lines it
+// reads the file up to the record, except for pipes: do not call it under a lock.
+std::string LocationText(const RecordOrigin& origin, Framing framing);
 
 }  // namespace millrace::io

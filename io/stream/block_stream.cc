@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "io/base/random.h"
-#include "io/stream/random_streams.h"
 
 namespace millrace::io {
 
@@ -14,14 +13,15 @@ BlockStream::BlockStream(StreamOptions options, BlockPool& pool)
       pool_(pool),
       epoch_(options_.first_epoch),
       cache_(options_.files.size(), options_.cache_bytes) {
-  lanes_.resize(std::clamp<size_t>(options_.lanes, 1, std::max<size_t>(options_.files.size(), 1)));
+  lanes_.resize(
+      std::clamp<size_t>(options_.interleave, 1, std::max<size_t>(options_.files.size(), 1)));
   for (size_t lane = 0; lane < lanes_.size(); ++lane) {
     lanes_[lane].read_epoch = options_.first_epoch;
     StartLaneEpoch(lane);
   }
 }
 
-// Fisher and Yates, with our own numbers.
+// A Fisher-Yates shuffle.
 std::vector<size_t> BlockStream::FileOrder(uint64_t epoch) const {
   std::vector<size_t> order(options_.files.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -44,8 +44,8 @@ void BlockStream::StartLaneEpoch(size_t lane) {
   StartFile(l);
 }
 
-// The lane's next file comes from the cache if it is there, and goes to the cache if nobody else is
-// about to put it there.
+// Reads the lane's next file from the cache if possible; fills the cache with it unless another
+// lane does.
 void BlockStream::StartFile(Lane& lane) {
   lane.cached = cache_.Find(lane.files.back());
   lane.next_cached = 0;
@@ -53,11 +53,11 @@ void BlockStream::StartFile(Lane& lane) {
 }
 
 bool BlockStream::TakeLane(Reading& reading) {
-  // The lane whose turn comes next is the one that is waited for.
+  // Prefer the lane whose block is needed next.
   for (size_t i = 0; i < lanes_.size(); ++i) {
     const size_t lane = (turn_ + i) % lanes_.size();
     Lane& l = lanes_[lane];
-    if (l.busy || l.done || l.items.size() >= options_.blocks_ahead) continue;
+    if (l.busy || l.done || l.items.size() >= options_.prefetch_blocks) continue;
     l.busy = true;
     reading = {};
     reading.lane = lane;
@@ -140,7 +140,7 @@ void BlockStream::Finish(Reading& reading) {
   EndFile(reading.lane);
 }
 
-// A block of cached rows, in the cache or, where that has no room, for this once.
+// Makes a block of cached rows, and adds it to the cache if there is room.
 void BlockStream::KeepBlock(Lane& lane, PooledBlock& block) {
   block.cached = std::make_shared<const Block>(std::move(block.block));
   block.block = Block();
@@ -158,7 +158,7 @@ void BlockStream::EndFile(size_t lane_number) {
   StartLaneEpoch(lane_number);
 }
 
-// A lane that waits (for a FIFO, say) must not hide that another one has failed.
+// A lane that is blocked (on a FIFO, for example) must not hide the error of another lane.
 bool BlockStream::FindError() {
   for (const Lane& lane : lanes_) {
     if (lane.items.empty() || lane.items.front().error.ok()) continue;

@@ -1,9 +1,9 @@
-// The blocks of all files of all epochs as one sequence that depends on the seed alone.
+// The blocks of all files of all epochs as one sequence that depends on the options alone.
 //
-// An epoch's files are put into an order drawn from (seed, epoch) and dealt to a fixed number of
-// lanes, file i to lane i mod lanes. Each lane reads its files one after the other; the sequence
-// takes one block of each lane in turn. Any number of threads may read lanes ahead, one thread a
-// lane at a time: who is early or late changes nothing.
+// The files of an epoch are ordered at random by (seed, epoch) and interleaved: file i goes to lane
+// i mod `interleave`, each lane reads its files in order, and the sequence takes one block of each
+// lane in turn. Any number of threads may prefetch, one thread per lane at a time; their timing
+// does not affect the sequence.
 #pragma once
 
 #include <cstdint>
@@ -24,31 +24,35 @@ struct StreamOptions {
   BlockOptions blocks;
   uint64_t seed = 1;
   bool shuffle_files = true;
-  size_t lanes = 8;         // files that are open at once; part of what the order depends on
-  size_t blocks_ahead = 2;  // that a lane may hold (ends of epochs count too)
+  size_t interleave = 8;       // lanes, which is also the number of open files; affects the order
+  size_t prefetch_blocks = 2;  // that a lane may hold (ends of epochs count too)
   uint64_t first_epoch = 0;
   uint64_t end_epoch = 1;  // reads the epochs [first_epoch, end_epoch)
-  // The first ones are read whole; of every num_shards records of the others, the one numbered
-  // shard is kept.
+  // The first `whole_files` files are read whole. Of every num_shards records of the others, record
+  // number `shard` is kept.
   size_t whole_files = 0;
   uint64_t shard = 0;
   uint64_t num_shards = 1;
-  // Bytes of decoded rows to keep for later epochs; 0: none, and records come as they are in the
-  // files. Otherwise all blocks hold cached rows.
+  // Bytes of decoded rows to cache for later epochs. If it is 0, blocks hold the records of the
+  // files; otherwise all blocks hold cached rows.
   uint64_t cache_bytes = 0;
 };
 
-// All members except Read are called under the owner's mutex; Read without it, by one thread a
+// Numbers of the random streams that derive from the seed: no two purposes share one.
+constexpr uint64_t kFileOrderStream = 1;
+constexpr uint64_t kShuffleStream = 2;
+
+// Call all members except Read under the owner's mutex, and Read without it, by one thread per
 // lane.
 class BlockStream {
  public:
   BlockStream(StreamOptions options, BlockPool& pool);
 
-  // What reading a lane once gave.
+  // The result of one read of a lane.
   struct Reading {
     size_t lane = 0;
     PooledBlock* block = nullptr;
-    std::shared_ptr<const Block> cached;  // from the cache: nothing to read
+    std::shared_ptr<const Block> cached;  // from the cache: no read is needed
     bool got_block = false;
     bool file_ended = false;
     uint64_t bytes = 0;          // of the file, decompressed
@@ -56,18 +60,18 @@ class BlockStream {
     Status error;
   };
 
-  // A lane that has room and that nobody reads, or nothing. The caller must Read and then Finish
-  // it.
+  // Picks a lane that has room and no reader; false if there is none. The caller must Read and then
+  // Finish it.
   bool TakeLane(Reading& reading);
-  // Reads the next block of the lane's current file. `to_cached_rows` is called on it if there is
-  // to be a cache.
+  // Reads the next block of the lane's current file. With a cache, `to_cached_rows` is called on
+  // it.
   void Read(Reading& reading, const std::function<void(Block&)>& to_cached_rows);
-  // Puts the reading into its place in the sequence.
+  // Adds the result to the sequence.
   void Finish(Reading& reading);
 
   enum class Next { kBlock, kWait, kEpochEnd, kEnd, kError };
-  // The next element of the sequence: a block (which the caller owns, its records counted as live),
-  // the end of an epoch, the end of all, an error, or not there yet.
+  // The next element of the sequence: a block (which the caller owns; its records count as live),
+  // the end of an epoch, the end of the data, an error, or kWait if it is not read yet.
   Next Take(PooledBlock*& block);
 
   const Status& error() const { return error_; }
@@ -84,11 +88,11 @@ class BlockStream {
   struct Lane {
     std::deque<Item> items;
     std::unique_ptr<BlockReader> reader;
-    std::vector<size_t> files;  // of read_epoch, those still to be opened, last first
+    std::vector<size_t> files;  // of read_epoch that are not finished, in reverse order
     uint64_t read_epoch = 0;
     uint64_t ordinal = 0;                      // of the next record in the file
-    bool fills_cache = false;                  // the file's blocks go to the cache as well
-    const RowCache::Blocks* cached = nullptr;  // the file's blocks, if they are in the cache
+    bool fills_cache = false;                  // the file's blocks are added to the cache
+    const RowCache::Blocks* cached = nullptr;  // the file's blocks in the cache, if it has them
     size_t next_cached = 0;
     bool busy = false;
     bool done = false;         // nothing more to read

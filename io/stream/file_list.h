@@ -1,4 +1,4 @@
-// Which files a pattern means.
+// Expands patterns of input files.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace millrace::io {
 
-// A comma list of file names, globs ("day_*.tfrecord") and "@list" (a file with one pattern a line;
-// blank lines and lines that begin with # are passed over). "-" is standard input. A glob's files
-// are sorted, and patterns keep their order. It is an error if a pattern matches nothing, or if
-// there is no pattern at all.
+// `patterns` is a comma-separated list of file names, globs ("day_*.tfrecord") and "@list" (a file
+// with one pattern per line; blank lines and lines that begin with # are ignored). "-" is standard
+// input. The files of a glob are sorted; patterns keep their order. A pattern that matches nothing,
+// and an empty list, are errors.
 Result<std::vector<std::string>> ExpandFiles(std::string_view patterns);
 
 }  // namespace millrace::io

@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <memory>
 
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
+#include "io/example/feature_view.h"
+#include "io/record/block_reader.h"
 #include "io/record/byte_source.h"
 
 namespace millrace::io {
@@ -62,6 +66,79 @@ uint64_t FingerprintOf(const std::vector<std::string>& files) {
   uint64_t print = files.size();
   for (const std::string& file : files) print = Mix64(print + FileFingerprint(file));
   return print;
+}
+
+namespace {
+
+// Bytes to search: of all files together, unless there are very many, and of each at least.
+constexpr uint64_t kSearchBytes = 128 << 20;
+constexpr uint64_t kMinFileBytes = 64 << 10;
+
+struct Wanted {
+  const char* role;
+  std::string name;
+};
+
+class FeatureSearch {
+ public:
+  explicit FeatureSearch(std::vector<Wanted> wanted) : wanted_(std::move(wanted)) {}
+
+  bool done() const { return wanted_.empty(); }
+
+  void SearchFile(const std::string& file, uint64_t bytes) {
+    const auto reader = BlockReader::Open(file, {.block_bytes = kMinFileBytes});
+    Block block;
+    if (!reader.ok()) return;
+    for (uint64_t searched = 0; searched < bytes && !done(); searched += block.bytes.size()) {
+      const Result<bool> more = (*reader)->Next(block);
+      if (!more.ok() || !*more) break;
+      for (size_t i = 0; i < block.records.size() && !done(); ++i) SearchRecord(file, block, i);
+    }
+    ++files_;
+  }
+
+  Status Outcome() const {
+    if (done() || records_ == 0) return {};
+    return Invalid(first_ + ": " + wanted_[0].role + " feature '" + wanted_[0].name +
+                   "': expected it in some record, found it in none of the first " +
+                   std::to_string(records_) + " of " + std::to_string(files_) +
+                   (files_ == 1 ? " file" : " files") + "; this record has " + first_features_ +
+                   ": correct the option " + wanted_[0].role + "_feature");
+  }
+
+ private:
+  void SearchRecord(const std::string& file, const Block& block, size_t i) {
+    if (!ParseExample(block.record(i), view_).ok()) return;
+    if (records_++ == 0) {
+      first_ = file + ": offset " + std::to_string(block.offset(i, Framing::kTfRecord));
+      first_features_ = ListFeatures(view_);
+    }
+    std::erase_if(wanted_, [&](const Wanted& wanted) { return view_.Find(wanted.name); });
+  }
+
+  std::vector<Wanted> wanted_;
+  ExampleView view_;
+  uint64_t files_ = 0;    // searched so far
+  uint64_t records_ = 0;  // searched so far
+  std::string first_, first_features_;
+};
+
+}  // namespace
+
+Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names) {
+  std::vector<Wanted> wanted;
+  if (names.value != FeatureNames{}.value && !names.value.empty()) {
+    wanted.push_back({"value", names.value});
+  }
+  if (!names.weight.empty()) wanted.push_back({"weight", names.weight});
+  FeatureSearch search(std::move(wanted));
+  const uint64_t share = std::max(kMinFileBytes, kSearchBytes / std::max<size_t>(files.size(), 1));
+  for (const std::string& file : files) {
+    if (search.done()) break;
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(file, ignored)) search.SearchFile(file, share);
+  }
+  return search.Outcome();
 }
 
 }  // namespace millrace::io

@@ -1,4 +1,4 @@
-// What is asked of input files before any of them is read.
+// Checks of input files before training reads them.
 #pragma once
 
 #include <cstdint>
@@ -6,17 +6,25 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/example/example_encoder.h"
 
 namespace millrace::io {
 
-// An error names the first file that is missing, locked or a directory: better found now than in an
-// hour. FIFOs and the like are opened when their turn comes; "-" is standard input.
+// An error names the first file that is missing, unreadable or a directory, which training would
+// otherwise find much later. FIFOs are not opened; "-" is standard input.
 Status CheckInputFiles(const std::vector<std::string>& files);
-// An error names the first one that cannot be read a second time: a second epoch would wait for
-// another writer, for ever.
+// An error names the first file that cannot be read twice, such as a FIFO: a second epoch would
+// block on another writer.
 Status CheckReadableAgain(const std::vector<std::string>& files);
 
-// Tells files apart by their number, order, sizes and both ends, wherever they lie.
+// Identifies files by their number, order, sizes, and first and last bytes; paths do not matter.
 uint64_t FingerprintOf(const std::vector<std::string>& files);
+
+// An error if the value feature (under another name than the default) or the weight feature (if it
+// has a name) is in none of the first records of `files`, which are TFRecords: the name is probably
+// misspelled. The decoder cannot detect that, because a record may lack either; it would use ones.
+// Reads until it finds both, usually one block of the first file, at most some hundred megabytes.
+// Pipes are not read, and corrupt records are left to the real reader.
+Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names);
 
 }  // namespace millrace::io

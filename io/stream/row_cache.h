@@ -1,32 +1,55 @@
-// The cached blocks of files that have been read once, up to a number of bytes.
+// A cache of decoded rows for later epochs, and the form in which it keeps a row: decoded, and
+// quick to copy into a batch.
+//
+//   +-------------+-------------+-----------+----------+-------+------------------+-------------+
+//   | keys K: u32 | weight: f32 | label: u8 | kind: u8 | zeros | K keys, u32, u64 | values: f32 |
+//   |      4      |      4      |     1     |    1     |   2   |    4 K or 8 K    |  4 K or 0   |
+//   +-------------+-------------+-----------+----------+-------+------------------+-------------+
+//
+// Only rows of kind kValues have values.
+//
+// A record that cannot be decoded (kind kRaw) is kept as it is, after its offset (u64) in the file,
+// so that every epoch reports the same error.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
+#include "io/batch/batch_builder.h"
 #include "io/record/block_reader.h"
+#include "io/rows/row_decoder.h"
 
 namespace millrace::io {
 
-// Not thread-safe: the owner's mutex guards it.
+// Replaces the records of `block` by cached rows. `rows` is scratch.
+void CacheRows(RowDecoder& decoder, Framing framing, bool wide, BatchBuilder& rows, Block& block);
+
+// The offset of a record of kind kRaw.
+uint64_t CachedRecordOffset(std::string_view record);
+
+// Decodes cached rows; `decoder` produces the errors of records of kind kRaw.
+std::unique_ptr<RowDecoder> MakeCachedRowDecoder(std::unique_ptr<RowDecoder> decoder);
+
+// The cached blocks of files that were read once, up to a number of bytes. Not thread-safe: the
+// owner's mutex guards it.
 class RowCache {
  public:
-  // Shared, for a block may be in use by the end of one epoch and the beginning of the next at
-  // once.
+  // Shared: the end of one epoch and the beginning of the next may use a block at the same time.
   using Blocks = std::vector<std::shared_ptr<const Block>>;
 
   RowCache(size_t files, uint64_t max_bytes) : entries_(files), max_bytes_(max_bytes) {}
 
-  // True once for a file: the caller is to add its blocks and say when it has ended.
+  // True once per file: the caller must then Add its blocks and call End or Abandon.
   bool Begin(size_t file);
-  // False when there is no room: the file will be read anew in every epoch.
+  // False if there is no room: the file is then read again in every epoch.
   bool Add(size_t file, std::shared_ptr<const Block> block);
   void End(size_t file);
-  // The reading failed; whoever begins next may try again.
+  // The read failed; a later Begin may try again.
   void Abandon(size_t file);
 
-  // All blocks of the file; null while there are not all.
+  // All blocks of the file; null unless it is complete.
   const Blocks* Find(size_t file) const;
   uint64_t bytes() const { return bytes_; }
 

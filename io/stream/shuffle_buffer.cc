@@ -8,13 +8,13 @@ namespace {
 constexpr uint64_t kSlackBytes = 32 << 20;
 constexpr uint64_t kMaxHeldPerLive = 3;
 constexpr uint64_t kSparse = 4;
-constexpr uint64_t kGrowthBytes = 8 << 20;  // between two looks
+constexpr uint64_t kGrowthBytes = 8 << 20;  // between two checks
 constexpr uint64_t kMaxGatheredBytes = 1 << 30;
 
-// No two records of a block begin at the same byte, so that each can be told from its place.
+// Even an empty record takes a byte, so that each record has its own offset in the block.
 uint64_t Room(const RecordRef& ref) { return ref.size > 0 ? ref.size : 1; }
 
-// Less than a fourth of its bytes belong to records that are still wanted.
+// Less than a quarter of its bytes belong to live records.
 bool IsSparse(const PooledBlock& block) {
   const double left = static_cast<double>(block.payload) * block.live / block.total;
   return left * static_cast<double>(kSparse) < static_cast<double>(block.block.bytes.size());

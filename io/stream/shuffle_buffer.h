@@ -1,5 +1,4 @@
-// A seeded shuffle of a stream through a buffer, as a pure function of the seed: nothing depends on
-// timing.
+// A seeded shuffle of a stream through a buffer. The order depends on the seed, not on timing.
 #pragma once
 
 #include <cstddef>
@@ -25,18 +24,18 @@ class ShuffleBuffer {
     filling_ = true;
     ended_ = false;
   }
-  // How many records it wants now; 0: draw.
+  // The number of records to Add now; 0: Draw.
   size_t Wanted() const { return filling_ && !ended_ ? capacity_ - refs_.size() : 0; }
   void Add(const RecordRef& ref) {
     refs_.push_back(ref);
     live_bytes_ += ref.size;
     if (refs_.size() == capacity_) filling_ = false;
   }
-  // No more records will come in this stream.
+  // The stream has no more records.
   void End() { ended_ = true; }
 
   bool CanDraw() const { return !refs_.empty() && (ended_ || !filling_); }
-  bool Drained() const { return ended_ && refs_.empty(); }
+  bool Finished() const { return ended_ && refs_.empty(); }
   RecordRef Draw() {
     const size_t at = refs_.size() > 1 ? random_.Below(refs_.size()) : 0;
     const RecordRef drawn = refs_[at];
@@ -47,8 +46,8 @@ class ShuffleBuffer {
     return drawn;
   }
 
-  // Records die at random, so a block may be held for the sake of a few. Copies the records of
-  // sparse blocks together when the pool holds far more memory than the buffer needs.
+  // Records are released in random order, so a few records may keep a whole block alive. When the
+  // pool holds far more memory than the buffer needs, copies the records of sparse blocks together.
   void Compact(BlockPool& pool);
 
   size_t size() const { return refs_.size(); }
@@ -62,7 +61,7 @@ class ShuffleBuffer {
   Random random_{0};
   std::vector<RecordRef> refs_;
   uint64_t live_bytes_ = 0;
-  uint64_t held_after_ = 0;  // by the pool, after the last gathering
+  uint64_t held_after_ = 0;  // bytes that the pool held after the last Compact
   bool filling_ = true;
   bool ended_ = false;
 };

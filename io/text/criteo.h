@@ -1,20 +1,19 @@
-// Criteo's click logs, one example a line of 40 tab-separated columns:
+// Criteo's click logs, one example per line of 40 tab-separated columns:
 //
 //   label (0 or 1) | 13 integer columns I1..I13 | 26 categorical columns C1..C26
 //
-// A categorical value has up to 8 hex digits.
-// Empty cells are missing values. Each cell becomes a token (a number that stands for it within its
-// column), and each (column, token) a key with the value 1: by hashing, or by a vocabulary that a
-// first pass has built.
+// A categorical value has up to 8 hex digits. Empty cells are missing values. Each cell becomes a
+// token (a number that identifies its value within the column), and each (column, token) a key with
+// the value 1: by hashing, or by a vocabulary that a first pass builds.
 //
 // Tokens:
-//   missing cell     0, in every column: "missing" is a value of its own
+//   missing cell     0, in every column: "missing" is a separate value
 //   integer x >= 0   1 + Bucket(x)
 //   integer x <  0   kCriteoNegative + Bucket(-x)
 //   hex value v      1 + v (so upper and lower case, or leading zeros, make no difference)
-// Bucket: 0 to 7 stay apart; beyond, every power of two is cut into four equal parts (8-9, 10-11,
-// 12-13, 14-15, 16-19, 20-23, ...), so a bucket is never wider than a quarter of its smallest
-// value. Integer arithmetic only.
+// Bucket: 0 to 7 have one bucket each; above, every power of two is split into four equal buckets
+// (8-9, 10-11, 12-13, 14-15, 16-19, 20-23, ...), so a bucket is never wider than a quarter of its
+// smallest value. Integer arithmetic only.
 #pragma once
 
 #include <array>
@@ -24,7 +23,7 @@
 #include <unordered_map>
 
 #include "io/base/status.h"
-#include "io/batch/labels.h"
+#include "io/batch/csr_batch.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
@@ -53,7 +52,7 @@ std::string CriteoFieldName(int field);
 
 // The bucket of a magnitude as defined above: 0 to 251.
 uint32_t CriteoBucket(uint64_t magnitude);
-// The token of a cell as defined above. A cell that SplitCriteoLine would refuse counts as missing.
+// The token of a cell as defined above. A cell that SplitCriteoLine rejects counts as missing.
 uint64_t CriteoToken(int field, std::string_view cell);
 
 // Turns lines into rows: label, and one key per field in the order of the fields, all values 1.
@@ -77,9 +76,9 @@ class CriteoHasher final : public CriteoKeys {
   int hash_bits_;
 };
 
-// Dense keys without collisions: field after field, first the key of all values that have none of
-// their own (unseen or rare), then the field's values in the order of their tokens. So keys depend
-// on what was counted, not on its order.
+// Dense keys without collisions, field by field: first one key for all unseen or rare values, then
+// the field's values in the order of their tokens. Keys depend on what was counted, not on its
+// order.
 //
 //   CriteoVocabulary v;
 //   v.Count(line);                 for each line
@@ -87,7 +86,7 @@ class CriteoHasher final : public CriteoKeys {
 //   v.Save(path);
 //   v.Encode(line, row);           for each line again
 //
-// The file is text, tab-separated, with \n behind every line:
+// The file is tab-separated text; every line ends with \n:
 //   # millrace criteo vocabulary 1        the version
 //   # num_features 1204 min_count 2
 //   field  value  key  count              names of the columns
@@ -106,9 +105,9 @@ class CriteoVocabulary final : public CriteoKeys {
   void Encode(const CriteoLine& line, SparseRow& row) const override;
   uint64_t num_features() const override { return num_features_; }
 
-  // The file appears whole or not at all.
+  // Atomic: the file appears complete or not at all.
   Status Save(const std::string& path) const;
-  // A file whose version, order, keys or checksum are not as Save writes them is refused.
+  // Rejects a file whose version, order, keys or checksum differ from what Save writes.
   static Result<CriteoVocabulary> Load(const std::string& path);
 
  private:

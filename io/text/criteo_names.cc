@@ -24,7 +24,7 @@ bool ParseNumber(std::string_view text, uint64_t& number) {
   return parsed.ec == std::errc() && parsed.ptr == end;
 }
 
-// Takes what is before the next `separator` off `rest`.
+// Removes the text before the next `separator` from `rest` and returns it.
 std::string_view Cut(std::string_view& rest, char separator) {
   const size_t at = rest.find(separator);
   const std::string_view part = rest.substr(0, at);

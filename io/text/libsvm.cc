@@ -39,7 +39,7 @@ Status SkipQueryId(LineCursor& cursor) {
   uint64_t id = 0;
   const auto [stop, error] = std::from_chars(digits, cursor.end(), id);
   if (error != std::errc() || (stop != cursor.end() && !LineCursor::IsBlank(*stop))) {
-    return cursor.WordError(digits, "a query number behind qid:");
+    return cursor.WordError(digits, "a query number after qid:");
   }
   cursor.MoveTo(stop);
   cursor.SkipBlanks();
@@ -62,8 +62,8 @@ Status OrderError(const LineCursor& cursor, uint64_t previous, uint64_t index) {
 }
 
 Status ParseFeatures(LineCursor& cursor, uint64_t index_base, SparseRow& row) {
-  uint64_t least = index_base;  // what the next index may be at least
-  bool exhausted = false;       // 2^64-1 was there: nothing can follow
+  uint64_t least = index_base;  // the smallest valid next index
+  bool exhausted = false;       // 2^64-1 was read: no index can follow
   while (!cursor.AtEnd()) {
     uint64_t index = 0;
     const auto [colon, error] = std::from_chars(cursor.p(), cursor.end(), index);
@@ -80,7 +80,7 @@ Status ParseFeatures(LineCursor& cursor, uint64_t index_base, SparseRow& row) {
     float value = 0;
     const char* stop = ParseFloat(colon + 1, cursor.end(), value);
     if (stop == nullptr || (stop != cursor.end() && !LineCursor::IsBlank(*stop))) {
-      return cursor.WordError(colon + 1, "a finite value behind index " + std::to_string(index));
+      return cursor.WordError(colon + 1, "a finite value after index " + std::to_string(index));
     }
     row.Add(index - index_base, value);
     exhausted = index == UINT64_MAX;

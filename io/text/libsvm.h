@@ -1,4 +1,4 @@
-// LIBSVM / SVMlight text, one example a line:
+// LIBSVM / SVMlight text, one example per line:
 //
 //   label [qid:N] index:value index:value ...  # comment
 //
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "io/base/status.h"
-#include "io/batch/labels.h"
+#include "io/batch/csr_batch.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
@@ -18,10 +18,9 @@ struct LibsvmOptions {
   Labels labels = Labels::kRequired;
 };
 
-// Replaces `row` by the line's content and returns true; false for a line that is blank or only a
-// comment. The label may be any finite number: whether it suits a model is the caller's business.
-// `qid` is checked and ignored. An error (kCorrupt) names the column, what was expected there and
-// what was found; `row` is then unspecified.
+// Replaces `row` by the line's content and returns true; false for a blank line or a comment. The
+// label may be any finite number: the caller checks whether it suits the model. `qid` is checked
+// and ignored. An error (kCorrupt) names the column, expected and found; `row` is then unspecified.
 Result<bool> ParseLibsvmLine(std::string_view line, const LibsvmOptions& options, SparseRow& row);
 
 }  // namespace millrace::io

@@ -1,5 +1,4 @@
-// What the text parsers share: walking along a line, numbers, and errors that point at a byte of
-// it.
+// Helpers of the text parsers: a cursor in a line, number parsing, and errors that name a column.
 #pragma once
 
 #include <charconv>
@@ -13,7 +12,7 @@
 
 namespace millrace::io {
 
-// `text` in double quotes for a message: bytes that don't print as \xNN, long text cut short.
+// `text` in double quotes for a message: unprintable bytes become \xNN, long text is truncated.
 inline std::string Quoted(std::string_view text) {
   constexpr size_t kShown = 40;
   constexpr char kHex[] = "0123456789abcdef";
@@ -30,21 +29,21 @@ inline std::string Quoted(std::string_view text) {
 }
 
 namespace internal {
-// A number that from_chars calls out of range: too small for a float is 0 or subnormal, too large
-// is infinite.
+// A number that from_chars reports as out of range: 0 or subnormal if too small, infinite if too
+// large.
 inline float ExtremeFloat(const char* begin, const char* end) {
   return static_cast<float>(std::strtod(std::string(begin, end).c_str(), nullptr));
 }
 }  // namespace internal
 
-// Reads the decimal number at `p`, with or without a sign. Returns the byte behind it, or nullptr
-// where there is no number or not a finite one.
+// Reads the decimal number at `p`, with or without a sign. Returns the byte after it, or nullptr if
+// there is no finite number.
 inline const char* ParseFloat(const char* p, const char* end, float& out) {
   if (p != end && *p == '+') {
     ++p;
     if (p != end && *p == '-') return nullptr;
   }
-  // Most values are 1 or another small integer: exact as a float, and over at a blank.
+  // Fast path: most values are small integers, exact as a float and followed by a blank.
   constexpr int kExactDigits = 7;
   uint32_t integer = 0;
   const char* q = p;
@@ -61,10 +60,10 @@ inline const char* ParseFloat(const char* p, const char* end, float& out) {
   return std::isfinite(out) ? stop : nullptr;
 }
 
-// A place in a line. The line must outlive the cursor.
+// A position in a line, which must outlive the cursor.
 class LineCursor {
  public:
-  // The line ends before `end`; columns in messages count from the line's first byte.
+  // Drops a trailing \r. Columns in messages count from the line's first byte.
   explicit LineCursor(std::string_view line)
       : begin_(line.data()), p_(begin_), end_(begin_ + line.size()) {
     if (p_ != end_ && end_[-1] == '\r') --end_;
@@ -82,7 +81,7 @@ class LineCursor {
   void SkipBlanks() {
     while (p_ != end_ && IsBlank(*p_)) ++p_;
   }
-  // From `from` to the next blank or the end.
+  // The text from `from` to the next blank or the end.
   std::string_view WordAt(const char* from) const {
     const char* q = from;
     while (q != end_ && !IsBlank(*q)) ++q;

@@ -1,4 +1,4 @@
-// One example as the text formats give it: a label and (key, value) pairs in the order of the line.
+// One parsed example of a text format: a label and (key, value) pairs in the order of the line.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace millrace::io {
 
 struct SparseRow {
   float label = 0;   // as written; 0, 1 or -1 for logistic regression
-  float weight = 1;  // the example's importance
+  float weight = 1;  // of the example
   std::vector<uint64_t> keys;
   std::vector<float> values;  // as long as keys
 

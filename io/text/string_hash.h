@@ -1,5 +1,4 @@
-// A well-mixed 64-bit hash of bytes, the same on every machine and in every version: keys in files
-// depend on it.
+// A 64-bit hash of bytes that never changes: keys in files depend on it.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 
 namespace millrace::io {
 
-// Eight bytes a step, each passed through the bijective Mix64; the length goes in first, so that
-// padding the last step with zeros makes no two texts equal. Not meant against adversaries.
+// Passes eight bytes per step through the bijective Mix64. The length is mixed in first, so that
+// the zero padding of the last step makes no two texts equal. Not secure against adversaries.
 inline uint64_t HashString(std::string_view text, uint64_t seed = 0) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
   uint64_t hash = Mix64(seed + kGolden * (text.size() + 1));

@@ -43,13 +43,13 @@ Status ParseHead(LineCursor& cursor, Labels labels, SparseRow& row) {
     const char* word = cursor.p();
     const char* end = FindDelimiter(word, bar);
     cursor.MoveTo(end);
-    if (tagged) return cursor.Error(word, "'|' behind the tag", QuotedRange(word, end));
+    if (tagged) return cursor.Error(word, "'|' after the tag", QuotedRange(word, end));
     if (end == bar || *word == '\'') {
       tagged = true;
       continue;
     }
     if (numbers == std::size(targets)) {
-      return cursor.Error(word, "a tag or '|' behind label, importance and base",
+      return cursor.Error(word, "a tag or '|' after label, importance and base",
                           QuotedRange(word, end));
     }
     if (!ParseWholeFloat(word, end, *targets[numbers]) || row.weight < 0 || base != 0) {
@@ -68,7 +68,7 @@ struct Namespace {
   float scale = 1;
 };
 
-// At a '|'; moves behind the namespace's name.
+// At a '|'; moves past the namespace's name.
 Status ParseNamespace(LineCursor& cursor, Namespace& space) {
   const char* name = cursor.p() + 1;
   const char* end = FindDelimiter(name, cursor.end());

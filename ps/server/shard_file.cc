@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "io/state/checkpoint_folder.h"
-#include "io/state/state_reader.h"
-#include "io/state/state_writer.h"
+#include "io/state/state_file.h"
 #include "profiler/trace.h"
 #include "ps/server/shard.h"
 
@@ -140,7 +139,7 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return IoError("cannot create the folder " + folder, error.value());
-  io::RemoveLeftovers(folder);
+  io::RemoveTemporaryFiles(folder);
   io::StateFields fields;
   fields.Add("kind", kKind);
   fields.AddUint("shard", shard.options_.shard);

@@ -16,7 +16,7 @@
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
-#include "io/record/zstd_block.h"
+#include "io/record/compressor.h"
 
 namespace millrace::ps {
 

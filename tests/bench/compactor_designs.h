@@ -1,4 +1,4 @@
-// Designs of key compaction that were measured beside io/queue/key_compactor: none of them is used
+// Designs of key compaction that were compared with io/batch/key_compactor.h: none of them is used
 // by Millrace.
 #pragma once
 

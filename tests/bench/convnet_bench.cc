@@ -47,15 +47,15 @@ void Step(benchmark::State& state, const char* name, DenseRule rule, const char*
   params.Initialize(Init::kHe, 1);
   auto net = MakeEngine(engine, spec, params, {.max_batch = batch_size, .threads = threads});
   if (!net.ok()) return state.SkipWithError(net.status().message().c_str());
-  sparse::LocalDenseStore store({.rule = rule},
-                                [&](size_t size, const auto& work) { (*net)->Spread(size, work); });
+  sparse::LocalDenseStore store(
+      {.rule = rule}, [&](size_t size, const auto& work) { (*net)->ParallelFor(size, work); });
   if (!store.Init(params.all()).ok()) return state.SkipWithError("store");
   const Batches batches(spec, batch_size);
   uint64_t step = 0;
   const auto learn = [&] {
     ++step;
-    return (*net)->Learn(batches[step], step,
-                         [&](size_t p, std::span<const float> g) { return store.Push(p, g); });
+    return (*net)->ComputeGradients(
+        batches[step], step, [&](size_t p, std::span<const float> g) { return store.Push(p, g); });
   };
   if (!learn().ok()) return state.SkipWithError("first step");  // pages in what it needs
   const uint64_t before = step;

@@ -48,7 +48,7 @@ void BM_DecodeMillrace(benchmark::State& state) {
   if (Lacks(state, level)) return;
   const Records records;
   ExampleDecoder decoder({.num_features = bench::kNumFeatures}, level);
-  RowSink rows;
+  BatchBuilder rows;
   for (auto _ : state) {
     for (size_t i = 0; i < kRecords; ++i) {
       if (i % kBatch == 0) rows.Clear(false);

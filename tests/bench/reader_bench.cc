@@ -49,7 +49,7 @@ BENCHMARK(BM_ReadFrames)
 void BM_ReadFramesDecode(benchmark::State& state) {
   TheFile();
   ExampleDecoder decoder({.num_features = bench::kNumFeatures});
-  RowSink rows;
+  BatchBuilder rows;
   for (auto _ : state) {
     auto reader = BlockReader::Open(TheFile(), {});
     Block block;

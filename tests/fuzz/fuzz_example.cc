@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "tests/io/example/example_decoder_oracle.h"
-#include "tests/io/example/feature_view_oracle.h"
+#include "tests/support/example_decoder_oracle.h"
+#include "tests/support/feature_view_oracle.h"
 
 namespace {
 
@@ -15,7 +15,7 @@ using millrace::CpuLevel;
 void Check(std::string_view record, const millrace::io::ExampleDecoderOptions& options,
            CpuLevel level) {
   millrace::io::ExampleDecoder decoder(options, level);
-  const std::string difference = millrace::io::CompareDecoders(record, decoder, options);
+  const std::string difference = millrace::test::CompareDecoders(record, decoder, options);
   if (difference.empty()) return;
   std::fprintf(stderr, "%s: %s\n", millrace::CpuLevelName(level), difference.c_str());
   std::abort();
@@ -24,7 +24,7 @@ void Check(std::string_view record, const millrace::io::ExampleDecoderOptions& o
 }  // namespace
 
 extern "C" int LLVMFuzzerInitialize(int*, char***) {
-  millrace::io::SilenceProtobuf();
+  millrace::test::SilenceProtobuf();
   return 0;
 }
 

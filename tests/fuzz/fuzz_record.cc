@@ -1,5 +1,5 @@
 // The record reader on any bytes, as a file of any compression: no crash, no hang, no absurd
-// allocation; both block sizes agree; a damaged file is refused when failing and gives a subset of
+// allocation; both block sizes agree; a corrupt file is rejected when failing and gives a subset of
 // records when skipping.
 #include <cstdint>
 #include <memory>
@@ -32,7 +32,7 @@ constexpr size_t kMaxRecords = 1 << 17;
 
 struct Outcome {
   std::vector<std::string> records;
-  size_t bytes = 0;  // delivered or lost
+  size_t bytes = 0;  // delivered or skipped
   bool ok = true;
   bool refused = false;  // as no file of this framing
   bool whole = true;
@@ -84,7 +84,7 @@ void Check(std::string_view bytes, Framing framing) {
   if (!skipping.whole || skipping.bytes > kMaxTinyBytes) return;
   options.block_bytes = 13;
   const Outcome tiny = ReadAll(bytes, options);
-  // How much of a damaged stream a decompressor gives before it stops depends on how it is asked.
+  // How much of a corrupt stream a decompressor gives before it stops depends on how it is asked.
   const bool cut = DetectCompression(bytes) != Compression::kNone && !failing.ok;
   if (cut && tiny.refused) return;
   CHECK(skipping.ok && tiny.ok);

@@ -10,7 +10,7 @@
 
 #include "io/base/crc32c.h"
 #include "io/record/record_format.h"
-#include "io/state/state_reader.h"
+#include "io/state/state_file.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/model/model_info.h"
 

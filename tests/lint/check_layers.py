@@ -3,8 +3,9 @@
 
     tools -> convnets -> trainer -> ps -> sparse -> io -> profiler
 
-A folder may include itself and what is to its right, but for what STRANGERS names. Third-party headers may be
-included only where RULES lets them.
+A folder may include itself and the folders to its right, except the pairs in FORBIDDEN. Folders must not include each
+other in a cycle; the files directly in a folder and those of each subfolder count as separate folders. RULES lists
+where a third-party header may be included.
 Usage: check_layers.py ROOT. Prints each violation; exit status 1 if there is one.
 """
 import re
@@ -31,15 +32,15 @@ RULES = [
     ("Google Benchmark", r"benchmark/", ["tests"], {}),
 ]
 
-# Folders that must not know others, though the arrows would let them.
-STRANGERS = {
+# Includes between folders that are not allowed although they follow the arrows.
+FORBIDDEN = {
     "convnets": ["trainer/loop", "trainer/model"],
     "trainer/run": ["trainer/loop", "trainer/model"],
     "trainer/model": ["trainer/loop"],
     "ps/worker": ["ps/server"],
     "ps/server": ["ps/worker"],
     "ps/wire": ["ps/server", "ps/worker"],
-    "io/record": ["io/batch", "io/example", "io/rows", "io/stream", "io/queue"],
+    "io/record": ["io/batch", "io/example", "io/rows", "io/state", "io/stream", "io/text", "io/queue"],
     "io/batch": ["io/example", "io/text", "io/rows", "io/stream", "io/queue"],
     "io/example": ["io/rows", "io/stream", "io/queue"],
     "io/text": ["io/rows", "io/stream", "io/queue"],
@@ -70,12 +71,8 @@ def check_arrow(path, header):
         return "only tests include tests"
     if LAYERS.index(there) < LAYERS.index(here):
         return f"{here} must not know {there}"
-    return next((f"{folder} must not know {stranger}" for folder, stranger in strangers()
-                 if str(path).startswith(folder + "/") and header.startswith(stranger + "/")), None)
-
-
-def strangers():
-    return ((folder, stranger) for folder, others in STRANGERS.items() for stranger in others)
+    return next((f"{folder} must not know {other}" for folder, others in FORBIDDEN.items() for other in others
+                 if str(path).startswith(folder + "/") and header.startswith(other + "/")), None)
 
 
 def rule_for(header):
@@ -104,18 +101,54 @@ def check_counts(users):
                 yield f"{name} is in {len(paths)} files of {folder}, at most {limit}: {sorted(paths)}"
 
 
+def folder_graph(includes):
+    """{folder: {included folder: (path, header)}}, one example of each include. `includes`: (path, header) pairs."""
+    graph = {}
+    for path, header in includes:
+        here, there = str(path.parent), header.rpartition("/")[0]
+        if here != there:
+            graph.setdefault(here, {}).setdefault(there, (path, header))
+    return graph
+
+
+def shortest_cycle(graph, start):
+    """The shortest list of (path, header) that leads from the folder `start` back to it, or None."""
+    paths, seen = [(start, [])], set()
+    for folder, steps in paths:  # grows: a breadth-first search
+        for there, include in sorted(graph.get(folder, {}).items()):
+            if there == start:
+                return steps + [include]
+            if there not in seen:
+                seen.add(there)
+                paths.append((there, steps + [include]))
+    return None
+
+
+def check_cycles(includes):
+    """One problem for each cycle between folders."""
+    graph, reported = folder_graph(includes), set()
+    for folder in sorted(graph):
+        cycle = shortest_cycle(graph, folder) if folder not in reported else None
+        if cycle:
+            reported.update(str(path.parent) for path, _ in cycle)
+            steps = "; ".join(f"{path} includes {header}" for path, header in cycle)
+            yield f"{folder}: folders include each other in a cycle: {steps}"
+
+
 def check(root):
-    problems, users = [], {}
+    problems, users, includes = [], {}, []
     for path in source_tree.code_files(root):
         for bracket, header in INCLUDE.findall(source_tree.read(root, path)):
             rule = rule_for(header)
             if rule:
                 users.setdefault((rule[0], path.parts[0]), set()).add(str(path))
             project = bracket == '"' and not (rule and not header.startswith("tests/"))
+            if project and path.parts[0] != "tests" and not GENERATED.match(header):
+                includes.append((path, header))
             problem = check_arrow(path, header) if project else check_library(path, header)
             if problem:
                 problems.append(f"{path}: #include {header}: {problem}")
-    return problems + list(check_counts(users))
+    return problems + list(check_counts(users)) + list(check_cycles(includes))
 
 
 def main():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants violations in a small tree and expects the checks to find them: lint_test.py"""
+"""Writes violations into a small tree and expects the checks to find them: lint_test.py"""
 import contextlib
 import io
 import pathlib
@@ -59,10 +59,10 @@ class LintTest(unittest.TestCase):
         for name in check_style.CHECKS:
             self.assertEqual(self.style(name), [], name)
 
-    def test_arrow_against_the_stream(self):
+    def test_include_against_the_arrows(self):
         self.expect_layers("io/bad.cc", '#include "tools/common/flags.h"', "io must not know tools")
 
-    def test_profiler_knows_nobody(self):
+    def test_profiler_includes_no_other_layer(self):
         self.expect_layers("profiler/bad.cc", '#include "io/base/status.h"', "must not know io")
 
     def test_only_tests_include_tests(self):
@@ -74,11 +74,45 @@ class LintTest(unittest.TestCase):
     def test_indented_include(self):
         self.expect_layers("sparse/bad.cc", '#  include "ps/server/server.h"', "sparse must not know ps")
 
-    def test_folders_of_a_layer_that_are_strangers(self):
+    def test_forbidden_include_within_a_layer(self):
         self.expect_layers("ps/worker/bad.cc", '#include "ps/server/shard.h"', "ps/worker must not know ps/server")
 
     def test_convnets_do_not_know_the_sparse_loop(self):
         self.expect_layers("convnets/bad.cc", '#include "trainer/loop/test_set.h"', "must not know trainer/loop")
+
+    def expect_cycle(self, files, words):
+        for path, include in files.items():
+            self.plant(path, f'#pragma once\n\n#include "{include}"\n')
+        problems = check_layers.check(self.root)
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn("cycle", problems[0])
+        for word in words:
+            self.assertIn(word, problems[0])
+
+    def test_cycle_of_two_subfolders(self):
+        files = {"io/base/json.cc": "io/example/utf8.h", "io/example/wire.h": "io/base/status.h"}
+        self.expect_cycle(files, ["io/base/json.cc includes io/example/utf8.h", "io/example/wire.h includes"])
+
+    def test_cycle_of_three_subfolders(self):
+        files = {"tools/a/one.h": "tools/b/two.h", "tools/b/two.h": "tools/c/three.h", "tools/c/three.h": "tools/a/one.h"}
+        self.expect_cycle(files, files)
+
+    def test_cycle_between_a_folder_and_its_subfolder(self):
+        files = {"tools/launch/job.h": "tools/launch/child/process.h",
+                 "tools/launch/child/process.h": "tools/launch/environment.h"}
+        self.expect_cycle(files, files)
+
+    def test_two_cycles_are_two_problems(self):
+        for a, b in (("io/base/x.h", "io/text/x.h"), ("tools/lr/x.h", "tools/ps/x.h")):
+            self.plant(a, f'#pragma once\n\n#include "{b}"\n')
+            self.plant(b, f'#pragma once\n\n#include "{a}"\n')
+        self.assertEqual(len(check_layers.check(self.root)), 2)
+
+    def test_shared_subfolder_is_no_cycle(self):
+        for path, include in (("io/text/a.h", "io/base/status.h"), ("io/state/b.h", "io/base/status.h"),
+                              ("io/stream/c.h", "io/text/a.h"), ("io/stream/d.h", "io/state/b.h")):
+            self.plant(path, f'#pragma once\n\n#include "{include}"\n')
+        self.assertEqual(check_layers.check(self.root), [])
 
     def test_gflags_outside_tools(self):
         self.expect_layers("io/bad.cc", "#include <gflags/gflags.h>", "only in tools")
@@ -112,7 +146,7 @@ class LintTest(unittest.TestCase):
     def test_library_without_a_rule(self):
         self.expect_layers("io/bad.cc", "#include <boost/any.hpp>", "no rule")
 
-    def test_generated_folders_are_passed_over(self):
+    def test_generated_folders_are_skipped(self):
         self.plant("build-x/io/bad.cc", '#include "tools/flags.h"\n')
         self.assertEqual(check_layers.check(self.root), [])
 
@@ -158,7 +192,7 @@ class LintTest(unittest.TestCase):
     def test_long_readme(self):
         self.expect_style("readme", "README.md", "line\n" * 100)
 
-    def test_exit_status_tells(self):
+    def test_violations_set_the_exit_status(self):
         self.plant("io/bad.cc", '#include "tools/common/flags.h"\nint* p = new int(1);\n')
         for module in (check_layers, check_style):
             sys.argv = ["check", str(self.root)]

@@ -8,13 +8,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <sstream>
 #include <thread>
 
-#include "profiler/recent_spans.h"
-#include "profiler/session.h"
-#include "tests/test_files.h"
+#include "profiler/trace.h"
 
 namespace millrace::profiler {
 namespace {
@@ -104,73 +101,6 @@ TEST(ResourcesTest, LinesHaveTheColumnsOfTheHeader) {
   const std::string line = ResourcesCsvLine(ResourceReader().Read(), -7);
   EXPECT_EQ(commas(line), commas(ResourcesCsvHeader()));
   EXPECT_EQ(line.substr(line.find(',') + 1, 3), "-7,");
-}
-
-TEST(SessionTest, LeavesSamplesAndATrace) {
-  const test::TemporaryFolder folder;
-  Session session;
-  ASSERT_EQ(
-      session.Start({.run_dir = folder.path(), .process = "ps-1", .trace = true, .sample_ms = 5}),
-      "");
-  const int64_t begin = NowNs();
-  while (NowNs() - begin < 100'000'000) TRACE_SCOPE("busy");
-  ASSERT_EQ(session.Finish(), "");
-  const std::string csv = test::ReadFile(folder / "resources-ps-1.csv");
-  EXPECT_GE(std::count(csv.begin(), csv.end(), '\n'), 4);
-  EXPECT_NE(test::ReadFile(folder / "trace-ps-1.json").find("\"busy\""), std::string::npos);
-}
-
-TEST(RecentSpansTest, AreWrittenOnceForEachWish) {
-  const test::TemporaryFolder folder;
-  const std::string path = folder / "recent-worker-0.json";
-  StartTracing();
-  { TRACE_SCOPE("newest"); }
-  {
-    RecentSpans recent(folder.path(), "worker-0");
-    recent.WriteIfAskedFor();
-    EXPECT_FALSE(std::filesystem::exists(path)) << "nobody looks";
-    test::WriteFile(folder / kWatchedFile, "");
-    recent.WriteIfAskedFor();
-    EXPECT_NE(test::ReadFile(path).find("\"newest\""), std::string::npos);
-    std::filesystem::remove(path);
-    recent.WriteIfAskedFor();
-    EXPECT_FALSE(std::filesystem::exists(path)) << "one wish, one answer";
-    const auto time = std::filesystem::last_write_time(folder / kWatchedFile);
-    std::filesystem::last_write_time(folder / kWatchedFile, time + std::chrono::seconds(1));
-    recent.WriteIfAskedFor();
-    EXPECT_TRUE(std::filesystem::exists(path));
-  }
-  StopTracing();
-  EXPECT_FALSE(std::filesystem::exists(path)) << "left behind";
-}
-
-TEST(SessionTest, SamplesGoOnWhenTheFileIsErased) {
-  const test::TemporaryFolder folder;
-  const std::string path = folder / "resources-ps-0.csv";
-  Session session;
-  ASSERT_EQ(session.Start({.run_dir = folder.path(), .process = "ps-0", .sample_ms = 3600000}), "");
-  // The sampler's thread takes its first sample when it starts.
-  const auto lines = [&] {
-    const std::string text = test::ReadFile(path);
-    return std::count(text.begin(), text.end(), '\n');
-  };
-  for (int i = 0; i < 10000 && lines() < 2; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  std::filesystem::remove(path);
-  ASSERT_EQ(session.Finish(), "");
-  EXPECT_TRUE(test::ReadFile(path).starts_with(ResourcesCsvHeader()));
-  EXPECT_EQ(lines(), 2);
-}
-
-TEST(SessionTest, StepWindowsAreParsedOrRefused) {
-  TraceOptions options;
-  EXPECT_EQ(ParseStepWindow("100:120", options), "");
-  EXPECT_EQ(options.first_step, 100u);
-  EXPECT_EQ(options.last_step, 120u);
-  for (const char* wrong : {"", "5", "5:", ":5", "6:5", "a:b", "1:2:3", "-1:2"}) {
-    EXPECT_NE(ParseStepWindow(wrong, options), "") << wrong;
-  }
 }
 
 }  // namespace

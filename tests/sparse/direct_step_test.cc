@@ -8,10 +8,13 @@
 #include "io/base/random.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
-#include "tests/sparse/random_batch.h"
+#include "tests/support/random_problem.h"
 
 namespace millrace::sparse {
 namespace {
+
+using test::Problem;
+using test::RandomProblem;
 
 constexpr uint64_t kFeatures = 3001;
 
@@ -75,7 +78,7 @@ TEST(DirectStep, EqualsTheCompactedOneForEveryRule) {
 }
 
 // What a step sees, and what a test between two steps sees, are the same weights.
-TEST(DirectStep, MarginsOfAStepAreThoseOfATestBitForBit) {
+TEST(DirectStep, MarginsOfAStepAreThoseOfAnEvaluationBitForBit) {
   for (const Rule rule : {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
     SCOPED_TRACE(RuleName(rule));
     auto store = LocalStore::Create({kFeatures}, {.rule = rule, .rate = 0.05});
@@ -92,7 +95,7 @@ TEST(DirectStep, MarginsOfAStepAreThoseOfATestBitForBit) {
 }
 
 // One key at a time through Push is the scalar rule; a step takes four features at once.
-TEST(DirectStep, FourFeaturesAtOnceAreOneByOneBitForBit) {
+TEST(DirectStep, FourFeaturesAtOnceEqualOneByOneBitForBit) {
   for (const Rule rule : {Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
     SCOPED_TRACE(RuleName(rule));
     const UpdateOptions options{.rule = rule, .l1 = rule == Rule::kFtrl ? 0.3 : 0, .l2 = 0.1};

@@ -2,14 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "sparse/logistic.h"
-#include "tests/sparse/random_batch.h"
+#include "tests/support/random_problem.h"
 
 namespace millrace::sparse {
 namespace {
+
+using test::MarginTolerance;
+using test::Normalish;
+using test::Problem;
+using test::RandomProblem;
 
 std::vector<const Kernels*> KernelsHere() {
   std::vector<const Kernels*> all = {&NativeKernels(CpuLevel::kPlain)};
@@ -80,14 +85,14 @@ TEST(Kernels, LossAndResidualsEqualThePlainOnesAtEveryMargin) {
     for (const Kernels* kernels : KernelsHere()) {
       SCOPED_TRACE(kernels->instructions);
       for (size_t i = 0; i < margins.size(); ++i) {
-        float fast_slope = 0, slow_slope = 0;
+        float fast_residual = 0, slow_residual = 0;
         const auto one = [&](std::span<const float> s) { return s.empty() ? s : s.subspan(i, 1); };
         const double fast =
-            kernels->loss_and_residuals(one(margins), one(labels), one(w), {&fast_slope, 1});
-        const double slow =
-            PlainKernels().loss_and_residuals(one(margins), one(labels), one(w), {&slow_slope, 1});
+            kernels->loss_and_residuals(one(margins), one(labels), one(w), {&fast_residual, 1});
+        const double slow = PlainKernels().loss_and_residuals(one(margins), one(labels), one(w),
+                                                              {&slow_residual, 1});
         ASSERT_NEAR(fast, slow, 1e-6 + 1e-6 * std::abs(slow)) << margins[i];
-        ASSERT_NEAR(fast_slope, slow_slope, 3e-6) << margins[i];
+        ASSERT_NEAR(fast_residual, slow_residual, 3e-6) << margins[i];
       }
     }
   }
@@ -133,6 +138,52 @@ TEST(Logistic, IsFiniteAtAnyMargin) {
   EXPECT_EQ(Sigmoid(-1000), 0);
   EXPECT_EQ(Sigmoid(1000), 1);
   EXPECT_NEAR(LogisticLoss(0, 1), std::log(2.0), 1e-7);
+}
+
+// The loss in double precision, from its definition.
+double Loss(const io::CsrBatch& batch, const std::vector<double>& weights) {
+  double loss = 0;
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    double m = 0;
+    for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
+      m += (batch.values.empty() ? 1.0 : static_cast<double>(batch.values[i])) *
+           weights[batch.cols[i]];
+    }
+    if (batch.labels[r] > 0) m = -m;
+    const double one = std::max(m, 0.0) + std::log1p(std::exp(-std::abs(m)));
+    loss += one * (batch.weights.empty() ? 1.0 : static_cast<double>(batch.weights[r]));
+  }
+  return loss;
+}
+
+// Every entry of the gradient against the finite difference of the loss, in the sign that training
+// subtracts.
+TEST(Kernels, GradientEqualsTheFiniteDifferenceOfTheLoss) {
+  size_t checked = 0;
+  for (uint64_t seed = 2; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem p = RandomProblem(seed);
+    if (p.batch.nnz() > 10000) continue;
+    const Kernels& kernels = NativeKernels();
+    std::vector<float> margins(p.batch.rows()), gradient(p.batch.keys.size());
+    kernels.margins(p.batch, p.weights, margins);
+    kernels.loss_and_residuals(margins, p.batch.labels, p.batch.weights, margins);
+    kernels.gradient(p.batch, margins, gradient);
+    std::vector<double> weights(p.weights.begin(), p.weights.end());
+    for (size_t k = 0; k < weights.size(); k += 1 + weights.size() / 20) {
+      constexpr double kStep = 1e-4;
+      const double w = weights[k];
+      weights[k] = w + kStep;
+      const double up = Loss(p.batch, weights);
+      weights[k] = w - kStep;
+      const double down = Loss(p.batch, weights);
+      weights[k] = w;
+      const double difference = (up - down) / (2 * kStep);
+      ASSERT_NEAR(gradient[k], difference, 1e-3 + 1e-5 * std::abs(difference)) << "key " << k;
+      ++checked;
+    }
+  }
+  EXPECT_GT(checked, 500u);
 }
 
 }  // namespace

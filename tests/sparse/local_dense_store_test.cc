@@ -58,7 +58,7 @@ TEST(LocalDenseStore, StateAndWeightsRoundTripExactly) {
   }
 }
 
-TEST(LocalDenseStore, SpreadingTheWorkChangesNothing) {
+TEST(LocalDenseStore, ParallelUpdateChangesNothing) {
   for (const DenseRule rule : kRules) {
     Net net, spread_net;
     LocalDenseStore store({.rule = rule});

@@ -43,20 +43,20 @@ std::vector<float> AllWeights(LocalStore& store) {
   return weights;
 }
 
-TEST(LocalStore, UnseenKeysWeighNothing) {
+TEST(LocalStore, UnseenKeysHaveWeightZero) {
   for (const Rule rule : kRules) {
     for (const float w : AllWeights(*Make(5000, rule))) ASSERT_EQ(w, 0);
     for (const float w : AllWeights(*Make(0, rule))) ASSERT_EQ(w, 0);
   }
 }
 
-TEST(LocalStore, OpenAndIndexedModelsAreTheSameBitForBit) {
+TEST(LocalStore, HashedKeyAndDenseIndexTablesAreTheSameBitForBit) {
   for (const Rule rule : kRules) {
     SCOPED_TRACE(RuleName(rule));
-    auto indexed = Make(5000, rule), open = Make(0, rule);
-    PushRandom(*indexed, 1, 300);
-    PushRandom(*open, 1, 300);
-    EXPECT_EQ(AllWeights(*indexed), AllWeights(*open));
+    auto dense = Make(5000, rule), hashed = Make(0, rule);
+    PushRandom(*dense, 1, 300);
+    PushRandom(*hashed, 1, 300);
+    EXPECT_EQ(AllWeights(*dense), AllWeights(*hashed));
   }
 }
 
@@ -82,7 +82,7 @@ TEST(LocalStore, StateRoundTripsExactly) {
   }
 }
 
-TEST(LocalStore, OpenModelTakesTheLargestKeysAndGrows) {
+TEST(LocalStore, HashedKeyTableTakesTheLargestKeysAndGrows) {
   auto store = Make(0, Rule::kSgd);
   std::vector<uint64_t> keys = {0, 1, ~uint64_t{0} - 1, ~uint64_t{0}};
   for (uint64_t k = 10; k < 100000; k += 7) keys.insert(keys.end() - 2, k);
@@ -114,7 +114,7 @@ TEST(LocalStore, NegativeSumOfSquaresIsRefused) {
   }
 }
 
-TEST(LocalStore, OnlyIndexedModelsAreDirect) {
+TEST(LocalStore, OnlyDenseIndexTablesAreDirect) {
   for (const Rule rule : kRules) {
     EXPECT_TRUE(Make(10, rule)->direct());
     EXPECT_FALSE(Make(0, rule)->direct());

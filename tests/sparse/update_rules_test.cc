@@ -80,22 +80,5 @@ TEST(Adam, EqualsItsFormulaInDouble) {
   EXPECT_NEAR(slot.w, w, 1e-4);
 }
 
-TEST(UpdateOptions, DecayDividesByTheRootOfTheStep) {
-  const UpdateOptions options{.rule = Rule::kSgd, .rate = 0.6, .decay = Decay::kInverseSqrt};
-  EXPECT_FLOAT_EQ(SgdParamsAt(options, 1).rate, 0.6f);
-  EXPECT_FLOAT_EQ(SgdParamsAt(options, 4).rate, 0.3f);
-}
-
-TEST(UpdateOptions, ContradictionsAreRefused) {
-  EXPECT_TRUE(UpdateOptions{}.Validate().ok());
-  EXPECT_FALSE((UpdateOptions{.rule = Rule::kSgd, .l1 = 1}).Validate().ok());
-  EXPECT_FALSE((UpdateOptions{.rate = -1}).Validate().ok());
-  EXPECT_FALSE((UpdateOptions{.rate = NAN}).Validate().ok());
-  EXPECT_FALSE((UpdateOptions{.rule = Rule::kFtrl, .decay = Decay::kInverseSqrt}).Validate().ok());
-  EXPECT_FALSE(RuleFromName("rmsprop").ok());
-  EXPECT_FALSE(DecayFromName("linear").ok());
-  EXPECT_EQ(*RuleFromName("adagrad"), Rule::kAdaGrad);
-}
-
 }  // namespace
 }  // namespace millrace::sparse

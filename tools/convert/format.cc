@@ -6,7 +6,7 @@
 
 #include "io/record/idx_file.h"
 #include "io/record/record_reader.h"
-#include "io/text/text_format.h"
+#include "io/text/file_format.h"
 
 namespace millrace::convert {
 namespace {
@@ -15,7 +15,7 @@ constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
 constexpr char kHint[] = "; set --format=libsvm, vw, criteo, mnist or images";
 
 Result<Format> DetectLine(const std::string& path, std::string_view line) {
-  const Result<io::TextFormat> format = io::GuessTextFormat(line);
+  const Result<io::TextFormat> format = io::DetectTextFormat(line);
   if (format.ok()) return FormatFromName(io::TextFormatName(*format));
   return Invalid(path + ": cannot detect the format (as libsvm: " + format.status().message() +
                  ")" + kHint);

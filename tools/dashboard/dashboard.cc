@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
-#include "profiler/recent_spans.h"
+#include "profiler/session.h"
 #include "tools/report/diagnosis.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"

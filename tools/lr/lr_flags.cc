@@ -106,7 +106,7 @@ Result<InputOptions> Input(const std::string& patterns) {
   InputOptions input;
   ASSIGN_OR_RETURN(input.files, io::ExpandFiles(patterns));
   if (FLAGS_format == "auto") {
-    ASSIGN_OR_RETURN(input.format, io::InputFormatOf(input.files));
+    ASSIGN_OR_RETURN(input.format, io::InputFormatFromExtensions(input.files));
   } else {
     ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FLAGS_format));
   }

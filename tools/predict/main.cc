@@ -100,7 +100,7 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
 }
 
 Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
-  return FLAGS_format == "auto" ? io::InputFormatOf(files) : io::InputFormatFromName(FLAGS_format);
+  return FLAGS_format == "auto" ? io::InputFormatFromExtensions(files) : io::InputFormatFromName(FLAGS_format);
 }
 
 // The number of bits whose keys are below num_features.
@@ -199,7 +199,7 @@ std::string UseTrainingFlags(const Args& args) {
                                     "label_feature", "index_feature", "value_feature"};
   // A file name that tells the format has precedence over the format in training.
   const Result<std::vector<std::string>> files = FilesOf(args);
-  if (files.ok() && std::none_of(files->begin(), files->end(), io::NameTellsFormat)) {
+  if (files.ok() && std::none_of(files->begin(), files->end(), io::HasKnownExtension)) {
     names.insert(names.begin(), "format");
   }
   return UseRunFlags(FLAGS_model, names);

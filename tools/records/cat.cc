@@ -8,6 +8,7 @@
 
 #include "io/example/feature_view.h"
 #include "io/record/record_reader.h"
+#include "io/text/file_format.h"
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
 #include "tools/records/common_flags.h"
@@ -64,7 +65,8 @@ class Cat {
   bool WantsMore() const { return options_.limit == 0 || shown_ < options_.limit; }
 
   Status ShowFile(const std::string& path) {
-    const io::BlockOptions blocks{.on_corrupt = options_.on_corrupt, .on_loss = {}};
+    const io::BlockOptions blocks{.on_corrupt = options_.on_corrupt,
+                                  .describe_content = io::DescribeContent};
     ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(path, blocks));
     const Status status = ShowRecords(reader);
     corruption_.Merge(reader.corruption());

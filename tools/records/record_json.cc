@@ -69,7 +69,7 @@ bool IsPrintable(std::string_view bytes) {
 void AppendRecordJson(std::string_view record, io::ExampleView& scratch, std::string& out) {
   JsonWriter json(out);
   json.BeginObject();
-  switch (io::GuessRecord(record, scratch)) {
+  switch (io::DetectRecordKind(record, scratch)) {
     case io::RecordKind::kExample:
       json.Key("features");
       WriteFeatures(scratch, json);

@@ -145,7 +145,7 @@ void ValueStats::Merge(const ValueStats& other) {
 }
 
 void RecordStats::Add(std::string_view record) {
-  switch (io::GuessRecord(record, view_)) {
+  switch (io::DetectRecordKind(record, view_)) {
     case io::RecordKind::kExample:
       ++examples_;
       break;

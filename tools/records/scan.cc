@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "io/record/record_format.h"
+#include "io/text/file_format.h"
 #include "tools/common/progress.h"
 
 namespace millrace::records {
@@ -52,7 +53,8 @@ class FileScanner {
   void Scan(FileScan& file) {
     const io::BlockOptions blocks{
         .on_corrupt = options_.on_corrupt,
-        .on_loss = [&](const std::string& what) { file.AddProblem(what); }};
+        .on_corruption = [&](const std::string& what) { file.AddProblem(what); },
+        .describe_content = io::DescribeContent};
     auto reader = io::BlockReader::Open(file.path, blocks);
     if (!reader.ok()) {
       file.status = reader.status();

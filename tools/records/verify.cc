@@ -37,7 +37,7 @@ std::string WhyNotAnExample(std::string_view record, io::ExampleView& view) {
 void CheckExamples(const io::Block& block, io::ExampleView& view, FileScan& file) {
   for (size_t i = 0; i < block.records.size(); ++i) {
     const std::string_view record = block.record(i);
-    if (io::GuessRecord(record, view) != io::RecordKind::kOther) continue;
+    if (io::DetectRecordKind(record, view) != io::RecordKind::kOther) continue;
     const uint64_t offset = block.offset(i, io::Framing::kTfRecord);
     const std::string message = file.path + ": offset " + std::to_string(offset) +
                                 ": not an Example: " + WhyNotAnExample(record, view);

@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "io/state/checkpoint_folder.h"
-#include "io/state/state_reader.h"
-#include "io/state/state_writer.h"
+#include "io/state/state_file.h"
 #include "profiler/trace.h"
 #include "trainer/model/model_info.h"
 
@@ -113,7 +112,7 @@ Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store
                       const TrainingState& state) {
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   RETURN_IF_ERROR(MakeFolder(folder));
-  io::RemoveLeftovers(folder);
+  io::RemoveTemporaryFiles(folder);
   ASSIGN_OR_RETURN(io::StateWriter writer,
                    io::StateWriter::Create(io::CheckpointPath(folder, state.steps),
                                            CheckpointFields(store, state),
@@ -126,7 +125,7 @@ Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store
 
 Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder,
                                               sparse::LocalStore& store) {
-  io::RemoveLeftovers(folder);
+  io::RemoveTemporaryFiles(folder);
   ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files, io::ListCheckpoints(folder));
   LatestCheckpoint latest;
   for (const io::CheckpointFile& file : files) {

@@ -19,7 +19,7 @@ class TestSet {
  public:
   TestSet(io::InputOptions input, uint64_t cache_bytes)
       : input_(std::move(input)), cache_bytes_(cache_bytes) {
-    input_.for_tests = true;
+    input_.for_evaluation = true;
   }
 
   // Begins to read the files in a thread of its own, so that the first test finds them read.

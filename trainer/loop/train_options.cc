@@ -46,7 +46,7 @@ std::string OptionsDigest(const TrainOptions& options) {
   };
   return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
          text(" shuffle_capacity=", in.shuffle_capacity) +
-         text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.lanes) +
+         text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.interleave) +
          // All workers of a job have the same digest.
          text(" shard=", options.cluster ? 0 : in.shard) + text(" of ", in.num_shards) +
          text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +

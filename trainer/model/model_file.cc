@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "io/state/state_writer.h"
+#include "io/state/state_file.h"
 #include "profiler/trace.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/model/model_text.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "io/base/status.h"
-#include "io/state/state_reader.h"
+#include "io/state/state_file.h"
 #include "trainer/model/model_info.h"
 
 namespace millrace::trainer {

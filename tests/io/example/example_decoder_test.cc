@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "io/base/random.h"
-#include "tests/io/example/example_decoder_oracle.h"
-#include "tests/io/example/feature_view_oracle.h"
-#include "tests/io/example/random_message.h"
+#include "tests/support/example_decoder_oracle.h"
+#include "tests/support/feature_view_oracle.h"
+#include "tests/support/random_message.h"
 
 namespace millrace::io {
 namespace {
+
+using test::CompareDecoders;
+using test::RandomMessage;
+using test::SilenceProtobuf;
 
 class Decoder : public testing::TestWithParam<CpuLevel> {
   void SetUp() override {
@@ -25,7 +29,7 @@ std::string Padded(std::string_view record) {
   return std::string(record) + std::string(kVarintReadSlack, '\0');
 }
 
-Status Append(ExampleDecoder& decoder, std::string_view record, RowSink& rows) {
+Status Append(ExampleDecoder& decoder, std::string_view record, BatchBuilder& rows) {
   const std::string padded = Padded(record);
   return decoder.Append({padded.data(), record.size()}, rows);
 }
@@ -107,7 +111,7 @@ TEST_P(Decoder, TruncatedAnywhereEqualsProtobuf) {
 
 TEST(ExampleDecoder, OnesAreNotStoredUntilAnotherValueComes) {
   ExampleDecoder decoder({.num_features = 100});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   std::string record;
   const std::vector<uint64_t> keys = {7, 3};
@@ -136,8 +140,8 @@ TEST(ExampleDecoder, ErrorsSayExpectedAndFound) {
   const BadCase cases[] = {
       {"label feature 'label': expected 0, 1 or -1, found 2", 2, {1}, {1}},
       {"index feature 'index': expected indices from 0 to below num_features = 10, found 10 at "
-       "position 1; a model with this one needs --num_features=11 or more (millrace-records stat "
-       "tells the largest)",
+       "position 1; a model with this index needs num_features=11 or more (millrace-records stat "
+       "prints the largest)",
        1,
        {1, 10},
        {1, 1}},
@@ -154,7 +158,7 @@ TEST(ExampleDecoder, ErrorsSayExpectedAndFound) {
   };
   ExampleDecoder decoder({.num_features = 10});
   for (const BadCase& bad : cases) {
-    RowSink rows;
+    BatchBuilder rows;
     rows.Clear(false);
     std::string record;
     EncodeSparseExample({}, bad.label, bad.keys, bad.values, record);
@@ -171,7 +175,7 @@ TEST(ExampleDecoder, NegativeIndexIsOutOfRange) {
   std::string record;
   builder.Finish(record);
   ExampleDecoder decoder({.num_features = 10});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   EXPECT_NE(Append(decoder, record, rows).message().find("found -1 at position 0"),
             std::string::npos);
@@ -179,7 +183,7 @@ TEST(ExampleDecoder, NegativeIndexIsOutOfRange) {
 
 TEST(ExampleDecoder, WhatIsNoExampleIsRefusedClearly) {
   ExampleDecoder decoder({.num_features = 10});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   EXPECT_EQ(Append(decoder, "", rows).message(),
             "label feature 'label': expected one int64 or float, found no such feature; "
@@ -192,7 +196,7 @@ TEST(ExampleDecoder, UsesTheNamesItIsGiven) {
   std::string record;
   EncodeSparseExample(names, 1, std::vector<uint64_t>{5}, std::vector<float>{0.5f}, record);
   ExampleDecoder decoder({.names = names, .num_features = 10});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   ASSERT_TRUE(Append(decoder, record, rows).ok());
   EXPECT_EQ(rows.batch.cols[0], 5u);

@@ -7,12 +7,15 @@
 #include <iterator>
 #include <string>
 
-#include "io/base/utf8.h"
-#include "tests/io/example/feature_view_oracle.h"
-#include "tests/io/example/random_message.h"
+#include "tests/support/feature_view_oracle.h"
+#include "tests/support/random_message.h"
 
 namespace millrace::io {
 namespace {
+
+using test::CompareWithProtobuf;
+using test::RandomMessage;
+using test::SilenceProtobuf;
 
 constexpr char kCorpus[] = MILLRACE_SOURCE_DIR "/tests/fuzz/corpus/feature_view";
 
@@ -229,48 +232,28 @@ TEST(FeatureView, ErrorNamesByteExpectedAndFound) {
   EXPECT_TRUE(view.features().empty());
 }
 
-TEST(GuessRecord, TellsTheKindsApart) {
+TEST(DetectRecordKind, TellsTheKindsApart) {
   tensorflow::Example example;
   (*example.mutable_features()->mutable_feature())["k"].mutable_int64_list()->add_value(3);
   tensorflow::SequenceExample sequence;
   *sequence.mutable_context() = example.features();
   (*sequence.mutable_feature_lists()->mutable_feature_list())["l"].add_feature();
   ExampleView view;
-  EXPECT_EQ(GuessRecord(example.SerializeAsString(), view), RecordKind::kExample);
-  EXPECT_EQ(GuessRecord(sequence.SerializeAsString(), view), RecordKind::kSequenceExample);
-  EXPECT_EQ(GuessRecord("", view), RecordKind::kExample);
+  EXPECT_EQ(DetectRecordKind(example.SerializeAsString(), view), RecordKind::kExample);
+  EXPECT_EQ(DetectRecordKind(sequence.SerializeAsString(), view), RecordKind::kSequenceExample);
+  EXPECT_EQ(DetectRecordKind("", view), RecordKind::kExample);
 }
 
-TEST(GuessRecord, TextAndOtherMessagesAreOther) {
+TEST(DetectRecordKind, TextAndOtherMessagesAreOther) {
   ExampleView view;
-  EXPECT_EQ(GuessRecord("abcd", view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord("hello world 1", view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord(Field(3, "x"), view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord(Field(1, "a name"), view), RecordKind::kOther);
-  EXPECT_EQ(GuessRecord("\x08\x01", view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind("abcd", view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind("hello world 1", view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind(Field(3, "x"), view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind(Field(1, "a name"), view), RecordKind::kOther);
+  EXPECT_EQ(DetectRecordKind("\x08\x01", view), RecordKind::kOther);
   // A TensorBoard event: a double in field 1, a varint in field 2.
-  EXPECT_EQ(GuessRecord(std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x01", 11), view),
+  EXPECT_EQ(DetectRecordKind(std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x01", 11), view),
             RecordKind::kOther);
-}
-
-TEST(Utf8, EveryCodePointIsValidUnlessSurrogate) {
-  for (uint32_t c = 0; c <= 0x110000; ++c) {
-    std::string text;
-    if (c < 0x80) {
-      text = {static_cast<char>(c)};
-    } else if (c < 0x800) {
-      text = {static_cast<char>(0xc0 | c >> 6), static_cast<char>(0x80 | (c & 63))};
-    } else if (c < 0x10000) {
-      text = {static_cast<char>(0xe0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 63)),
-              static_cast<char>(0x80 | (c & 63))};
-    } else {
-      text = {static_cast<char>(0xf0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 63)),
-              static_cast<char>(0x80 | (c >> 6 & 63)), static_cast<char>(0x80 | (c & 63))};
-    }
-    const bool valid = c <= 0x10ffff && (c < 0xd800 || c > 0xdfff);
-    ASSERT_EQ(IsUtf8(text), valid) << c;
-    ASSERT_FALSE(text.size() > 1 && IsUtf8(std::string_view(text).substr(0, text.size() - 1))) << c;
-  }
 }
 
 }  // namespace

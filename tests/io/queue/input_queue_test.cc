@@ -3,14 +3,17 @@
 
 #include <set>
 
-#include "tests/io/queue/numbered_rows.h"
+#include "tests/support/numbered_rows.h"
 
 namespace millrace::io {
 namespace {
 
+using test::kFeatures;
+using test::NumberedRowsTest;
+
 class InputQueueTest : public NumberedRowsTest {};
 
-TEST_F(InputQueueTest, CorruptRecordStopsTheRunAndNamesItsPlace) {
+TEST_F(InputQueueTest, CorruptRecordIsAnErrorThatNamesItsLocation) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[1]);
   bytes[bytes.size() / 2] ^= 1;
@@ -28,7 +31,7 @@ TEST_F(InputQueueTest, CorruptRecordStopsTheRunAndNamesItsPlace) {
   }
 }
 
-TEST_F(InputQueueTest, SkippingDeliversAllOtherRowsAndCountsTheLoss) {
+TEST_F(InputQueueTest, SkippingDeliversAllOtherRowsAndCountsCorruption) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[1]);
   bytes[bytes.size() / 2] ^= 1;
@@ -69,7 +72,7 @@ TEST_F(InputQueueTest, IndexBeyondNumFeaturesIsAnError) {
   EXPECT_NE(error.message().find("below num_features = 50"), std::string::npos) << error.message();
 }
 
-TEST_F(InputQueueTest, OpenModelsTakeAny64BitKey) {
+TEST_F(InputQueueTest, HashedKeysHave64Bits) {
   MakeFiles(2, 200);
   const auto expected = Run(options_);
   options_.rows.num_features = 0;
@@ -249,8 +252,8 @@ TEST_F(InputQueueTest, PeekingShowsWhatComesAndChangesNothing) {
   }
 }
 
-// What comes before the damage is delivered, though the damage has been seen.
-TEST_F(InputQueueTest, PeekingDoesNotBringAnErrorForward) {
+// Batches before a corrupt record are delivered even if the corruption was already detected.
+TEST_F(InputQueueTest, PeekDoesNotAdvanceAnError) {
   MakeFiles(3, 300);
   std::string bytes = test::ReadFile(options_.files[2]);
   bytes[bytes.size() * 3 / 4] ^= 1;

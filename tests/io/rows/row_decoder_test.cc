@@ -7,34 +7,34 @@
 namespace millrace::io {
 namespace {
 
-Status Append(RowDecoder& decoder, std::string line, RowSink& rows) {
+Status Append(RowDecoder& decoder, std::string line, BatchBuilder& rows) {
   const size_t size = line.size();
   line.append(kVarintReadSlack, '\0');
   return decoder.Append({line.data(), size}, rows);
 }
 
 TEST(InputFormat, IsToldByTheEnding) {
-  EXPECT_EQ(*InputFormatOf({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
-  EXPECT_EQ(*InputFormatOf({"x.vw"}), InputFormat::kVw);
-  EXPECT_EQ(*InputFormatOf({"day_1.tsv.zst"}), InputFormat::kCriteo);
-  EXPECT_EQ(*InputFormatOf({"train-00000-of-00002"}), InputFormat::kTfRecord);
-  EXPECT_EQ(InputFormatOf({"a.libsvm", "b.tfrecord"}).status().code(), Code::kInvalid);
+  EXPECT_EQ(*InputFormatFromExtensions({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
+  EXPECT_EQ(*InputFormatFromExtensions({"x.vw"}), InputFormat::kVw);
+  EXPECT_EQ(*InputFormatFromExtensions({"day_1.tsv.zst"}), InputFormat::kCriteo);
+  EXPECT_EQ(*InputFormatFromExtensions({"train-00000-of-00002"}), InputFormat::kTfRecord);
+  EXPECT_EQ(InputFormatFromExtensions({"a.libsvm", "b.tfrecord"}).status().code(), Code::kInvalid);
   EXPECT_EQ(InputFormatFromName("csv").status().code(), Code::kInvalid);
 }
 
 TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
   const auto decoder = MakeRowDecoder(InputFormat::kLibsvm, {.num_features = 10, .index_base = 1});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   ASSERT_TRUE(Append(*decoder, "-1 1:1 10:1", rows).ok());
   ASSERT_TRUE(Append(*decoder, "+1 2:0.5", rows).ok());
-  EXPECT_EQ(
-      Append(*decoder, "3 2:0.5", rows).message(),
-      "label: expected 0, 1 or -1, found 3 (millrace-records convert --positive_label=L makes "
-      "two classes of many)");
+  EXPECT_EQ(Append(*decoder, "3 2:0.5", rows).message(),
+            "label: expected 0, 1 or -1, found 3 (the option positive_label of millrace-records "
+            "convert makes "
+            "two classes of many)");
   EXPECT_EQ(Append(*decoder, "1 11:1", rows).message(),
-            "index: expected 0 to below num_features = 10, found 10; a model with this one needs "
-            "--num_features=11 or more");
+            "index: expected 0 to below num_features = 10, found 10; a model with this index needs "
+            "num_features=11 or more");
   rows.Trim();
   EXPECT_EQ(rows.batch.rows(), 2u);
   EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
@@ -47,17 +47,17 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
 
 TEST(RowDecoder, TooLargeVwKeysAreToldFromHashes) {
   const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   const std::string number = Append(*decoder, "1 |f 1000", rows).message();
-  EXPECT_NE(number.find("--num_features=1001"), std::string::npos) << number;
+  EXPECT_NE(number.find("num_features=1001"), std::string::npos) << number;
   const std::string name = Append(*decoder, "1 |f name", rows).message();
-  EXPECT_NE(name.find("--hash_bits=9"), std::string::npos) << name;
+  EXPECT_NE(name.find("hash_bits=9"), std::string::npos) << name;
 }
 
 TEST(RowDecoder, VwImportanceBecomesTheWeight) {
   const auto decoder = MakeRowDecoder(InputFormat::kVw, {});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(true);
   ASSERT_TRUE(Append(*decoder, "1 |f 3:2 name", rows).ok());
   ASSERT_TRUE(Append(*decoder, "-1 2.5 |f 4", rows).ok());
@@ -69,7 +69,7 @@ TEST(RowDecoder, VwImportanceBecomesTheWeight) {
 TEST(RowDecoder, CriteoRowsHaveAKeyAField) {
   const auto decoder =
       MakeRowDecoder(InputFormat::kCriteo, {.num_features = 1 << 20, .hash_bits = 20});
-  RowSink rows;
+  BatchBuilder rows;
   rows.Clear(false);
   ASSERT_TRUE(Append(*decoder, "1" + std::string(39, '\t'), rows).ok());
   EXPECT_EQ(rows.nnz(), 39u);

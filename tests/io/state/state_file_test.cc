@@ -11,8 +11,6 @@
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
 #include "io/record/record_format.h"
-#include "io/state/state_reader.h"
-#include "io/state/state_writer.h"
 #include "tests/test_files.h"
 
 namespace millrace::io {
@@ -243,9 +241,9 @@ TEST(StateFile, ImpossibleClaimsUnderARightCrcAreCorrupt) {
 }
 
 // zstd has a checksum of its own; all that it lets pass is another way to write the same bytes.
-TEST(StateFile, DamagedEntriesUnderARightCrcAreCorrupt) {
+TEST(StateFile, CorruptEntriesUnderARightCrcAreCorrupt) {
   const test::TemporaryFolder folder;
-  const std::string whole = SmallFile(folder / "whole"), path = folder / "damaged";
+  const std::string whole = SmallFile(folder / "whole"), path = folder / "corrupt";
   const std::vector<Entry> entries = Read(folder / "whole").entries;
   const std::vector<size_t> parts = Parts(whole);
   size_t corrupt = 0;

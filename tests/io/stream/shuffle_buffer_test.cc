@@ -58,7 +58,7 @@ std::vector<int> Shuffle(int count, size_t capacity, size_t min, uint64_t seed,
     order.push_back(number);
     pool.Release(ref);
   }
-  EXPECT_TRUE(buffer.Drained());
+  EXPECT_TRUE(buffer.Finished());
   return order;
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "tests/io/text/text_files.h"
+#include "tests/support/text_lines.h"
 
 namespace millrace::io {
 namespace {
@@ -45,7 +45,10 @@ SparseRow Encode(const CriteoKeys& keys, std::string_view line) {
   return row;
 }
 
+using test::Mutate;
 using test::ReadFile;
+using test::ReadLines;
+using test::SharedFile;
 using test::WriteFile;
 
 TEST(CriteoLine, CellsAreSplitAtTabs) {
@@ -242,9 +245,9 @@ TEST(CriteoVocabulary, SavedFileReadsAsDocumented) {
   EXPECT_EQ(lines[30], "C1\t000000ff\t27\t5");
 }
 
-TEST(CriteoVocabulary, EveryDamagedByteAndEveryTruncationIsRefused) {
+TEST(CriteoVocabulary, EveryCorruptByteAndEveryTruncationIsRefused) {
   const test::TemporaryFolder folder;
-  const std::string path = folder / "damaged";
+  const std::string path = folder / "corrupt";
   ASSERT_TRUE(SmallVocabulary(1).Save(path).ok());
   const std::string good = ReadFile(path);
   for (size_t at = 0; at < good.size(); ++at) {
@@ -321,7 +324,7 @@ TEST(CriteoFile, AgreesWithAPlainDecoder) {
   EXPECT_LT(vocabulary.num_features(), categories + kCriteoFields + 13 * 100);
 }
 
-TEST(CriteoLine, DamagedLinesNeverCrash) {
+TEST(CriteoLine, CorruptLinesNeverCrash) {
   const std::string good = Line("1", {{0, "5"}, {3, "-20"}, {13, "6fcd6dcb"}, {38, "0ede8acc"}});
   const CriteoHasher hasher(10);
   for (uint64_t seed = 0; seed < 50000; ++seed) {

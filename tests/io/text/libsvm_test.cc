@@ -7,10 +7,14 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "tests/io/text/text_files.h"
+#include "tests/support/text_lines.h"
 
 namespace millrace::io {
 namespace {
+
+using test::Mutate;
+using test::ReadLines;
+using test::SharedFile;
 
 SparseRow Parse(std::string_view line, int index_base = 0) {
   SparseRow row;
@@ -111,22 +115,22 @@ TEST(Libsvm, ErrorsNameColumnExpectedAndFound) {
   EXPECT_EQ(ErrorOf("1 x:1"), "column 3: expected an index (0 or more), found \"x:1\"");
   EXPECT_EQ(ErrorOf("1 2"), "column 3: expected index:value, found \"2\"");
   EXPECT_EQ(ErrorOf("1 2 :3"), "column 3: expected index:value, found \"2\"");
-  EXPECT_EQ(ErrorOf("1 2:"), "column 5: expected a finite value behind index 2, found nothing");
-  EXPECT_EQ(ErrorOf("1 2: 3:4"), "column 5: expected a finite value behind index 2, found nothing");
-  EXPECT_EQ(ErrorOf("1 2:abc"), "column 5: expected a finite value behind index 2, found \"abc\"");
-  EXPECT_EQ(ErrorOf("1 2:3:4"), "column 5: expected a finite value behind index 2, found \"3:4\"");
-  EXPECT_EQ(ErrorOf("1 2:0x1"), "column 5: expected a finite value behind index 2, found \"0x1\"");
-  EXPECT_EQ(ErrorOf("1 qid:x 2:1"), "column 7: expected a query number behind qid:, found \"x\"");
+  EXPECT_EQ(ErrorOf("1 2:"), "column 5: expected a finite value after index 2, found nothing");
+  EXPECT_EQ(ErrorOf("1 2: 3:4"), "column 5: expected a finite value after index 2, found nothing");
+  EXPECT_EQ(ErrorOf("1 2:abc"), "column 5: expected a finite value after index 2, found \"abc\"");
+  EXPECT_EQ(ErrorOf("1 2:3:4"), "column 5: expected a finite value after index 2, found \"3:4\"");
+  EXPECT_EQ(ErrorOf("1 2:0x1"), "column 5: expected a finite value after index 2, found \"0x1\"");
+  EXPECT_EQ(ErrorOf("1 qid:x 2:1"), "column 7: expected a query number after qid:, found \"x\"");
   EXPECT_EQ(ErrorOf("1 2:1 qid:3"), "column 7: expected an index (0 or more), found \"qid:3\"");
   EXPECT_EQ(ErrorOf(std::string_view("1 2:1\0", 6)),
-            "column 5: expected a finite value behind index 2, found \"1\\x00\"");
+            "column 5: expected a finite value after index 2, found \"1\\x00\"");
 }
 
 TEST(Libsvm, ValuesThatAreNotFiniteAreRefused) {
   for (const char* value : {"nan", "NaN", "inf", "-inf", "infinity", "1e39", "-1e400", "+-1"}) {
     EXPECT_EQ(
         ErrorOf("1 2:" + std::string(value)),
-        "column 5: expected a finite value behind index 2, found \"" + std::string(value) + "\"");
+        "column 5: expected a finite value after index 2, found \"" + std::string(value) + "\"");
   }
 }
 
@@ -238,7 +242,7 @@ TEST(LibsvmFiles, InvalidOnesAreRefusedWhereTheyAreWrong) {
                 "5: column 1: expected one label, found several: \"1,2\""}));
 }
 
-TEST(Libsvm, DamagedLinesNeverCrashAndNeverGiveBadRows) {
+TEST(Libsvm, CorruptLinesNeverCrashAndNeverGiveBadRows) {
   const std::string lines[] = {"-1 3:1 11:0.5 14:-2e-1 18446744073709551615:7",
                                "+1 qid:3 1:1 2:2 # note", "0.5 1:1e-30 2:3.25 1000:12345678\r"};
   SparseRow row;

@@ -9,10 +9,14 @@
 #include <sstream>
 
 #include "io/text/string_hash.h"
-#include "tests/io/text/text_files.h"
+#include "tests/support/text_lines.h"
 
 namespace millrace::io {
 namespace {
+
+using test::Mutate;
+using test::ReadLines;
+using test::SharedFile;
 
 SparseRow Parse(std::string_view line, const VwOptions& options = {}) {
   SparseRow row;
@@ -123,8 +127,8 @@ TEST(Vw, ErrorsNameColumnExpectedAndFound) {
             "column 3: expected a finite importance of 0 or more, found \"-2\"");
   EXPECT_EQ(ErrorOf("1 2 0.5 |f a"), "column 5: expected a base of 0, found \"0.5\"");
   EXPECT_EQ(ErrorOf("1 2 0 4 |f a"),
-            "column 7: expected a tag or '|' behind label, importance and base, found \"4\"");
-  EXPECT_EQ(ErrorOf("1 'a b |f a"), "column 6: expected '|' behind the tag, found \"b\"");
+            "column 7: expected a tag or '|' after label, importance and base, found \"4\"");
+  EXPECT_EQ(ErrorOf("1 'a b |f a"), "column 6: expected '|' after the tag, found \"b\"");
   EXPECT_EQ(ErrorOf("1 |f:x a"), "column 6: expected a finite scale of the namespace, found \"x\"");
   EXPECT_EQ(ErrorOf("1 |f a:"), "column 8: expected a finite value, found nothing");
   EXPECT_EQ(ErrorOf("1 |f a:nan"), "column 8: expected a finite value, found \"nan\"");
@@ -227,7 +231,7 @@ INSTANTIATE_TEST_SUITE_P(Shared, VwFile,
                                          KnownFile{"0001.dat", "features", 200, 15282, 91}),
                          [](const auto& file) { return file.param.space; });
 
-TEST(Vw, DamagedLinesNeverCrashAndNeverGiveBadRows) {
+TEST(Vw, CorruptLinesNeverCrashAndNeverGiveBadRows) {
   const std::string lines[] = {"-1 2.5 0 'first|f:2 13:0.5 age:-3 |g 7 age",
                                "1 |features 13:3.9656971e-02 const:.01\r", "0 tag| a b:1e-30 c"};
   SparseRow row;

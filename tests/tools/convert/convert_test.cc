@@ -68,7 +68,7 @@ TEST(Convert, BadLinesFailWithFileAndLineAndWriteNothing) {
   const ProgramRun run = Convert("--out=" + (folder / "out") + " " + (folder / "in"));
   EXPECT_EQ(run.status, 1);
   EXPECT_EQ(run.err, "millrace-records: " + (folder / "in") +
-                         ":2: column 5: expected a finite value behind index 2, found \"x\"\n");
+                         ":2: column 5: expected a finite value after index 2, found \"x\"\n");
   EXPECT_EQ(FilesIn(folder / "out"), std::vector<std::string>{});
 }
 

@@ -243,13 +243,12 @@ TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
   test::WriteFile(folder_ / "a9a", "# a comment\n-1 3:1 11:1\n+1 5:1\n");
   const ProgramRun text = RunProgram("millrace-lr", "--train=" + folder_ / "a9a");
   EXPECT_EQ(text.status, 1);
-  EXPECT_NE(text.err.find("looks like libsvm text: read it with --format=libsvm"),
-            std::string::npos)
+  EXPECT_NE(text.err.find("looks like libsvm text: read it with format=libsvm"), std::string::npos)
       << text.err;
   EXPECT_EQ(RunProgram("millrace-lr", "--format=libsvm --train=" + folder_ / "a9a").status, 0);
   const ProgramRun records = RunProgram("millrace-lr", Data() + "--format=libsvm");
   EXPECT_EQ(records.status, 2);
-  EXPECT_NE(records.err.find("--format=tfrecord"), std::string::npos) << records.err;
+  EXPECT_NE(records.err.find("format=tfrecord"), std::string::npos) << records.err;
 }
 
 TEST_F(LrTest, BadTextIsNamedByItsLine) {
@@ -261,7 +260,7 @@ TEST_F(LrTest, BadTextIsNamedByItsLine) {
       {"a.libsvm.gz --num_features=9", "a.libsvm.gz:5: offset 25: column 5: expected"},
       {"a.libsvm --num_features=2", "a.libsvm:4: offset 19: index: expected 0 to below "},
       {"b.vw --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
-      {"b.vw --num_features=1024", "--hash_bits=10"},
+      {"b.vw --num_features=1024", ": hash_bits=10"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run =

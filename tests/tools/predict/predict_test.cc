@@ -11,7 +11,7 @@
 
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
-#include "io/state/state_writer.h"
+#include "io/state/state_file.h"
 #include "io/text/criteo.h"
 #include "sparse/local_store.h"
 #include "tests/support/program.h"

@@ -14,18 +14,18 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "tests/sparse/empty_store.h"
+#include "tests/support/empty_store.h"
 #include "tests/test_files.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::trainer {
 namespace {
 
-using sparse::EmptyStore;
-using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
+using test::EmptyStore;
+using test::kRules;
 
 // Steps [begin, end) of a run that depends on the step's number alone.
 void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {

@@ -11,18 +11,18 @@
 
 #include "io/base/random.h"
 #include "io/record/record_format.h"
-#include "tests/sparse/empty_store.h"
-#include "tests/sparse/random_batch.h"
+#include "tests/support/empty_store.h"
+#include "tests/support/random_problem.h"
 #include "tests/test_files.h"
 
 namespace millrace::trainer {
 namespace {
 
-using sparse::EmptyStore;
-using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
+using test::EmptyStore;
+using test::kRules;
 
 // A store that has learnt something of keys below 1000.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {
@@ -33,7 +33,7 @@ std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions op
     std::vector<float> gradient;
     for (uint64_t key = random.Below(9); key < 1000; key += 1 + random.Below(50)) {
       keys.push_back(key);
-      gradient.push_back(sparse::Normalish(random));
+      gradient.push_back(test::Normalish(random));
     }
     EXPECT_TRUE(store->Push(keys, gradient).ok());
   }
@@ -165,7 +165,7 @@ TEST(ModelFile, MarginsAreThoseOfTheNaiveLoop) {
     PodVector<float> scratch;
     for (uint64_t seed = 0; seed < 40; ++seed) {
       SCOPED_TRACE(seed);
-      sparse::Problem problem = sparse::RandomProblem(seed);
+      test::Problem problem = test::RandomProblem(seed);
       io::CsrBatch& batch = problem.batch;
       for (size_t k = 0; k < batch.keys.size(); ++k) {
         problem.weights[k] = model->Weight(batch.keys[k]);
@@ -182,7 +182,7 @@ TEST(ModelFile, MarginsAreThoseOfTheNaiveLoop) {
         for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
           sum += (batch.values.empty() ? 1.0 : batch.values[i]) * problem.weights[batch.cols[i]];
         }
-        const float tolerance = sparse::MarginTolerance(problem, r);
+        const float tolerance = test::MarginTolerance(problem, r);
         EXPECT_NEAR(margins[r], sum, tolerance);
         if (num_features > 0) {
           EXPECT_NEAR(direct[r], sum, tolerance);

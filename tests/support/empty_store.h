@@ -1,0 +1,23 @@
+// Stores to fill, under every rule.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "sparse/local_store.h"
+
+namespace millrace::test {
+
+inline constexpr sparse::Rule kRules[] = {sparse::Rule::kSgd, sparse::Rule::kAdaGrad,
+                                          sparse::Rule::kFtrl, sparse::Rule::kAdam};
+
+inline std::unique_ptr<sparse::LocalStore> EmptyStore(uint64_t num_features,
+                                                      sparse::UpdateOptions options = {}) {
+  auto store = sparse::LocalStore::Create({num_features}, options);
+  EXPECT_TRUE(store.ok()) << store.status().message();
+  return std::move(*store);
+}
+
+}  // namespace millrace::test

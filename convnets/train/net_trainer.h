@@ -11,13 +11,13 @@
 #include "convnets/input/batch_source.h"
 #include "convnets/input/image_set.h"
 #include "convnets/net/net.h"
+#include "convnets/train/net_backend.h"
 #include "convnets/train/net_file.h"
-#include "convnets/train/net_job.h"
 #include "convnets/train/progress_state.h"
 #include "io/base/status.h"
 #include "sparse/dense_options.h"
 #include "sparse/local_dense_store.h"
-#include "trainer/run/eval_schedule.h"
+#include "trainer/loop/eval_schedule.h"
 #include "trainer/run/metrics_row.h"
 
 namespace millrace::convnets {

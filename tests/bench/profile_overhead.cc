@@ -24,7 +24,7 @@
 #include "profiler/resource_sampler.h"
 #include "profiler/trace.h"
 #include "tests/bench/bench_data.h"
-#include "trainer/loop/sparse_trainer.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 namespace millrace {
 namespace {

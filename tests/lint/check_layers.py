@@ -33,9 +33,10 @@ RULES = [
 
 # Folders that must not know others, though the arrows would let them.
 STRANGERS = {
-    "convnets": ["trainer/loop", "trainer/model"],
-    "trainer/run": ["trainer/loop", "trainer/model"],
-    "trainer/model": ["trainer/loop"],
+    "convnets": ["trainer/sparse", "trainer/model"],
+    "trainer/run": ["trainer/loop", "trainer/sparse", "trainer/model"],
+    "trainer/loop": ["trainer/sparse", "trainer/model"],
+    "trainer/model": ["trainer/loop", "trainer/sparse"],
     "ps/worker": ["ps/server"],
     "ps/server": ["ps/worker"],
     "ps/wire": ["ps/server", "ps/worker"],

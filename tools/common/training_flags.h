@@ -7,8 +7,8 @@
 #include "io/base/status.h"
 #include "profiler/session.h"
 #include "tools/common/flags.h"
-#include "trainer/loop/cluster_home.h"
 #include "trainer/run/run_folder.h"
+#include "trainer/sparse/cluster_backend.h"
 
 namespace millrace::tools {
 

@@ -8,7 +8,7 @@
 
 #include "convnets/input/image_set.h"
 #include "convnets/train/net_trainer.h"
-#include "convnets/train/server_job.h"
+#include "convnets/train/server_backend.h"
 #include "io/base/status.h"
 #include "profiler/session.h"
 #include "tools/common/flags.h"

@@ -8,9 +8,9 @@
 #include "io/base/status.h"
 #include "profiler/session.h"
 #include "tools/common/flags.h"
-#include "trainer/loop/sparse_trainer.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 namespace millrace::tools {
 

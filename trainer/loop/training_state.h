@@ -7,7 +7,7 @@
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
 #include "io/state/state_fields.h"
-#include "trainer/run/early_stop.h"
+#include "trainer/loop/early_stop.h"
 
 namespace millrace::trainer {
 

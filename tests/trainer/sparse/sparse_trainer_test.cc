@@ -1,12 +1,12 @@
-#include "trainer/loop/sparse_trainer.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <filesystem>
 
+#include "tests/support/made_rows.h"
 #include "tests/test_files.h"
-#include "tests/trainer/loop/made_rows.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::trainer {

@@ -1,4 +1,4 @@
-#include "trainer/loop/checkpoint.h"
+#include "trainer/sparse/checkpoint.h"
 
 #include <filesystem>
 #include <span>

@@ -12,16 +12,16 @@
 #include "io/queue/input_queue.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
-#include "trainer/loop/background_test.h"
-#include "trainer/loop/batch_learner.h"
-#include "trainer/loop/model_home.h"
-#include "trainer/loop/test_set.h"
-#include "trainer/loop/train_options.h"
+#include "trainer/loop/early_stop.h"
+#include "trainer/loop/eval_schedule.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/model/model_file.h"
-#include "trainer/run/early_stop.h"
-#include "trainer/run/eval_schedule.h"
 #include "trainer/run/metrics_row.h"
+#include "trainer/sparse/background_test.h"
+#include "trainer/sparse/batch_learner.h"
+#include "trainer/sparse/sparse_backend.h"
+#include "trainer/sparse/test_set.h"
+#include "trainer/sparse/train_options.h"
 
 namespace millrace::trainer {
 

@@ -1,4 +1,4 @@
-#include "convnets/train/server_job.h"
+#include "convnets/train/server_backend.h"
 
 #include <utility>
 

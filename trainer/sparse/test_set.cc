@@ -1,4 +1,4 @@
-#include "trainer/loop/test_set.h"
+#include "trainer/sparse/test_set.h"
 
 #include "profiler/trace.h"
 

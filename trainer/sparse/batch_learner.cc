@@ -1,4 +1,4 @@
-#include "trainer/loop/batch_learner.h"
+#include "trainer/sparse/batch_learner.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "trainer/run/early_stop.h"
+#include "trainer/loop/early_stop.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "trainer/run/eval_schedule.h"
+#include "trainer/loop/eval_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include "io/queue/input_options.h"
 #include "sparse/local_store.h"
 #include "sparse/update_options.h"
-#include "trainer/loop/cluster_home.h"
-#include "trainer/run/early_stop.h"
+#include "trainer/loop/early_stop.h"
+#include "trainer/sparse/cluster_backend.h"
 
 namespace millrace::trainer {
 

@@ -6,7 +6,7 @@
 
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
-#include "trainer/loop/model_home.h"
+#include "trainer/sparse/sparse_backend.h"
 
 namespace millrace::trainer {
 

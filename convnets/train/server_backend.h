@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "convnets/train/net_job.h"
+#include "convnets/train/net_backend.h"
 #include "ps/worker/job_link.h"
 #include "ps/worker/remote_dense_store.h"
 

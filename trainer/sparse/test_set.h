@@ -8,8 +8,8 @@
 
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
-#include "trainer/loop/batch_learner.h"
 #include "trainer/run/binary_metrics.h"
+#include "trainer/sparse/batch_learner.h"
 
 namespace millrace::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/loop/train_options.h"
+#include "trainer/sparse/train_options.h"
 
 #include "sparse/kernels.h"
 

@@ -11,7 +11,7 @@
 #include "ps/job_config.h"
 #include "ps/worker/job_link.h"
 #include "sparse/kernels.h"
-#include "trainer/loop/model_home.h"
+#include "trainer/sparse/sparse_backend.h"
 
 namespace millrace::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/loop/cluster_home.h"
+#include "trainer/sparse/cluster_backend.h"
 
 #include <utility>
 

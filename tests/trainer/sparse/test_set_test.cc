@@ -1,13 +1,13 @@
-#include "trainer/loop/test_set.h"
+#include "trainer/sparse/test_set.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
 #include "sparse/local_store.h"
+#include "tests/support/made_rows.h"
 #include "tests/test_files.h"
-#include "tests/trainer/loop/made_rows.h"
-#include "trainer/loop/background_test.h"
+#include "trainer/sparse/background_test.h"
 
 namespace millrace::trainer {
 namespace {

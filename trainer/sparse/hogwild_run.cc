@@ -1,4 +1,4 @@
-#include "trainer/loop/hogwild_run.h"
+#include "trainer/sparse/hogwild_run.h"
 
 #include <cmath>
 #include <mutex>

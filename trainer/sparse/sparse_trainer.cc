@@ -1,4 +1,4 @@
-#include "trainer/loop/sparse_trainer.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,11 +9,11 @@
 
 #include "io/stream/input_files.h"
 #include "profiler/trace.h"
-#include "trainer/loop/checkpoint.h"
-#include "trainer/loop/cluster_home.h"
-#include "trainer/loop/hogwild_run.h"
-#include "trainer/loop/local_home.h"
 #include "trainer/run/chief_seconds.h"
+#include "trainer/sparse/checkpoint.h"
+#include "trainer/sparse/cluster_backend.h"
+#include "trainer/sparse/hogwild_run.h"
+#include "trainer/sparse/local_backend.h"
 
 namespace millrace::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/loop/background_test.h"
+#include "trainer/sparse/background_test.h"
 
 #include <chrono>
 

@@ -1,8 +1,8 @@
-#include "trainer/loop/local_home.h"
+#include "trainer/sparse/local_backend.h"
 
 #include <utility>
 
-#include "trainer/loop/checkpoint.h"
+#include "trainer/sparse/checkpoint.h"
 
 namespace millrace::trainer {
 

@@ -1,4 +1,4 @@
-#include "trainer/loop/model_home.h"
+#include "trainer/sparse/sparse_backend.h"
 
 #include <cstring>
 

@@ -12,9 +12,9 @@
 #include "ps/job_progress.h"
 #include "ps/wire/messages.h"
 #include "ps/worker/shard_client.h"
-#include "trainer/loop/batch_learner.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/model/model_source.h"
+#include "trainer/sparse/batch_learner.h"
 
 namespace millrace::trainer {
 

@@ -1,43 +1,34 @@
-// A job in which several workers train one net: what the training loop knows of the others.
+// Where the parameters of a net live, and how a step reaches them.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
+#include <functional>
+#include <span>
 
-#include "convnets/train/progress_state.h"
 #include "io/base/status.h"
+#include "io/state/state_fields.h"
 #include "sparse/dense_store.h"
+#include "sparse/local_dense_store.h"
+#include "trainer/loop/backend.h"
 
 namespace millrace::convnets {
 
-struct JobSums {
-  uint64_t steps = 0;     // updates
-  uint64_t examples = 0;  // images learnt by all workers
-  double loss = 0;        // summed over them, each before it was learnt
+struct NetStart {
+  std::span<const sparse::DenseParam> params;  // the net's memory, with its initial weights
+  io::StateFields run;                         // must be the same when a run is resumed
+  sparse::LocalDenseStore::Spread spread = nullptr;
 };
 
-// Not thread-safe. Calls but for store() are made when store().Init is over.
-class NetJob {
+// Not thread-safe.
+class NetBackend : public trainer::Backend {
  public:
-  virtual ~NetJob() = default;
+  // To be called once, first. On return the parameters' memory holds the weights to start with.
+  virtual Result<trainer::TrainingStart> Start(const NetStart& start) = 0;
   virtual sparse::DenseStore& store() = 0;
-  virtual bool chief() const = 0;  // worker 0: it tests, and writes checkpoints and the model
-  // Where this worker goes on from: after a restart of the job, or of the worker alone.
-  virtual Result<std::optional<ProgressState>> place() = 0;
-  // What the present step is made of, and the worker's state after it: before the first Push with
-  // the images alone, and again before the first Pull with the loss.
-  virtual void Describe(uint32_t images, double loss, const ProgressState& after) = 0;
-  virtual JobSums sums() const = 0;
-  // The chief has ended the job early.
-  virtual bool stopped() const = 0;
-  virtual Status Stop() = 0;  // the chief's
-  // The chief's: all servers write a checkpoint.
-  virtual Status Checkpoint(const ProgressState& state) = 0;
-  // This worker trains no more. On return of the chief's call nobody does, and the parameters are
-  // the last ones, unless it has called Stop.
-  virtual Status Finish() = 0;
+  // What the present step is made of, and this process's resume point after it: before the first
+  // Push with the images alone, and again before the first Pull with the loss.
+  virtual void Describe(uint32_t /*images*/, double /*loss*/,
+                        const trainer::ResumePoint& /*after*/) {}
 };
 
 }  // namespace millrace::convnets

@@ -1,4 +1,4 @@
-// A job whose net is on parameter servers.
+// A net on the servers of a job.
 #pragma once
 
 #include <memory>
@@ -6,52 +6,57 @@
 #include <vector>
 
 #include "convnets/train/net_backend.h"
+#include "ps/wire/messages.h"
 #include "ps/worker/job_link.h"
 #include "ps/worker/remote_dense_store.h"
 
 namespace millrace::convnets {
 
 // `config` has `dense` set.
-struct ServerJobOptions : ps::JobLinkOptions {
+struct ServerOptions : ps::JobLinkOptions {
   bool resume = false;  // the chief restores the newest checkpoint that all servers have
 };
 
-class ServerJob final : public NetJob {
-  struct Private {};  // only Join makes jobs
+class ServerBackend final : public NetBackend {
+  struct Private {};  // only Join makes backends
 
  public:
-  static Result<std::unique_ptr<ServerJob>> Join(const ServerJobOptions& options);
-  ServerJob(Private, uint64_t worker, std::unique_ptr<ps::JobLink> link)
-      : worker_(worker), link_(std::move(link)) {}
+  static Result<std::unique_ptr<ServerBackend>> Join(const ServerOptions& options);
+  ServerBackend(Private, const ServerOptions& options, std::unique_ptr<ps::JobLink> link);
 
+  // Blocks until all workers have joined.
+  Result<trainer::TrainingStart> Start(const NetStart& start) override;
   sparse::DenseStore& store() override { return *store_; }
-  bool chief() const override { return worker_ == 0; }
-  Result<std::optional<ProgressState>> place() override;
-  void Describe(uint32_t images, double loss, const ProgressState& after) override;
-  JobSums sums() const override;
-  bool stopped() const override { return job().stopped(); }
-  Status Stop() override;
-  Status Checkpoint(const ProgressState& state) override;
-  Status Finish() override;
-  // Says good-bye to the servers: the last call.
-  Status Leave() { return job().Leave(); }
+  void Describe(uint32_t images, double loss, const trainer::ResumePoint& after) override;
 
+  uint64_t worker() const override { return worker_; }
+  uint64_t num_workers() const override { return num_workers_; }
+  bool remote() const override { return true; }
+  // The last Pull of a step leaves nothing to flush.
+  void Count(const trainer::StepResult& step, trainer::TrainingState& state) const override;
+  Status Stop() override;
+  bool stopped() const override { return job().stopped(); }
+  Status Finish() override;
+  Status Checkpoint(const trainer::TrainingState& state) override;
+
+  // The last call.
+  Status Leave() { return job().Leave(); }
   int64_t clock_offset_ns() const { return job().clock_offset_ns(); }
   // Of this worker, by shard.
   std::vector<ps::WireStats> wire() const;
-  // Of all workers; none where the servers do not answer any more.
+  // Of all workers; none where the servers no longer reply.
   std::vector<ps::WorkerStats> workers();
+  // Known after Start.
   uint64_t bytes_a_step() const { return store_->bytes_a_step(); }
 
  private:
   ps::RemoteStore& job() { return link_->store(); }
   const ps::RemoteStore& job() const { return link_->store(); }
 
-  uint64_t worker_;
+  const uint64_t worker_, num_workers_;
   std::unique_ptr<ps::JobLink> link_;
   std::unique_ptr<ps::RemoteDenseStore> store_;
-  std::optional<ProgressState> restored_;  // the chief's
-  bool ended_early_ = false;               // by this worker, the chief
+  std::optional<trainer::TrainingState> restored_;  // the chief's
 };
 
 }  // namespace millrace::convnets

@@ -153,7 +153,7 @@ Status RunRecord::StartProfile() { return FromText(profile_.Start(options_.profi
 
 Status RunRecord::FinishProfile() { return FromText(profile_.Finish()); }
 
-Status RunRecord::Append(const std::string& line, const trainer::NamedRow& row) {
+Status RunRecord::Append(const std::string& line, const trainer::MetricsRow& row) {
   if (progress_) progress_->Hide();
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);

@@ -30,8 +30,8 @@ struct RunRecordOptions {
   profiler::SessionOptions profile;
   std::vector<std::pair<std::string, std::string>> flags;
   uint64_t seed = 0;
-  bool in_job = false;                             // with servers and other workers
-  trainer::NamedRow columns = trainer::Named({});  // see MetricsLogOptions
+  bool in_job = false;  // with servers and other workers
+  trainer::MetricsRow columns = trainer::MetricsLogOptions().columns;
 };
 
 // How the work of a run ended.
@@ -63,7 +63,7 @@ class RunRecord {
   Status FinishProfile();
 
   // Prints `line` on standard output and keeps the row.
-  Status Append(const std::string& line, const trainer::NamedRow& row);
+  Status Append(const std::string& line, const trainer::MetricsRow& row);
   // "program: note", on standard error.
   void Note(const std::string& note);
   Status AddGraph(const std::string& graph_def);

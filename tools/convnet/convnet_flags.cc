@@ -155,10 +155,10 @@ Result<bool> RateFalls() {
   return false;
 }
 
-Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOptions& train) {
+Result<std::optional<convnets::ServerOptions>> Job(const convnets::NetTrainOptions& train) {
   ASSIGN_OR_RETURN(const std::optional<trainer::ClusterOptions> cluster, ClusterFromFlags());
-  if (!cluster) return std::optional<convnets::ServerJobOptions>();
-  convnets::ServerJobOptions job;
+  if (!cluster) return std::optional<convnets::ServerOptions>();
+  convnets::ServerOptions job;
   job.servers = cluster->servers;
   job.worker = cluster->worker;
   job.token = cluster->token;

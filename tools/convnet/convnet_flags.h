@@ -25,8 +25,8 @@ struct ConvnetOptions {
   std::string train_files, test_files;  // patterns; the first is empty for synthetic images
   bool synthetic = false;
   size_t synthetic_images = 0;
-  std::optional<convnets::ServerJobOptions> job;  // none: one process
-  trainer::RunFolderOptions run;                  // an empty path: nothing is kept
+  std::optional<convnets::ServerOptions> job;  // none: one process
+  trainer::RunFolderOptions run;               // an empty path: nothing is kept
   profiler::SessionOptions profile;
   std::string model_out;  // empty: the run folder's model/
   std::string graph;      // a file for the graph in DOT; nothing is trained

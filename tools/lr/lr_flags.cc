@@ -209,7 +209,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.update, Update());
   ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
-  ASSIGN_OR_RETURN(options.train.cluster, ClusterFromFlags());
+  ASSIGN_OR_RETURN(options.cluster, ClusterFromFlags());
   options.train.shape.num_features = FLAGS_num_features;
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
@@ -224,6 +224,9 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
   RETURN_IF_ERROR(options.train.Validate());
+  if (options.cluster && options.train.hogwild > 1) {
+    return Invalid("--hogwild: expected one process, found a worker of a job");
+  }
   return options;
 }
 

@@ -1,6 +1,7 @@
 // The command line of millrace-lr, as options.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "tools/common/flags.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
+#include "trainer/sparse/cluster_backend.h"
 #include "trainer/sparse/sparse_trainer.h"
 
 namespace millrace::tools {
@@ -18,7 +20,8 @@ const CommandSpec& LrSpec();
 
 struct LrOptions {
   trainer::TrainOptions train;
-  trainer::RunFolderOptions run;  // an empty path: nothing is kept
+  std::optional<trainer::ClusterOptions> cluster;  // a worker of a job; none: one process
+  trainer::RunFolderOptions run;                   // an empty path: nothing is kept
   profiler::SessionOptions profile;
   uint16_t dashboard_port = 0;  // 0: none
   std::string model_out;        // empty: the run folder's model/

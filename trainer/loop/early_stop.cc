@@ -40,15 +40,8 @@ std::optional<uint64_t> ParseCount(std::string_view text) {
   return count;
 }
 
-double ValueOf(const BinaryMetrics& metrics, std::string_view name) {
-  for (const NamedValue& metric : NamedValues(metrics)) {
-    if (metric.name == name) return metric.value;
-  }
-  return std::numeric_limits<double>::quiet_NaN();
-}
-
 Status Wrong(std::string_view text, const std::string& reason) {
-  return Invalid("--early_stop=" + std::string(text) + ": " + reason);
+  return Invalid("early_stop=" + std::string(text) + ": " + reason);
 }
 
 }  // namespace
@@ -62,12 +55,12 @@ Result<EarlyStopRule> ParseEarlyStop(std::string_view text) {
     return Wrong(text, "no metric \"" + metric + "\" to stop on; write one of " + MetricNames());
   }
   if (colon == std::string_view::npos) {
-    return Wrong(text, "after how many tests without a new best? Write " + metric + ":3");
+    return Wrong(text, "after how many evaluations without a new best? Write " + metric + ":3");
   }
   const std::optional<uint64_t> patience = ParseCount(text.substr(colon + 1));
   if (!patience) {
     return Wrong(text, "\"" + std::string(text.substr(colon + 1)) +
-                           "\" is no number of tests from 1 on; write " + metric + ":3");
+                           "\" is no number of evaluations from 1 on; write " + metric + ":3");
   }
   return EarlyStopRule{metric, *patience, direction->higher_is_better};
 }
@@ -78,14 +71,14 @@ bool EarlyStop::IsBetter(double value) const {
   return rule_.higher_is_better ? value > state_.best : value < state_.best;
 }
 
-bool EarlyStop::Update(uint64_t step, const BinaryMetrics& metrics) {
+bool EarlyStop::Update(const MetricsRow& row) {
   if (!rule_.enabled()) return false;
-  const double value = ValueOf(metrics, rule_.metric);
+  const double value = row.Metric(rule_.metric);
   if (IsBetter(value)) {
-    state_ = {.best = value, .best_step = step, .tests_since_best = 0};
+    state_ = {.best = value, .best_step = row.step, .evaluations_since_best = 0};
     return false;
   }
-  ++state_.tests_since_best;
+  ++state_.evaluations_since_best;
   return due();
 }
 

@@ -1,4 +1,4 @@
-// When a training run tests its model: every `eval_every` training examples, and at the end.
+// When a training run evaluates its model: every `eval_every` training examples, and at the end.
 #pragma once
 
 #include <cstdint>
@@ -6,30 +6,30 @@
 
 namespace millrace::trainer {
 
-// Depends on example counts alone, so that a resumed run tests where an undisturbed one does. A
-// batch may step over a boundary; the test comes after it, and the next boundary stays where it
-// was.
+// Depends on example counts alone, so that a resumed run evaluates where an undisturbed one does. A
+// batch may step over a boundary; the evaluation comes after it, and the next boundary stays where
+// it was.
 class EvalSchedule {
  public:
-  // `eval_every` 0: at the end only. `tested_at`: from a checkpoint, what tested_at() was.
-  explicit EvalSchedule(uint64_t eval_every, uint64_t tested_at = 0)
-      : eval_every_(eval_every), tested_at_(tested_at) {}
+  // `eval_every` 0: at the end only. `evaluated_at`: from a checkpoint, what evaluated_at() was.
+  explicit EvalSchedule(uint64_t eval_every, uint64_t evaluated_at = 0)
+      : eval_every_(eval_every), evaluated_at_(evaluated_at) {}
 
-  // The example count from which on a test is due.
+  // The example count from which on an evaluation is due.
   uint64_t next() const {
     if (eval_every_ == 0) return std::numeric_limits<uint64_t>::max();
-    return (tested_at_ / eval_every_ + 1) * eval_every_;
+    return (evaluated_at_ / eval_every_ + 1) * eval_every_;
   }
   bool Due(uint64_t examples) const { return examples >= next(); }
-  // Nothing was learnt since the last test: no need for another one.
-  bool DueAtEnd(uint64_t examples) const { return examples != tested_at_; }
+  // False if the model is as it was at the last evaluation.
+  bool DueAtEnd(uint64_t examples) const { return examples != evaluated_at_; }
 
-  void Tested(uint64_t examples) { tested_at_ = examples; }
-  uint64_t tested_at() const { return tested_at_; }
+  void Evaluated(uint64_t examples) { evaluated_at_ = examples; }
+  uint64_t evaluated_at() const { return evaluated_at_; }
 
  private:
   uint64_t eval_every_;
-  uint64_t tested_at_;
+  uint64_t evaluated_at_;
 };
 
 }  // namespace millrace::trainer

@@ -1,4 +1,4 @@
-// A model on the servers of a job.
+// A sparse model on the servers of a job.
 #pragma once
 
 #include <cstdint>
@@ -6,12 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/base/status.h"
 #include "ps/job_config.h"
+#include "ps/wire/messages.h"
 #include "ps/worker/job_link.h"
-#include "sparse/kernels.h"
 #include "trainer/sparse/sparse_backend.h"
+#include "trainer/sparse/train_options.h"
 
 namespace millrace::trainer {
 
@@ -31,60 +33,68 @@ struct ClusterOptions {
   Status Validate() const;
 };
 
-struct ClusterStart {
-  ps::JobConfig job;  // what all workers must agree on
-  bool resume = false;
-  std::string model_in;  // warm start
+// All are optional.
+struct ClusterHooks {
+  // The chief's, before any other worker starts to train; with the step that the job resumes from.
   std::function<Status(std::optional<uint64_t> resumed_step)> before_start = nullptr;
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;
 };
 
-class ClusterHome final : public ModelHome {
-  struct Private {};  // only Join makes homes
+// What the servers and workers of a job did.
+struct JobReport {
+  std::vector<ps::WorkerStats> workers;  // empty where the servers no longer reply
+  std::vector<ps::WireStats> wire;       // of this worker, by shard
+};
+
+class ClusterBackend final : public SparseBackend {
+  struct Private {};  // only Join makes backends
 
  public:
-  // Joins the job, prepares the model if this is the chief, and waits until all workers are there.
-  static Result<std::unique_ptr<ClusterHome>> Join(const ClusterOptions& options,
-                                                   const sparse::Kernels& kernels,
-                                                   const ClusterStart& start);
-  ClusterHome(Private, uint64_t worker, const ps::JobConfig& job, std::unique_ptr<ps::JobLink> link)
-      : worker_(worker), job_(job), link_(std::move(link)) {}
+  // Joins the job, prepares the model if this is the chief, and blocks until all workers have
+  // joined. `options` has been validated.
+  static Result<std::unique_ptr<ClusterBackend>> Join(const ClusterOptions& cluster,
+                                                      const TrainOptions& options,
+                                                      const ClusterHooks& hooks);
+  ClusterBackend(Private, const ClusterOptions& cluster, const TrainOptions& options,
+                 const ps::JobConfig& job, std::unique_ptr<ps::JobLink> link);
 
-  // What to go on from: of the chief of a job that was restored, of a worker that has pushed
-  // before.
-  const std::optional<TrainingState>& state() const { return state_; }
-  const std::optional<WorkerPlace>& place() const { return place_; }
-  int64_t clock_offset_ns() const { return store().clock_offset_ns(); }
-
+  const TrainingStart& start() const override { return start_; }
   BatchLearner& learner() override { return *learner_; }
   sparse::WeightStore* remote_store() override { return &store(); }
-  bool chief() const override { return worker_ == 0; }
-  std::optional<ps::JobProgress> progress() const override { return store().progress(); }
-  void WillLearn(const WorkerPlace& after) override { store().SetState(after.Encode()); }
-  Status Settle() override { return store().Flush(); }
-  bool gave_up() const override { return store().gave_up(); }
-  bool stopped() const override { return store().stopped(); }
-  Status StopJob() override { return store().Stop(); }
-  Result<bool> Accompany(const WorkerPlace& place) override;
-  Status Checkpoint(const TrainingState& state) override;
-  Status FinishTraining() override;
-  Status Leave() override { return store().Leave(); }
+  void SetResumePoint(const ResumePoint& after) override { store().SetState(after.Encode()); }
   ModelSource Source(uint64_t examples) override;
-  std::optional<JobReport> Report() override;
+
+  uint64_t worker() const override { return worker_; }
+  uint64_t num_workers() const override { return job_.num_workers; }
+  bool remote() const override { return true; }
+  void Count(const StepResult& step, TrainingState& state) const override;
+  uint64_t uncounted_examples() const override { return uncounted_examples_; }
+  Status Flush() override { return store().Flush(); }
+  Status Stop() override { return store().Stop(); }
+  bool stopped() const override { return store().stopped(); }
+  Result<bool> WaitForStop() override;
+  Result<bool> EmptyStep(const ResumePoint& own) override;
+  Status Finish() override;
+  Status Checkpoint(const TrainingState& state) override;
+
+  // The last call.
+  Status Leave() { return store().Leave(); }
+  JobReport Report();
+  // To be added to this process's steady clock to get that of the job.
+  int64_t clock_offset_ns() const { return store().clock_offset_ns(); }
 
  private:
-  Status Prepare(const ClusterStart& start);
-  Status RestoreLatest();
+  Status Prepare(const TrainOptions& options);
   ps::RemoteStore& store() { return link_->store(); }
   const ps::RemoteStore& store() const { return link_->store(); }
 
-  uint64_t worker_;
-  ps::JobConfig job_;
+  const uint64_t worker_;
+  const uint64_t uncounted_examples_;
+  const ps::JobConfig job_;
   std::unique_ptr<ps::JobLink> link_;
   std::unique_ptr<BatchLearner> learner_;
-  std::optional<TrainingState> state_;
-  std::optional<WorkerPlace> place_;
+  TrainingStart start_;
 };
 
 }  // namespace millrace::trainer

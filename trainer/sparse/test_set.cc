@@ -1,5 +1,7 @@
 #include "trainer/sparse/test_set.h"
 
+#include <utility>
+
 #include "profiler/trace.h"
 
 namespace millrace::trainer {
@@ -17,6 +19,26 @@ Status ScoreBatch(BatchLearner& learner, const CsrBatch& batch, BinaryMetricsSum
   ASSIGN_OR_RETURN(const std::span<const float> margins, learner.Score(batch));
   sum.Add(margins, batch.labels, batch.weights);
   return {};
+}
+
+Evaluation FailedEvaluation(Status status) {
+  std::promise<Result<std::vector<NamedValue>>> result;
+  result.set_value(std::move(status));
+  return result.get_future();
+}
+
+// By batch.
+using Weights = std::vector<PodVector<float>>;
+
+Result<Weights> PullWeights(std::span<const CsrBatch> batches, sparse::WeightStore& store) {
+  TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
+  Weights weights(batches.size());
+  for (size_t i = 0; i < batches.size(); ++i) {
+    CHECK(batches[i].compacted);
+    weights[i].resize(batches[i].keys.size());
+    RETURN_IF_ERROR(store.Pull(batches[i].keys, weights[i]));
+  }
+  return weights;
 }
 
 }  // namespace
@@ -47,14 +69,18 @@ Status TestSet::Read(bool visits_all, Visit visit) {
 void TestSet::Preload() {
   if (cache_bytes_ == 0) return;
   loading_ = std::async(std::launch::async, [this] {
-    profiler::NameThread("test");
-    TRACE_SCOPE("read_test", profiler::Cat::kEvaluation);
+    profiler::NameThread("evaluate");
+    TRACE_SCOPE("read_test_set", profiler::Cat::kEvaluation);
     return Read(/*visits_all=*/false, [](const CsrBatch&) { return Status(); });
   });
 }
 
-Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
-  TRACE_SCOPE("test", profiler::Cat::kEvaluation);
+Evaluation TestSet::Evaluate(BatchLearner& learner) {
+  return std::async(std::launch::deferred, [this, &learner] { return Score(learner); });
+}
+
+Result<std::vector<NamedValue>> TestSet::Score(BatchLearner& learner) {
+  TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
   if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
   BinaryMetricsSum sum;
   if (complete_) {
@@ -63,9 +89,28 @@ Result<BinaryMetrics> TestSet::Test(BatchLearner& learner) {
     RETURN_IF_ERROR(Read(/*visits_all=*/true,
                          [&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
   }
-  const BinaryMetrics metrics = sum.Compute();
-  RETURN_IF_ERROR(CheckNotEmpty(metrics));
-  return metrics;
+  return MetricsOf(sum);
+}
+
+Evaluation TestSet::EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
+                                         const sparse::Kernels& kernels) {
+  const Result<std::span<const CsrBatch>> batches = Batches();
+  if (!batches.ok()) return FailedEvaluation(batches.status());
+  if (batches->empty()) return Evaluate(learner);
+  auto weights = PullWeights(*batches, store);
+  if (!weights.ok()) return FailedEvaluation(weights.status());
+  return std::async(std::launch::async, [this, &kernels, weights = std::move(*weights)] {
+    profiler::NameThread("evaluate");
+    TRACE_SCOPE("score_test_set", profiler::Cat::kEvaluation);
+    BinaryMetricsSum sum;
+    PodVector<float> margins;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      margins.resize(kept_[i].rows());
+      kernels.margins(kept_[i], weights[i], margins);
+      sum.Add(margins, kept_[i].labels, kept_[i].weights);
+    }
+    return MetricsOf(sum);
+  });
 }
 
 Result<std::span<const CsrBatch>> TestSet::Batches() {
@@ -76,8 +121,9 @@ Result<std::span<const CsrBatch>> TestSet::Batches() {
   return std::span<const CsrBatch>(kept_);
 }
 
-Status TestSet::CheckNotEmpty(const BinaryMetrics& metrics) const {
-  if (metrics.examples + metrics.nan_margins > 0) return {};
+Result<std::vector<NamedValue>> TestSet::MetricsOf(BinaryMetricsSum& sum) const {
+  const BinaryMetrics metrics = sum.Compute();
+  if (metrics.examples + metrics.nan_margins > 0) return NamedValues(metrics);
   return Invalid("the test data has no examples: " + input_.files.front() +
                  (input_.files.size() > 1 ? " and the other files" : ""));
 }

@@ -12,30 +12,26 @@ Status TrainOptions::Validate() const {
   const bool plain_sgd = update.rule == sparse::Rule::kSgd && update.l2 == 0;
   if (hogwild > 1 && (!plain_sgd || io::NeedsWideKeys(shape.num_features) || kernel != "auto")) {
     return Invalid(
-        "hogwild: expected --optimizer=sgd without --l2, --num_features up to 2^32 and "
-        "--kernel=auto");
+        "hogwild: expected optimizer sgd without l2, num_features up to 2^32 and kernel auto");
   }
   if (hogwild > 256)
     return Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
   if (test.files.empty() && eval_every > 0) {
-    return Invalid("eval_every needs test data: expected --test=FILES, found none");
+    return Invalid("eval_every needs test data: expected test files, found none");
   }
   if (test.files.empty() && early_stop.enabled()) {
-    return Invalid("early_stop needs test data: expected --test=FILES, found none");
+    return Invalid("early_stop needs test data: expected test files, found none");
   }
   if (early_stop.enabled() && eval_every == 0) {
     return Invalid(
-        "early_stop counts tests: expected --eval_every=N, the training examples between two, "
+        "early_stop counts evaluations: expected eval_every, the training examples between two, "
         "found none");
   }
   if (checkpoint_every > 0 && checkpoints.empty()) {
-    return Invalid("checkpoint_every needs a place for them: expected --run_dir, found none");
+    return Invalid("checkpoint_every needs a folder for checkpoints: expected run_dir, found none");
   }
-  if (resume && checkpoints.empty()) return Invalid("resume: expected --run_dir, found none");
-  if (cluster) {
-    RETURN_IF_ERROR(cluster->Validate());
-    if (hogwild > 1) return Invalid("hogwild: expected one process, found a worker of a job");
-  }
+  if (resume && checkpoints.empty())
+    return Invalid("resume needs a folder with checkpoints: expected run_dir, found none");
   return {};
 }
 
@@ -47,8 +43,7 @@ std::string OptionsDigest(const TrainOptions& options) {
   return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
          text(" shuffle_capacity=", in.shuffle_capacity) +
          text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.lanes) +
-         // All workers of a job have the same digest.
-         text(" shard=", options.cluster ? 0 : in.shard) + text(" of ", in.num_shards) +
+         text(" shard=", in.shard) + text(" of ", in.num_shards) +
          text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +

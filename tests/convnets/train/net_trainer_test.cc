@@ -10,7 +10,8 @@ namespace millrace::convnets {
 namespace {
 
 using test::TemporaryFolder;
-using trainer::NamedRow;
+using trainer::MetricsRow;
+using trainer::TrainSummary;
 
 NetTrainOptions SoftmaxOptions() {
   NetTrainOptions options;
@@ -28,41 +29,41 @@ std::unique_ptr<ImageSet> Digits(size_t size, bool test) {
 }
 
 struct Ran {
-  NetSummary summary;
-  std::vector<NamedRow> rows;
+  TrainSummary summary;
+  std::vector<MetricsRow> rows;
   std::string model;  // the bytes
   Status status;
 };
 
 // `stop_after`: steps after which the run is asked to stop; 0: never.
 Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t stop_after = 0,
-          NetJob* job = nullptr) {
+          NetBackend* backend = nullptr) {
   Ran ran;
   const auto train = Digits(610, false), test = Digits(100, true);
   uint64_t steps = 0;
   double clock = 0;
-  NetObserver observer;
-  observer.on_test = [&](const NamedRow& row) {
+  trainer::TrainObserver observer;
+  observer.on_evaluation = [&](const MetricsRow& row) {
     ran.rows.push_back(row);
     return Status();
   };
   observer.should_stop = [&] { return ++steps == stop_after; };
   observer.now_s = [&] { return clock += 0.001; };
-  auto trainer = NetTrainer::Create(options, *train, test.get(), observer, job);
+  auto trainer = NetTrainer::Create(options, *train, test.get(), observer, backend);
   ran.status = trainer.status();
   if (!trainer.ok()) return ran;
   const auto summary = (*trainer)->Run();
   ran.status = summary.status();
   if (!summary.ok()) return ran;
   ran.summary = *summary;
-  if (!summary->stopped && !model.empty()) {
+  if (summary->end == TrainSummary::End::kDone && !model.empty()) {
     EXPECT_TRUE((*trainer)->SaveModel(model).ok());
     ran.model = test::ReadFile(model);
   }
   return ran;
 }
 
-TEST(NetTrainer, LearnsAndTestsAfterEachEpoch) {
+TEST(NetTrainer, TrainsAndEvaluatesAfterEachEpoch) {
   const TemporaryFolder folder;
   const Ran ran = Train(SoftmaxOptions(), folder / "m");
   ASSERT_TRUE(ran.status.ok()) << ran.status.message();
@@ -73,7 +74,7 @@ TEST(NetTrainer, LearnsAndTestsAfterEachEpoch) {
   EXPECT_LT(ran.rows.back().loss, ran.rows.front().loss / 2);
 }
 
-TEST(NetTrainer, LeNetLearnsWithEveryOptimizer) {
+TEST(NetTrainer, LeNetTrainsWithEveryOptimizer) {
   for (const sparse::DenseRule rule :
        {sparse::DenseRule::kSgd, sparse::DenseRule::kMomentum, sparse::DenseRule::kAdam}) {
     NetTrainOptions options = SoftmaxOptions();
@@ -110,7 +111,7 @@ TEST(NetTrainer, ResumedRunEndsWhereAnUndisturbedOneDoes) {
     const Ran whole = Train(options, folder / "whole");
     options.checkpoints = folder / "checkpoints";
     const Ran first = Train(options, "", 37);
-    ASSERT_TRUE(first.summary.stopped);
+    ASSERT_EQ(first.summary.end, TrainSummary::End::kStopped);
     options.resume = true;
     const Ran second = Train(options, folder / "resumed");
     ASSERT_TRUE(second.status.ok()) << second.status.message();
@@ -121,7 +122,7 @@ TEST(NetTrainer, ResumedRunEndsWhereAnUndisturbedOneDoes) {
   }
 }
 
-TEST(NetTrainer, DamagedCheckpointGivesWayToTheOneBefore) {
+TEST(NetTrainer, CorruptCheckpointGivesWayToTheOneBefore) {
   const TemporaryFolder folder;
   NetTrainOptions options = SoftmaxOptions();
   const Ran whole = Train(options, folder / "whole");
@@ -165,10 +166,10 @@ TEST(NetTrainer, ModelIsTakenUpAgain) {
   EXPECT_FALSE(Train(options, "").status.ok());
 }
 
-// Applies gradients when their parameters are asked for, as servers may.
-class LateStore final : public sparse::DenseStore {
+// Applies gradients when their parameters are pulled, as servers may.
+class DeferredStore final : public sparse::DenseStore {
  public:
-  explicit LateStore(const sparse::DenseOptions& options) : local_(options) {}
+  explicit DeferredStore(const sparse::DenseOptions& options) : local_(options) {}
 
   Status Init(std::span<const sparse::DenseParam> params) override {
     gradients_.resize(params.size());
@@ -191,43 +192,47 @@ class LateStore final : public sparse::DenseStore {
 };
 
 // A job of one worker.
-class LoneJob final : public NetJob {
+class LoneBackend final : public NetBackend {
  public:
-  explicit LoneJob(const sparse::DenseOptions& options) : store_(options) {}
+  explicit LoneBackend(const sparse::DenseOptions& options) : store_(options) {}
 
-  sparse::DenseStore& store() override { return store_; }
-  bool chief() const override { return true; }
-  Result<std::optional<ProgressState>> place() override { return std::optional<ProgressState>(); }
-  void Describe(uint32_t images, double loss, const ProgressState& after) override {
-    if (after.batches == sums_.steps) return;  // before the step
-    ++sums_.steps;
-    sums_.examples += images;
-    sums_.loss += loss;
+  Result<trainer::TrainingStart> Start(const NetStart& start) override {
+    RETURN_IF_ERROR(store_.Init(start.params));
+    return trainer::TrainingStart();
   }
-  JobSums sums() const override { return sums_; }
-  bool stopped() const override { return false; }
-  Status Stop() override { return {}; }
-  Status Checkpoint(const ProgressState&) override { return {}; }
+  sparse::DenseStore& store() override { return store_; }
+  void Describe(uint32_t images, double loss, const trainer::ResumePoint& after) override {
+    if (after.batches == totals_.steps) return;  // before the step
+    ++totals_.steps;
+    totals_.examples += images;
+    totals_.weight += images;
+    totals_.loss += loss;
+  }
+  bool remote() const override { return true; }
+  void Count(const trainer::StepResult&, trainer::TrainingState& state) const override {
+    trainer::CountJob(totals_, state);
+  }
   Status Finish() override {
     finished = true;
     return {};
   }
+  Status Checkpoint(const trainer::TrainingState&) override { return {}; }
 
   bool finished = false;
 
  private:
-  LateStore store_;
-  JobSums sums_;
+  DeferredStore store_;
+  trainer::JobTotals totals_;
 };
 
 TEST(NetTrainer, AJobOfOneWorkerIsARunByItself) {
   const TemporaryFolder folder;
   NetTrainOptions options = SoftmaxOptions();
   const Ran local = Train(options, folder / "local");
-  LoneJob job(options.update);
-  const Ran ran = Train(options, folder / "job", 0, &job);
+  LoneBackend backend(options.update);
+  const Ran ran = Train(options, folder / "job", 0, &backend);
   EXPECT_TRUE(ran.model == local.model);
-  EXPECT_TRUE(job.finished);
+  EXPECT_TRUE(backend.finished);
   ASSERT_EQ(ran.rows.size(), local.rows.size());
   EXPECT_NEAR(ran.rows.back().loss, local.rows.back().loss, 1e-12);
   EXPECT_EQ(ran.rows.back().examples, local.rows.back().examples);

@@ -10,13 +10,13 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// After how many of the tests the run ends; 0: never.
+// After how many of the evaluations the run ends; 0: never.
 size_t StopsAfter(EarlyStop& stop, double BinaryMetrics::*metric,
                   const std::vector<double>& values) {
   for (size_t i = 0; i < values.size(); ++i) {
     BinaryMetrics metrics;
     metrics.*metric = values[i];
-    if (stop.Update(i + 1, metrics)) return i + 1;
+    if (stop.Update({.step = i + 1, .test = NamedValues(metrics)})) return i + 1;
   }
   return 0;
 }
@@ -27,7 +27,7 @@ size_t StopsAfter(const char* rule, double BinaryMetrics::*metric,
   return StopsAfter(stop, metric, values);
 }
 
-TEST(EarlyStop, EndsAfterAsManyTestsWithoutABestAsAllowed) {
+TEST(EarlyStop, EndsAfterAsManyEvaluationsWithoutABestAsAllowed) {
   EXPECT_EQ(StopsAfter("auc:3", &BinaryMetrics::auc, {.7, .8, .75, .79, .8, .9}), 5u);
   EXPECT_EQ(StopsAfter("auc:1", &BinaryMetrics::auc, {.7, .8, .75}), 3u);
   EXPECT_EQ(StopsAfter("auc:3", &BinaryMetrics::auc, {.7, .8, .75, .79, .81, .8, .8}), 0u);
@@ -62,12 +62,13 @@ TEST(EarlyStop, GoesOnFromAStoredState) {
 TEST(EarlyStop, AWrongRuleSaysWhatToWrite) {
   const auto message = [](const char* text) { return ParseEarlyStop(text).status().message(); };
   EXPECT_EQ(message("auk:3"),
-            "--early_stop=auk:3: no metric \"auk\" to stop on; write one of auc, logloss, ne, "
+            "early_stop=auk:3: no metric \"auk\" to stop on; write one of auc, logloss, ne, "
             "accuracy, f1, precision, recall");
   EXPECT_EQ(message("auc"),
-            "--early_stop=auc: after how many tests without a new best? Write auc:3");
+            "early_stop=auc: after how many evaluations without a new best? Write auc:3");
   for (const char* text : {"auc:", "auc:0", "auc:-1", "auc:3x", "auc:1.5", "auc: 3"}) {
-    EXPECT_NE(message(text).find("is no number of tests from 1 on; write auc:3"), std::string::npos)
+    EXPECT_NE(message(text).find("is no number of evaluations from 1 on; write auc:3"),
+              std::string::npos)
         << text;
   }
   EXPECT_FALSE(ParseEarlyStop("calibration:3").ok());

@@ -56,15 +56,19 @@ TrainingState StateAt(uint64_t steps) {
   state.steps = steps;
   state.examples = 100 * steps;
   state.seconds = 1.0 / 3;
-  state.position = {.epoch = 3, .rows = 12345};
-  state.input_fingerprint = ~uint64_t{0};
+  state.own = {.batches = 8,
+               .examples = 9,
+               .position = {.epoch = 3, .rows = 12345},
+               .input_fingerprint = ~uint64_t{0}};
   state.row_loss = .1;
   state.row_weight = .2;
   state.total_loss = 1e300;
   state.total_weight = .3;
-  state.tests = 4;
-  state.tested_at = 5;
-  state.early_stop = {.best = .75, .best_step = 6, .tests_since_best = 7};
+  state.row_own_examples = 10;
+  state.row_own_correct = 11;
+  state.evaluations = 4;
+  state.evaluated_at = 5;
+  state.early_stop = {.best = .75, .best_step = 6, .evaluations_since_best = 7};
   state.options_digest = "batch_size 100, seed 1";
   return state;
 }
@@ -107,18 +111,18 @@ TEST(Checkpoint, TheTrainingStateComesBack) {
   EXPECT_EQ(found.steps, expected.steps);
   EXPECT_EQ(found.examples, expected.examples);
   EXPECT_EQ(found.seconds, expected.seconds);
-  EXPECT_EQ(found.position.epoch, expected.position.epoch);
-  EXPECT_EQ(found.position.rows, expected.position.rows);
-  EXPECT_EQ(found.input_fingerprint, expected.input_fingerprint);
+  EXPECT_EQ(found.own.Encode(), expected.own.Encode());
   EXPECT_EQ(found.row_loss, expected.row_loss);
   EXPECT_EQ(found.row_weight, expected.row_weight);
   EXPECT_EQ(found.total_loss, expected.total_loss);
   EXPECT_EQ(found.total_weight, expected.total_weight);
-  EXPECT_EQ(found.tests, expected.tests);
-  EXPECT_EQ(found.tested_at, expected.tested_at);
+  EXPECT_EQ(found.row_own_examples, expected.row_own_examples);
+  EXPECT_EQ(found.row_own_correct, expected.row_own_correct);
+  EXPECT_EQ(found.evaluations, expected.evaluations);
+  EXPECT_EQ(found.evaluated_at, expected.evaluated_at);
   EXPECT_EQ(found.early_stop.best, expected.early_stop.best);
   EXPECT_EQ(found.early_stop.best_step, expected.early_stop.best_step);
-  EXPECT_EQ(found.early_stop.tests_since_best, expected.early_stop.tests_since_best);
+  EXPECT_EQ(found.early_stop.evaluations_since_best, expected.early_stop.evaluations_since_best);
   EXPECT_EQ(found.options_digest, expected.options_digest);
   EXPECT_EQ(latest->path, folder / "checkpoint-000000000017");
   EXPECT_TRUE(latest->warnings.empty());

@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "sparse/local_store.h"
 #include "tests/support/made_rows.h"
 #include "tests/test_files.h"
-#include "trainer/sparse/background_test.h"
 
 namespace millrace::trainer {
 namespace {
@@ -35,11 +35,12 @@ class TestSetTest : public testing::Test {
     learner_ = MakeStoreLearner(*store_, *kernels_, sparse::GradientScale::kMean);
   }
 
-  double Logloss(TestSet& set) {
-    const auto metrics = set.Test(*learner_);
+  static double Logloss(Evaluation evaluation) {
+    const auto metrics = evaluation.get();
     EXPECT_TRUE(metrics.ok()) << metrics.status().message();
-    return metrics.ok() ? metrics->logloss : -1;
+    return metrics.ok() ? MetricsRow{.test = *metrics}.Metric("logloss") : -1;
   }
+  double Logloss(TestSet& set) { return Logloss(set.Evaluate(*learner_)); }
 
   test::TemporaryFolder folder_;
   io::InputOptions input_;
@@ -48,7 +49,7 @@ class TestSetTest : public testing::Test {
   std::unique_ptr<BatchLearner> learner_;
 };
 
-TEST_F(TestSetTest, ResultsDoNotDependOnWhatIsKeptOrReadAhead) {
+TEST_F(TestSetTest, ResultsDoNotDependOnWhatIsKeptOrPreloaded) {
   TestSet plain(input_, 0);
   const double expected = Logloss(plain);
   EXPECT_GT(expected, 0);
@@ -72,10 +73,10 @@ TEST_F(TestSetTest, ASetThatFitsIsReadOnce) {
   EXPECT_EQ(Logloss(not_kept), expected);
   std::filesystem::remove(input_.files[1]);
   EXPECT_EQ(Logloss(kept), expected);
-  EXPECT_FALSE(not_kept.Test(*learner_).ok());
+  EXPECT_FALSE(not_kept.Evaluate(*learner_).get().ok());
 }
 
-TEST_F(TestSetTest, AFaultThatWasReadAheadIsToldByTheTest) {
+TEST_F(TestSetTest, AnErrorOfThePreloadIsThatOfTheEvaluation) {
   test::WriteFile(input_.files[1], "no records");
   TestSet set(input_, kPlenty);
   set.Preload();
@@ -89,25 +90,28 @@ TEST_F(TestSetTest, ASetWithoutExamplesIsAnError) {
   for (const std::string& file : input_.files) WriteRows(file, 0, 0);
   TestSet set(input_, kPlenty);
   set.Preload();
-  EXPECT_NE(set.Test(*learner_).status().message().find("no examples"), std::string::npos);
+  EXPECT_NE(set.Evaluate(*learner_).get().status().message().find("no examples"),
+            std::string::npos);
 }
 
-TEST_F(TestSetTest, TheBackgroundScoresTheWeightsOfItsBeginning) {
+TEST_F(TestSetTest, TheBackgroundScoresTheWeightsOfItsStart) {
   TestSet set(input_, kPlenty);
   const double expected = Logloss(set);
-  const auto batches = set.Batches();
-  ASSERT_TRUE(batches.ok());
-  BackgroundTest test;
-  EXPECT_FALSE(test.pending());
   for (int again = 0; again < 2; ++again) {
     const double before = Logloss(set);
-    ASSERT_TRUE(test.Begin(*batches, *store_, *kernels_).ok());
-    EXPECT_TRUE(test.pending());
+    Evaluation evaluation = set.EvaluateInBackground(*learner_, *store_, *kernels_);
     for (uint64_t key = 0; key < kFeatures; ++key) ASSERT_TRUE(store_->LoadWeight(key, 0).ok());
-    EXPECT_EQ(test.Take().logloss, before);
-    EXPECT_FALSE(test.pending());
+    EXPECT_EQ(Logloss(std::move(evaluation)), before);
   }
   EXPECT_LT(Logloss(set), expected);
+}
+
+TEST_F(TestSetTest, ASetThatDoesNotFitIsNotScoredInTheBackground) {
+  TestSet set(input_, 1);
+  const double expected = Logloss(set);
+  Evaluation evaluation = set.EvaluateInBackground(*learner_, *store_, *kernels_);
+  EXPECT_EQ(evaluation.wait_for(std::chrono::seconds(0)), std::future_status::deferred);
+  EXPECT_EQ(Logloss(std::move(evaluation)), expected);
 }
 
 }  // namespace

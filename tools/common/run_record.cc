@@ -73,8 +73,13 @@ Result<int> RunRecord::Conduct(bool chief, const std::function<Result<RunOutcome
 
 Status RunRecord::Open() {
   if (options_.run.path.empty()) return {};
-  ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
-  folder_.emplace(std::move(folder));
+  auto folder = trainer::RunFolder::Open(options_.run);
+  if (!folder.ok()) {
+    const bool is_run = !trainer::ReadRunJson(options_.run.path).empty();
+    const char* flags = is_run ? " (--run_dir, --resume, --overwrite)" : "";
+    return {folder.status().code(), folder.status().message() + flags};
+  }
+  folder_.emplace(std::move(*folder));
   return {};
 }
 

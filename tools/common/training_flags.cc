@@ -71,6 +71,12 @@ Status CheckTrainingFlags() {
     return Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
                    ": expected at most an hour, 3600000");
   }
+  if (FLAGS_resume && FLAGS_run_dir.empty()) {
+    return Invalid("--resume needs a run folder: expected --run_dir");
+  }
+  if (FLAGS_checkpoint_every > 0 && FLAGS_run_dir.empty()) {
+    return Invalid("--checkpoint_every needs a folder for checkpoints: expected --run_dir");
+  }
   if (FLAGS_resume && FLAGS_overwrite)
     return Invalid("--resume and --overwrite: expected one of them");
   const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;

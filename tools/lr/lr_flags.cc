@@ -151,6 +151,15 @@ Status CheckFlags() {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
+  if (FLAGS_test.empty() && (FLAGS_eval_every > 0 || !FLAGS_early_stop.empty())) {
+    return Invalid(std::string(FLAGS_eval_every > 0 ? "--eval_every" : "--early_stop") +
+                   " needs test data: expected --test=FILES");
+  }
+  if (!FLAGS_early_stop.empty() && FLAGS_eval_every == 0) {
+    return Invalid(
+        "--early_stop counts evaluations: expected --eval_every=N, the training examples between "
+        "two");
+  }
   if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
     return Invalid("--dashboard shows a run folder: expected --run_dir");
   }

@@ -46,14 +46,14 @@ Result<Model> LoadModel(const std::string& path);
 
 // The weights of a file that LoadModel takes, as the start of training a model of `num_features`
 // with that rule; `take` gets them piece by piece, keys ascending. A model of another size or a
-// damaged one is an error, and nothing is taken.
+// corrupt one is an error, and nothing is taken.
 using TakeWeights =
     std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
 Status ReadModelFor(const std::string& path, uint64_t num_features,
                     const sparse::UpdateOptions& options, const TakeWeights& take);
 
 // Sets the weights of a store that has no state yet to those of a file that LoadModel takes.
-// A model of another num_features or a damaged one is an error, and the store is as it was.
+// A model of another num_features or a corrupt one is an error, and the store is as it was.
 Status WarmStart(const std::string& path, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

@@ -16,7 +16,7 @@ namespace {
 constexpr char kKind[] = "checkpoint";
 constexpr size_t kKeptBefore = 1;
 
-// What must be the same in the run that goes on.
+// What must be the same in the run that resumes.
 io::StateFields StoreFields(const sparse::LocalStore& store) {
   io::StateFields fields;
   fields.AddUint("num_features", store.shape().num_features);
@@ -40,7 +40,7 @@ Status CheckSame(const std::string& path, const io::StateFields& ours,
     if (!found.ok()) return Corrupt(path + ": " + found.status().message());
     if (*found == value) continue;
     return Invalid(path + ": " + name + ": this run has " + value + ", the checkpoint " + *found +
-                   "; a run goes on only with what it began with");
+                   "; a resumed run needs the options that it started with");
   }
   return {};
 }
@@ -66,7 +66,7 @@ Status ReadEntries(io::StateReader& reader, Take take) {
   }
 }
 
-// Reads all of the file and changes nothing: nothing of a damaged one may reach the store.
+// Reads all of the file and changes nothing: nothing of a corrupt one may reach the store.
 Status Verify(const std::string& path, io::StateReader& reader, const sparse::LocalStore& store) {
   RETURN_IF_ERROR(CheckStore(path, reader, store));
   const uint64_t num_features = store.shape().num_features;
@@ -141,7 +141,7 @@ Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder,
   }
   if (files.empty()) return latest;
   return Corrupt(folder + ": all " + std::to_string(files.size()) +
-                 " checkpoints are damaged; the newest: " + latest.warnings.front());
+                 " checkpoints are corrupt; the newest: " + latest.warnings.front());
 }
 
 }  // namespace millrace::trainer

@@ -1,9 +1,9 @@
 // Checkpoints: the whole state of a store and of its training run in one state file, so that a run
-// that goes on from it ends bit by bit where an undisturbed one does. docs/formats.md has the
+// that resumes from it ends bit for bit where an undisturbed one does. docs/formats.md has the
 // bytes.
 //
-// A folder of checkpoints belongs to one run at a time (its RunFolder holds the lock): what a
-// killed process has left half written there is removed.
+// A folder of checkpoints belongs to one run at a time (its RunFolder holds the lock). Half-written
+// files of a killed process are removed.
 #pragma once
 
 #include <optional>
@@ -25,13 +25,13 @@ Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store
 struct LatestCheckpoint {
   std::optional<TrainingState> state;  // none: the folder holds no checkpoint, or is not there
   std::string path;                    // of the one that was taken
-  std::vector<std::string> warnings;   // what is wrong with newer ones, which are damaged
+  std::vector<std::string> warnings;   // what is wrong with newer ones, which are corrupt
 };
 
-// Loads the newest checkpoint that is whole into `store`, which must be as Create has made it.
-// Errors, with the store as it was: one of another num_features, rule, rate or other option of the
-// rule (the message has both values), one that cannot be read, and a folder whose checkpoints are
-// all damaged.
+// Loads the newest checkpoint that is not corrupt into `store`, which must be as Create has made
+// it. Errors, with the store as it was: a checkpoint of another num_features, rule, rate or other
+// option of the rule (the message has both values), one that cannot be read, and a folder with
+// corrupt checkpoints only.
 Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

@@ -81,7 +81,7 @@ std::set<std::string> Names(const std::string& folder) {
   return names;
 }
 
-TEST(Checkpoint, ARunThatGoesOnEndsWithTheSameBits) {
+TEST(Checkpoint, AResumedRunEndsWithTheSameBits) {
   for (const uint64_t num_features : {uint64_t{0}, uint64_t{5000}}) {
     for (const Rule rule : kRules) {
       SCOPED_TRACE(std::string(sparse::RuleName(rule)) + " " + std::to_string(num_features));
@@ -159,7 +159,7 @@ TEST(Checkpoint, TheNewestTwoStay) {
                                    "checkpoint-notes.txt"}));
 }
 
-TEST(Checkpoint, OneOfAGivenUpHistoryGoes) {
+TEST(Checkpoint, OneOfAnAbandonedHistoryIsRemoved) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
   for (const uint64_t steps : {20, 30, 25}) {
@@ -181,7 +181,7 @@ TEST(Checkpoint, LeftoversOfAKilledProcessAreIgnoredAndRemoved) {
   EXPECT_FALSE(std::filesystem::exists(leftover));
 }
 
-TEST(Checkpoint, TheOneBeforeADamagedOneIsTakenWithAWarning) {
+TEST(Checkpoint, TheOneBeforeACorruptOneIsTakenWithAWarning) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(5000);
   Train(*store, 0, 10);
@@ -205,14 +205,14 @@ TEST(Checkpoint, TheOneBeforeADamagedOneIsTakenWithAWarning) {
   }
 }
 
-TEST(Checkpoint, AFolderOfDamagedOnesIsAnError) {
+TEST(Checkpoint, AFolderOfCorruptOnesIsAnError) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "checkpoint-000000000001", "MILL");
   test::WriteFile(folder / "checkpoint-000000000002", "MILLRACE");
   const auto store = EmptyStore(100);
   const Status status = LoadLatestCheckpoint(folder.path(), *store).status();
   EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_EQ(status.message(), folder.path() + ": all 2 checkpoints are damaged; the newest: " +
+  EXPECT_EQ(status.message(), folder.path() + ": all 2 checkpoints are corrupt; the newest: " +
                                   (folder / "checkpoint-000000000002") +
                                   ": offset 8: expected 12 more bytes, found the end of the file");
 }
@@ -230,7 +230,7 @@ TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
     return status.message();
   };
   const std::string path = (folder / "checkpoint-000000000003") + ": ";
-  const std::string end = "; a run goes on only with what it began with";
+  const std::string end = "; a resumed run needs the options that it started with";
   const UpdateOptions same = {.rule = Rule::kFtrl, .rate = .25, .l1 = 2};
   EXPECT_EQ(message(6000, same),
             path + "num_features: this run has 6000, the checkpoint 5000" + end);

@@ -1,4 +1,4 @@
-// Files of made rows, for tests that train.
+// Files of generated rows, for tests that train.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,11 +11,11 @@
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
 
-namespace millrace::trainer {
+namespace millrace::test {
 
 inline constexpr uint64_t kFeatures = 2000;
 
-// Rows of six features with a hidden weight each: learnable, but not at once.
+// Rows of six features with a hidden weight each. A model needs several epochs for them.
 inline void WriteRows(const std::string& path, uint64_t seed, int rows) {
   auto writer = io::RecordWriter::Create(path);
   ASSERT_TRUE(writer.ok());
@@ -36,4 +36,4 @@ inline void WriteRows(const std::string& path, uint64_t seed, int rows) {
   ASSERT_TRUE(writer->Close().ok());
 }
 
-}  // namespace millrace::trainer
+}  // namespace millrace::test

@@ -51,7 +51,7 @@ std::string RateText(const sparse::DenseOptions& update) {
   return text;
 }
 
-// One run of the program: what is kept in the run folder, and what is printed.
+// One run of the program: its run folder and its console output.
 class Run {
  public:
   explicit Run(ConvnetOptions options)
@@ -109,8 +109,9 @@ class Run {
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return options_.train.worker == 0; }
 
-  // All workers come to the same number. A step of a synchronous job has a batch of each of them;
-  // with backup workers it may have fewer, and nobody knows how many steps there will be.
+  // The number of steps over which the rate falls; the same for all workers. A step of a
+  // synchronous job has a batch of each worker. With backup workers it may have fewer, and the
+  // number of steps is not known beforehand.
   void PlanRate() {
     convnets::NetTrainOptions worker = options_.train;
     uint64_t sum = 0, most = 0;
@@ -245,7 +246,7 @@ class Run {
     }
     if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.train.checkpoints.empty()
-                                                   ? "; go on with the same flags and --resume"
+                                                   ? "; continue with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());

@@ -25,7 +25,7 @@ using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-lr";
 
-// One run of the program: what is kept in the run folder, and what is printed.
+// One run of the program: its run folder and its console output.
 class Run {
  public:
   explicit Run(LrOptions options)
@@ -113,7 +113,7 @@ class Run {
     const trainer::TrainOptions& o = options_.train;
     std::printf("model     %s, %s, rate %g\n",
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
-                                         : "open (any 64-bit key)",
+                                         : "hashed keys (any 64-bit key)",
                 sparse::RuleName(o.update.rule), o.update.Rate());
     if (options_.cluster) PrintJob(*options_.cluster);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
@@ -210,7 +210,7 @@ class Run {
     }
     if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.run.path.empty()
-                                                   ? "; go on with the same flags and --resume"
+                                                   ? "; continue with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
@@ -245,12 +245,11 @@ int Main(const std::vector<std::string>& words) {
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
-  IgnoreBrokenPipes();  // who looks on may go; the training goes on
+  IgnoreBrokenPipes();  // a closed output must not end the training
   Run run(*options);
   const Result<int> code = run.Go();
   const int status = code.ok() ? *code : Fail(kProgram, code.status());
-  // Everything is written. An input thread may hang in a read that nobody will end, so nothing is
-  // waited for.
+  // All output is written. An input thread may be blocked in a read, so no thread is joined.
   const int checked = CheckedStatus(kProgram, status);
   std::fflush(nullptr);
   std::_Exit(checked);

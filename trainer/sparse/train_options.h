@@ -17,7 +17,7 @@ struct TrainOptions {
   io::InputOptions test = {};  // without files: no evaluation
   sparse::ModelShape shape = {};
   sparse::UpdateOptions update = {};
-  // "auto": the fastest way. "native", "mkl", "plain": the compacted way with those kernels.
+  // "auto": the fastest. "native", "mkl", "plain": compacted batches with those kernels.
   std::string kernel = "auto";
   // Threads that train without locks (dense-index table with SGD only). 0 and 1: one thread, which
   // is deterministic.

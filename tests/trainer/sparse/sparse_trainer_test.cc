@@ -12,6 +12,9 @@
 namespace millrace::trainer {
 namespace {
 
+using test::kFeatures;
+using test::WriteRows;
+
 class SparseTrainerTest : public testing::Test {
  protected:
   void SetUp() override {

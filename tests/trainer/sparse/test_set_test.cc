@@ -12,6 +12,9 @@
 namespace millrace::trainer {
 namespace {
 
+using test::kFeatures;
+using test::WriteRows;
+
 constexpr uint64_t kPlenty = 64 << 20;
 
 class TestSetTest : public testing::Test {

@@ -233,6 +233,7 @@ Status JobSession::Finish() {
 }
 
 Result<bool> JobSession::WaitForProgress(uint64_t until_examples) {
+  until_examples = std::min(until_examples, kNoLimit);
   AllFinishedReply reply;
   RETURN_IF_ERROR(clients_[0].Call(
       [&](Channel& channel) { return channel.AllFinished(until_examples, reply); }));
@@ -246,7 +247,7 @@ Status JobSession::WaitAllFinished() {
   return CallAll([&](size_t, Channel& channel) -> Status {
     AllFinishedReply reply;
     do {
-      RETURN_IF_ERROR(channel.AllFinished(INT64_MAX, reply));
+      RETURN_IF_ERROR(channel.AllFinished(kNoLimit, reply));
       RETURN_IF_ERROR(KeepWaiting(reply.blocked_on, "finish", note_ns));
     } while (!reply.blocked_on.empty());
     return {};

@@ -82,6 +82,7 @@ class JobSession {
   Status Finish();
   // Waits until all workers have finished, the job has trained on `until_examples`, or some time
   // has passed. False when all have finished.
+  static constexpr uint64_t kNoLimit = INT64_MAX;
   Result<bool> WaitForProgress(uint64_t until_examples);
   // Waits until all workers have finished.
   Status WaitAllFinished();

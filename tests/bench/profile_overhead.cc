@@ -24,7 +24,7 @@
 #include "profiler/resource_sampler.h"
 #include "profiler/trace.h"
 #include "tests/bench/bench_data.h"
-#include "trainer/loop/sparse_trainer.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 namespace millrace {
 namespace {
@@ -161,7 +161,7 @@ int Measure(size_t quads, size_t steps, bool control, const std::vector<std::str
   const auto measured_steps = static_cast<double>(kBlocksPerQuad * quads * steps);
   std::printf("%zu quads of 4 blocks of %zu steps, %.0f steps in all, %.1f M examples/s%s\n", quads,
               steps, measured_steps,
-              static_cast<double>(summary->examples_here) / summary->seconds * 1e-6,
+              static_cast<double>(summary->new_examples) / summary->seconds * 1e-6,
               control ? "; control: tracing off in all" : "");
   PrintEstimate("time, mean of quads", blocks.ratios().time, Mean);
   PrintEstimate("time, median", blocks.ratios().time, Median);

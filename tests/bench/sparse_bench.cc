@@ -9,7 +9,7 @@
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
 #include "tests/bench/bench_data.h"
-#include "trainer/loop/batch_learner.h"
+#include "trainer/sparse/batch_learner.h"
 
 namespace millrace {
 namespace {

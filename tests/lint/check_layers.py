@@ -34,9 +34,10 @@ RULES = [
 
 # Includes between folders that are not allowed although they follow the arrows.
 FORBIDDEN = {
-    "convnets": ["trainer/loop", "trainer/model"],
-    "trainer/run": ["trainer/loop", "trainer/model"],
-    "trainer/model": ["trainer/loop"],
+    "convnets": ["trainer/sparse", "trainer/model"],
+    "trainer/run": ["trainer/loop", "trainer/sparse", "trainer/model"],
+    "trainer/loop": ["trainer/sparse", "trainer/model"],
+    "trainer/model": ["trainer/loop", "trainer/sparse"],
     "ps/worker": ["ps/server"],
     "ps/server": ["ps/worker"],
     "ps/wire": ["ps/server", "ps/worker"],

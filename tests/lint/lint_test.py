@@ -78,7 +78,7 @@ class LintTest(unittest.TestCase):
         self.expect_layers("ps/worker/bad.cc", '#include "ps/server/shard.h"', "ps/worker must not know ps/server")
 
     def test_convnets_do_not_know_the_sparse_loop(self):
-        self.expect_layers("convnets/bad.cc", '#include "trainer/loop/test_set.h"', "must not know trainer/loop")
+        self.expect_layers("convnets/bad.cc", '#include "trainer/sparse/test_set.h"', "must not know trainer/sparse")
 
     def expect_cycle(self, files, words):
         for path, include in files.items():

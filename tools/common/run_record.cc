@@ -73,8 +73,13 @@ Result<int> RunRecord::Conduct(bool chief, const std::function<Result<RunOutcome
 
 Status RunRecord::Open() {
   if (options_.run.path.empty()) return {};
-  ASSIGN_OR_RETURN(auto folder, trainer::RunFolder::Open(options_.run));
-  folder_.emplace(std::move(folder));
+  auto folder = trainer::RunFolder::Open(options_.run);
+  if (!folder.ok()) {
+    const bool is_run = !trainer::ReadRunJson(options_.run.path).empty();
+    const char* flags = is_run ? " (--run_dir, --resume, --overwrite)" : "";
+    return {folder.status().code(), folder.status().message() + flags};
+  }
+  folder_.emplace(std::move(*folder));
   return {};
 }
 
@@ -153,7 +158,7 @@ Status RunRecord::StartProfile() { return FromText(profile_.Start(options_.profi
 
 Status RunRecord::FinishProfile() { return FromText(profile_.Finish()); }
 
-Status RunRecord::Append(const std::string& line, const trainer::NamedRow& row) {
+Status RunRecord::Append(const std::string& line, const trainer::MetricsRow& row) {
   if (progress_) progress_->Hide();
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);

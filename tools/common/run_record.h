@@ -29,8 +29,8 @@ struct RunRecordOptions {
   profiler::SessionOptions profile;
   std::vector<std::pair<std::string, std::string>> flags;
   uint64_t seed = 0;
-  bool in_job = false;                             // a job with servers
-  trainer::NamedRow columns = trainer::Named({});  // see MetricsLogOptions
+  bool in_job = false;  // a job with servers
+  trainer::MetricsRow columns = trainer::MetricsLogOptions().columns;
 };
 
 // The result of a run.
@@ -62,7 +62,7 @@ class RunRecord {
   Status FinishProfile();
 
   // Prints `line` on standard output and adds the row to the metrics log.
-  Status Append(const std::string& line, const trainer::NamedRow& row);
+  Status Append(const std::string& line, const trainer::MetricsRow& row);
   // Prints "program: note" on standard error.
   void Note(const std::string& note);
   Status AddGraph(const std::string& graph_def);

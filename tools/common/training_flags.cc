@@ -71,6 +71,12 @@ Status CheckTrainingFlags() {
     return Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
                    ": expected at most an hour, 3600000");
   }
+  if (FLAGS_resume && FLAGS_run_dir.empty()) {
+    return Invalid("--resume needs a run folder: expected --run_dir");
+  }
+  if (FLAGS_checkpoint_every > 0 && FLAGS_run_dir.empty()) {
+    return Invalid("--checkpoint_every needs a folder for checkpoints: expected --run_dir");
+  }
   if (FLAGS_resume && FLAGS_overwrite)
     return Invalid("--resume and --overwrite: expected one of them");
   const bool saves = FLAGS_mode == "single" || FLAGS_task_index == 0;
@@ -93,29 +99,30 @@ Result<profiler::SessionOptions> ProfileFromFlags() {
   return profile;
 }
 
-Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags() {
-  if (FLAGS_mode == "single") return std::optional<trainer::ClusterOptions>();
-  trainer::ClusterOptions cluster;
-  ASSIGN_OR_RETURN(cluster.mode, ps::ModeFromName(FLAGS_mode));
+Result<std::optional<ps::SessionOptions>> SessionFromFlags() {
+  if (FLAGS_mode == "single") return std::optional<ps::SessionOptions>();
+  ps::SessionOptions session;
+  ASSIGN_OR_RETURN(session.config.mode, ps::ModeFromName(FLAGS_mode));
   if (FLAGS_job_name != "worker") {
     return Invalid("--mode=" + FLAGS_mode +
                    " needs servers: expected --job_name=worker with --ps_hosts and "
                    "--worker_hosts, or start the whole job with millrace-launch");
   }
-  ASSIGN_OR_RETURN(cluster.servers.servers, PsHostsFromFlags());
-  ASSIGN_OR_RETURN(cluster.servers.tls, TlsFromFlags());
-  cluster.servers.poll = PollFromFlags();
-  cluster.worker = FLAGS_task_index;
-  cluster.num_workers = WorkerHostsFromFlags().size();
-  cluster.staleness = FLAGS_staleness;
-  cluster.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
-  cluster.bf16 = FLAGS_wire_bf16;
-  cluster.zstd = FLAGS_wire_zstd;
-  cluster.rejoin = FLAGS_rejoin;
-  cluster.name = ProcessName();
-  ASSIGN_OR_RETURN(cluster.token, TokenFromFlags());
-  RETURN_IF_ERROR(cluster.Validate());
-  return std::optional(std::move(cluster));
+  ASSIGN_OR_RETURN(session.thrift.servers, PsHostsFromFlags());
+  ASSIGN_OR_RETURN(session.thrift.tls, TlsFromFlags());
+  session.thrift.poll = PollFromFlags();
+  session.config.num_workers = WorkerHostsFromFlags().size();
+  session.config.num_shards = session.thrift.servers.size();
+  session.config.staleness = FLAGS_staleness;
+  session.config.replicas_to_aggregate = FLAGS_replicas_to_aggregate;
+  session.config.bf16 = FLAGS_wire_bf16;
+  session.config.zstd = FLAGS_wire_zstd;
+  session.worker = FLAGS_task_index;
+  session.rejoin = FLAGS_rejoin;
+  session.name = ProcessName();
+  ASSIGN_OR_RETURN(session.token, TokenFromFlags());
+  RETURN_IF_ERROR(session.Validate());
+  return std::optional(std::move(session));
 }
 
 }  // namespace millrace::tools

@@ -5,8 +5,8 @@
 
 #include "io/base/status.h"
 #include "profiler/session.h"
+#include "ps/worker/job_session.h"
 #include "tools/common/flags.h"
-#include "trainer/loop/cluster_home.h"
 #include "trainer/run/run_folder.h"
 
 namespace millrace::tools {
@@ -20,7 +20,8 @@ Status CheckTrainingFlags();
 
 trainer::RunFolderOptions RunFolderFromFlags();
 Result<profiler::SessionOptions> ProfileFromFlags();
-// nullopt for --mode=single.
-Result<std::optional<trainer::ClusterOptions>> ClusterFromFlags();
+// The job that this process is a worker of, but for what its model adds to the config; nullopt for
+// --mode=single.
+Result<std::optional<ps::SessionOptions>> SessionFromFlags();
 
 }  // namespace millrace::tools

@@ -73,7 +73,6 @@ namespace millrace::convnet {
 namespace {
 
 using tools::CheckTrainingFlags;
-using tools::ClusterFromFlags;
 using tools::CommandSpec;
 using tools::File;
 using tools::FlagValues;
@@ -81,6 +80,7 @@ using tools::OneOf;
 using tools::ProfileFromFlags;
 using tools::RunFlags;
 using tools::RunFolderFromFlags;
+using tools::SessionFromFlags;
 using tools::WorkerFlags;
 
 // Chosen on 10,000 images held out of MNIST's training set: docs/convnets.md.
@@ -168,23 +168,11 @@ Result<bool> HasLinearRate() {
   return false;
 }
 
-Result<std::optional<convnets::ServerJobOptions>> Job(const convnets::NetTrainOptions& train) {
-  ASSIGN_OR_RETURN(const std::optional<trainer::ClusterOptions> cluster, ClusterFromFlags());
-  if (!cluster) return std::optional<convnets::ServerJobOptions>();
-  convnets::ServerJobOptions job;
-  job.thrift = cluster->servers;
-  job.worker = cluster->worker;
-  job.token = cluster->token;
-  job.name = cluster->name;
-  job.rejoin = cluster->rejoin;
+Result<std::optional<convnets::ServerOptions>> Job(const convnets::NetTrainOptions& train) {
+  ASSIGN_OR_RETURN(const std::optional<ps::SessionOptions> session, SessionFromFlags());
+  if (!session) return std::optional<convnets::ServerOptions>();
+  convnets::ServerOptions job{*session};
   job.resume = FLAGS_resume;
-  job.config.mode = cluster->mode;
-  job.config.num_workers = cluster->num_workers;
-  job.config.num_shards = cluster->servers.servers.size();
-  job.config.staleness = cluster->staleness;
-  job.config.replicas_to_aggregate = cluster->replicas_to_aggregate;
-  job.config.bf16 = cluster->bf16;
-  job.config.zstd = cluster->zstd;
   job.config.dense = train.update;
   job.config.data = train.net.name + ", batch_size " + std::to_string(train.batch_size) +
                     ", seed " + std::to_string(train.seed);

@@ -8,7 +8,7 @@
 
 #include "convnets/input/image_set.h"
 #include "convnets/train/net_trainer.h"
-#include "convnets/train/server_job.h"
+#include "convnets/train/server_backend.h"
 #include "io/base/status.h"
 #include "profiler/session.h"
 #include "tools/common/flags.h"
@@ -25,8 +25,8 @@ struct ConvnetOptions {
   std::string train_files, test_files;  // patterns; train_files is empty for synthetic images
   bool synthetic = false;
   size_t synthetic_images = 0;
-  std::optional<convnets::ServerJobOptions> job;  // none: a single process
-  trainer::RunFolderOptions run;                  // empty path: nothing is written
+  std::optional<convnets::ServerOptions> job;  // none: a single process
+  trainer::RunFolderOptions run;               // empty path: nothing is written
   profiler::SessionOptions profile;
   std::string model_out;  // empty: the run folder's model/
   std::string graph;      // a file for the graph in DOT, instead of training

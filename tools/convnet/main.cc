@@ -1,4 +1,4 @@
-// millrace-convnet: trains and tests softmax regression, LeNet and AlexNet.
+// millrace-convnet: trains and evaluates softmax regression, LeNet and AlexNet.
 
 #include <sys/resource.h>
 
@@ -39,8 +39,8 @@ using tools::WireText;
 using tools::WithCommas;
 using tools::WorkerTable;
 
-using convnets::NetSummary;
-using trainer::NamedRow;
+using trainer::MetricsRow;
+using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-convnet";
 
@@ -68,7 +68,7 @@ std::string RateText(const sparse::DenseOptions& update) {
   return text;
 }
 
-// One run of the program: what is kept in the run folder, and what is printed.
+// One run of the program: its run folder and its console output.
 class Run {
  public:
   explicit Run(ConvnetOptions options)
@@ -103,9 +103,10 @@ class Run {
     RETURN_IF_ERROR(BeginRecord());
     PrintHead(NowSeconds() - begin_s);
     RETURN_IF_ERROR(record_.StartProfile());
-    Result<NetSummary> summary = Train();
+    Result<TrainSummary> summary = Train();
     Status status = summary.status();
-    if (status.ok() && !summary->stopped && !ModelPath().empty() && Chief()) {
+    const bool stopped = status.ok() && summary->end == TrainSummary::End::kStopped;
+    if (status.ok() && !stopped && !ModelPath().empty() && Chief()) {
       status = trainer_->SaveModel(ModelPath());
     }
     if (status.ok() && job_) {
@@ -117,16 +118,17 @@ class Run {
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(profiled);
     summary_ = *summary;
-    RunOutcome outcome = {.stopped = summary_->stopped, .steps = summary_->steps};
-    if (summary_->last_test) outcome.metrics = summary_->last_test->test;
+    RunOutcome outcome = {.stopped = stopped, .steps = summary_->steps};
+    if (summary_->last_row) outcome.metrics = summary_->last_row->test;
     return outcome;
   }
 
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return options_.train.worker == 0; }
 
-  // All workers come to the same number. A step of a synchronous job has a batch of each of them;
-  // with backup workers it may have fewer, and nobody knows how many steps there will be.
+  // The number of steps over which the rate falls; the same for all workers. A step of a
+  // synchronous job has a batch of each worker. With backup workers it may have fewer, and the
+  // number of steps is not known beforehand.
   void PlanRate() {
     convnets::NetTrainOptions worker = options_.train;
     uint64_t sum = 0, most = 0;
@@ -145,7 +147,7 @@ class Run {
     if (!options_.job) return {};
     options_.job->wait.on_note = [this](const std::string& note) { record_.Note(note); };
     options_.job->wait.should_stop = Interrupted;
-    ASSIGN_OR_RETURN(job_, convnets::ServerJob::Join(*options_.job));
+    ASSIGN_OR_RETURN(job_, convnets::ServerBackend::Join(*options_.job));
     profiler::SetClockOffset(job_->clock_offset_ns());
     return {};
   }
@@ -167,12 +169,12 @@ class Run {
     return {};
   }
 
-  convnets::NetObserver Observer() {
-    convnets::NetObserver observer;
-    observer.on_test = [this](const NamedRow& row) { return OnTest(row); };
+  trainer::TrainObserver Observer() {
+    trainer::TrainObserver observer;
+    observer.on_evaluation = [this](const MetricsRow& row) { return OnEvaluation(row); };
     observer.before_checkpoint = [this] { return record_.Sync(); };
     observer.on_note = [this](const std::string& note) { record_.Note(note); };
-    observer.on_progress = [this](uint64_t examples) { record_.ShowProgress(examples); };
+    observer.on_progress = [this](uint64_t examples, double) { record_.ShowProgress(examples); };
     observer.should_stop = Interrupted;
     observer.now_s = NowSeconds;
     return observer;
@@ -227,39 +229,41 @@ class Run {
     std::printf("\n");
   }
 
-  Result<NetSummary> Train() {
+  Result<TrainSummary> Train() {
     const uint64_t all = options_.train.epochs * train_images_->size();
     const uint64_t most = options_.train.max_examples;
     record_.StartProgress("images", most > 0 ? std::min(most, all) : all,
                           trainer_->resumed_step().has_value());
-    Result<NetSummary> summary = trainer_->Run();
+    Result<TrainSummary> summary = trainer_->Run();
     record_.EndProgress();
     return summary;
   }
 
-  Status OnTest(const NamedRow& row) { return record_.Append(convnets::NetConsoleLine(row), row); }
+  Status OnEvaluation(const MetricsRow& row) {
+    return record_.Append(convnets::NetConsoleLine(row), row);
+  }
 
   std::string ModelPath() const {
     if (!options_.model_out.empty()) return options_.model_out;
     return record_.folder() ? record_.folder()->model() + "/model.bin" : "";
   }
 
-  void PrintEnd(const NetSummary& s) const {
-    const double rate = static_cast<double>(s.examples_here) / std::max(s.train_seconds, 1e-9);
+  void PrintEnd(const TrainSummary& s) const {
+    const double rate = static_cast<double>(s.own_examples) / std::max(s.train_seconds, 1e-9);
     std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
                 Counted(s.examples, "image").c_str(), Counted(s.steps, "step").c_str(),
                 s.mean_loss);
     std::printf("time      %s, of it %s training: %.*f images/s; waited %s for input\n",
                 DurationText(s.seconds).c_str(), DurationText(s.train_seconds).c_str(),
-                rate < 1000 ? 1 : 0, rate, DurationText(s.input_wait_seconds).c_str());
+                rate < 1000 ? 1 : 0, rate, DurationText(trainer_->input_wait_seconds()).c_str());
     std::printf("memory    %s at most\n", BytesText(PeakMemoryBytes()).c_str());
-    if (job_) std::printf("%s", WireText(wire_, s.examples_here).c_str());
+    if (job_) std::printf("%s", WireText(wire_, s.own_examples).c_str());
     if (job_ && Chief()) {
       std::printf("%s\n%s", WorkerTable(workers_, s.seconds).c_str(), LostText(workers_).c_str());
     }
-    if (s.stopped) {
+    if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.train.checkpoints.empty()
-                                                   ? "; go on with the same flags and --resume"
+                                                   ? "; continue with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
@@ -272,11 +276,11 @@ class Run {
   ConvnetOptions options_;
   RunRecord record_;
   std::unique_ptr<convnets::ImageSet> train_images_, test_images_;
-  std::unique_ptr<convnets::ServerJob> job_;
+  std::unique_ptr<convnets::ServerBackend> job_;
   std::vector<ps::WireStats> wire_;       // at the end of the job
-  std::vector<ps::WorkerStats> workers_;  // likewise
+  std::vector<ps::WorkerStats> workers_;  // the same
   std::unique_ptr<convnets::NetTrainer> trainer_;
-  std::optional<NetSummary> summary_;  // at the end
+  std::optional<TrainSummary> summary_;  // at the end
 };
 
 int Main(const std::vector<std::string>& words) {

@@ -87,7 +87,6 @@ namespace millrace::lr {
 namespace {
 
 using tools::CheckTrainingFlags;
-using tools::ClusterFromFlags;
 using tools::CommandSpec;
 using tools::File;
 using tools::FlagValues;
@@ -95,6 +94,7 @@ using tools::OneOf;
 using tools::ProfileFromFlags;
 using tools::RunFlags;
 using tools::RunFolderFromFlags;
+using tools::SessionFromFlags;
 using tools::WorkerFlags;
 
 size_t Threads() {
@@ -165,6 +165,15 @@ Status CheckFlags() {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
+  if (FLAGS_test.empty() && (FLAGS_eval_every > 0 || !FLAGS_early_stop.empty())) {
+    return Invalid(std::string(FLAGS_eval_every > 0 ? "--eval_every" : "--early_stop") +
+                   " needs test data: expected --test=FILES");
+  }
+  if (!FLAGS_early_stop.empty() && FLAGS_eval_every == 0) {
+    return Invalid(
+        "--early_stop counts evaluations: expected --eval_every=N, the training examples between "
+        "two");
+  }
   if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
     return Invalid("--dashboard shows a run folder: expected --run_dir");
   }
@@ -223,7 +232,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.update, Update());
   ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
-  ASSIGN_OR_RETURN(options.train.cluster, ClusterFromFlags());
+  ASSIGN_OR_RETURN(options.session, SessionFromFlags());
   options.train.shape.num_features = FLAGS_num_features;
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
@@ -238,6 +247,9 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
   RETURN_IF_ERROR(options.train.Validate());
+  if (options.session && options.train.hogwild > 1) {
+    return Invalid("--hogwild: expected one process, found a worker of a job");
+  }
   return options;
 }
 

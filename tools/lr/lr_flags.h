@@ -1,6 +1,7 @@
 // The command line of millrace-lr, as options.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,9 +9,10 @@
 #include "io/base/status.h"
 #include "profiler/session.h"
 #include "tools/common/flags.h"
-#include "trainer/loop/sparse_trainer.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
+#include "trainer/sparse/cluster_backend.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 namespace millrace::lr {
 
@@ -18,7 +20,8 @@ const tools::CommandSpec& LrSpec();
 
 struct LrOptions {
   trainer::TrainOptions train;
-  trainer::RunFolderOptions run;  // empty path: nothing is written
+  std::optional<ps::SessionOptions> session;  // a worker of a job; none: one process
+  trainer::RunFolderOptions run;              // empty path: nothing is written
   profiler::SessionOptions profile;
   uint16_t dashboard_port = 0;  // 0: none
   std::string model_out;        // empty: the run folder's model/

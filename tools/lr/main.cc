@@ -1,4 +1,4 @@
-// millrace-lr: trains and tests sparse logistic regression.
+// millrace-lr: trains and evaluates sparse logistic regression.
 
 #include <cmath>
 #include <cstdio>
@@ -44,7 +44,7 @@ using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-lr";
 
-// One run of the program: what is kept in the run folder, and what is printed.
+// One run of the program: its run folder and its console output.
 class Run {
  public:
   explicit Run(LrOptions options)
@@ -54,7 +54,7 @@ class Run {
                  .profile = options_.profile,
                  .flags = LrFlagValues(),
                  .seed = options_.train.train.seed,
-                 .in_job = options_.train.cluster.has_value()}) {}
+                 .in_job = options_.session.has_value()}) {}
 
   Result<int> Go() {
     return record_.Conduct(
@@ -65,38 +65,48 @@ class Run {
   Result<RunOutcome> Work() {
     RETURN_IF_ERROR(StartDashboard());
     const double begin_s = NowSeconds();
-    ASSIGN_OR_RETURN(trainer_, trainer::SparseTrainer::Create(options_.train, Observer()));
+    RETURN_IF_ERROR(JoinJob());
+    ASSIGN_OR_RETURN(trainer_,
+                     trainer::SparseTrainer::Create(options_.train, Observer(), cluster_.get()));
     if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
-    profiler::SetClockOffset(trainer_->clock_offset_ns());
     PrintHead(NowSeconds() - begin_s);
     RETURN_IF_ERROR(record_.StartProfile());
     Result<TrainSummary> summary = Train();
     Status status = summary.status();
+    if (status.ok() && cluster_) report_ = cluster_->Report();
     if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
-    if (status.ok()) status = trainer_->Leave();
+    if (status.ok() && cluster_) status = cluster_->Leave();
     const Status profiled = record_.FinishProfile();
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(profiled);
     summary_ = *summary;
     RunOutcome outcome = {.stopped = summary_->end == TrainSummary::End::kStopped,
                           .steps = summary_->steps};
-    if (summary_->last_test) outcome.metrics = trainer::NamedValues(summary_->last_test->test);
+    if (summary_->last_row) outcome.metrics = summary_->last_row->test;
     return outcome;
   }
 
   // Worker 0 of a job, and a process by itself.
   bool Chief() const { return WorkerNumber() == 0; }
-  uint64_t WorkerNumber() const {
-    return options_.train.cluster ? options_.train.cluster->worker : 0;
+  uint64_t WorkerNumber() const { return options_.session ? options_.session->worker : 0; }
+
+  Status JoinJob() {
+    if (!options_.session) return {};
+    options_.session->wait.on_note = [this](const std::string& note) { record_.Note(note); };
+    options_.session->wait.should_stop = Interrupted;
+    ASSIGN_OR_RETURN(cluster_,
+                     trainer::ClusterBackend::Join(*options_.session, options_.train,
+                                                   [this](std::optional<uint64_t> resumed_step) {
+                                                     return record_.Begin(resumed_step);
+                                                   }));
+    profiler::SetClockOffset(cluster_->clock_offset_ns());
+    return {};
   }
 
   trainer::TrainObserver Observer() {
     trainer::TrainObserver observer;
-    observer.on_test = [this](const MetricsRow& row) { return OnTest(row); };
+    observer.on_evaluation = [this](const MetricsRow& row) { return OnEvaluation(row); };
     observer.before_checkpoint = [this] { return record_.Sync(); };
-    observer.before_start = [this](std::optional<uint64_t> resumed_step) {
-      return record_.Begin(resumed_step);
-    };
     observer.on_note = [this](const std::string& note) { record_.Note(note); };
     observer.on_progress = [this](uint64_t examples, double loss) {
       record_.ShowProgress(examples, loss);
@@ -121,9 +131,9 @@ class Run {
     const trainer::TrainOptions& o = options_.train;
     std::printf("model     %s, %s, rate %g\n",
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
-                                         : "open (any 64-bit key)",
+                                         : "hashed keys (any 64-bit key)",
                 sparse::RuleName(o.update.rule), o.update.Rate());
-    if (o.cluster) PrintJob(*o.cluster);
+    if (options_.session) PrintJob(*options_.session);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,
                 static_cast<unsigned long long>(o.train.seed));
@@ -146,13 +156,15 @@ class Run {
     std::fflush(stdout);
   }
 
-  void PrintJob(const trainer::ClusterOptions& c) const {
+  void PrintJob(const ps::SessionOptions& session) const {
+    const ps::JobConfig& config = session.config;
     std::printf("job       worker %llu of %llu, %zu server%s, %s",
-                static_cast<unsigned long long>(c.worker),
-                static_cast<unsigned long long>(c.num_workers), c.servers.servers.size(),
-                c.servers.servers.size() == 1 ? "" : "s", ps::ModeName(c.mode));
-    if (c.mode == ps::Mode::kSync) {
-      const uint64_t replicas = c.replicas_to_aggregate ? c.replicas_to_aggregate : c.num_workers;
+                static_cast<unsigned long long>(session.worker),
+                static_cast<unsigned long long>(config.num_workers), session.thrift.servers.size(),
+                session.thrift.servers.size() == 1 ? "" : "s", ps::ModeName(config.mode));
+    if (config.mode == ps::Mode::kSync) {
+      const uint64_t replicas =
+          config.replicas_to_aggregate ? config.replicas_to_aggregate : config.num_workers;
       std::printf(": effective batch %s",
                   WithCommas(replicas * options_.train.train.batch_size).c_str());
     }
@@ -167,8 +179,8 @@ class Run {
     return summary;
   }
 
-  Status OnTest(const MetricsRow& row) {
-    return record_.Append(trainer::FormatConsoleLine(row), trainer::Named(row));
+  Status OnEvaluation(const MetricsRow& row) {
+    return record_.Append(trainer::FormatConsoleLine(row), row);
   }
 
   std::string ModelPath() const {
@@ -191,33 +203,34 @@ class Run {
   }
 
   void PrintEnd(const TrainSummary& s) const {
-    const double rate = static_cast<double>(s.examples_here) / std::max(s.seconds, 1e-9);
+    const double rate = static_cast<double>(s.new_examples) / std::max(s.seconds, 1e-9);
     std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
                 Counted(s.examples, "example").c_str(), Counted(s.steps, "step").c_str(),
                 s.mean_loss);
-    std::printf("time      %s, %s examples/s with tests; waited %s for input\n",
+    std::printf("time      %s, %s examples/s with evaluation; waited %s for input\n",
                 DurationText(s.seconds).c_str(),
                 WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(),
-                DurationText(s.input.caller_wait_seconds).c_str());
-    if (s.examples_here == 0 && s.end == TrainSummary::End::kDone) {
+                DurationText(trainer_->input().caller_wait_seconds).c_str());
+    if (s.new_examples == 0 && s.end == TrainSummary::End::kDone) {
       std::printf(
-          "note      nothing was left to learn: the checkpoint is as far as --epochs and "
+          "note      nothing was left to train on: the checkpoint is as far as --epochs and "
           "--max_examples go\n");
     }
-    if (s.job) PrintJobEnd(*s.job, s);
-    if (s.corruption.events > 0) {
+    if (report_) PrintJobEnd(*report_, s);
+    const io::CorruptionStats corruption = trainer_->corruption();
+    if (corruption.events > 0) {
       std::printf("skipped   %s, %s; the first: %s\n",
-                  Counted(s.corruption.events, "corrupt region").c_str(),
-                  BytesText(s.corruption.bytes).c_str(), s.corruption.first.c_str());
+                  Counted(corruption.events, "corrupt region").c_str(),
+                  BytesText(corruption.bytes).c_str(), corruption.first.c_str());
     }
     if (s.end == TrainSummary::End::kEarlyStop) {
       std::printf(
           "stopped   early, as --early_stop says; the model is that of the last step, not of the "
-          "best test\n");
+          "best evaluation\n");
     }
     if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.run.path.empty()
-                                                   ? "; go on with the same flags and --resume"
+                                                   ? "; continue with the same flags and --resume"
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
@@ -238,9 +251,11 @@ class Run {
 
   LrOptions options_;
   RunRecord record_;
+  std::unique_ptr<trainer::ClusterBackend> cluster_;  // null: one process
   std::unique_ptr<trainer::SparseTrainer> trainer_;
   std::unique_ptr<Dashboard> dashboard_;
-  std::optional<TrainSummary> summary_;  // at the end
+  std::optional<trainer::JobReport> report_;  // at the end of a job
+  std::optional<TrainSummary> summary_;       // at the end
 };
 
 int Main(const std::vector<std::string>& words) {
@@ -250,12 +265,11 @@ int Main(const std::vector<std::string>& words) {
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
-  IgnoreBrokenPipes();  // who looks on may go; the training goes on
+  IgnoreBrokenPipes();  // a closed output must not end the training
   Run run(*options);
   const Result<int> code = run.Go();
   const int status = code.ok() ? *code : Fail(kProgram, code.status());
-  // Everything is written. An input thread may hang in a read that nobody will end, so nothing is
-  // waited for.
+  // All output is written. An input thread may be blocked in a read, so no thread is joined.
   const int checked = CheckedStatus(kProgram, status);
   std::fflush(nullptr);
   std::_Exit(checked);

@@ -1,7 +1,14 @@
 #include "trainer/loop/training_state.h"
 
+#include <cstring>
+
 namespace millrace::trainer {
 namespace {
+
+struct ResumePointBytes {
+  uint64_t batches, examples, epoch, rows, fingerprint;
+};
+static_assert(sizeof(ResumePointBytes) == 40);
 
 // The one list of names; `visit(name, member)` writes or reads.
 template <typename State, typename Visit>
@@ -9,18 +16,22 @@ void ForEachMember(State& s, Visit visit) {
   visit("training.steps", s.steps);
   visit("training.examples", s.examples);
   visit("training.seconds", s.seconds);
-  visit("training.epoch", s.position.epoch);
-  visit("training.epoch_rows", s.position.rows);
-  visit("training.input_fingerprint", s.input_fingerprint);
+  visit("training.own_batches", s.own.batches);
+  visit("training.own_examples", s.own.examples);
+  visit("training.epoch", s.own.position.epoch);
+  visit("training.epoch_rows", s.own.position.rows);
+  visit("training.input_fingerprint", s.own.input_fingerprint);
   visit("training.row_loss", s.row_loss);
   visit("training.row_weight", s.row_weight);
   visit("training.total_loss", s.total_loss);
   visit("training.total_weight", s.total_weight);
-  visit("training.tests", s.tests);
-  visit("training.tested_at", s.tested_at);
+  visit("training.row_own_examples", s.row_own_examples);
+  visit("training.row_own_correct", s.row_own_correct);
+  visit("training.evaluations", s.evaluations);
+  visit("training.evaluated_at", s.evaluated_at);
   visit("training.best", s.early_stop.best);
   visit("training.best_step", s.early_stop.best_step);
-  visit("training.tests_since_best", s.early_stop.tests_since_best);
+  visit("training.evaluations_since_best", s.early_stop.evaluations_since_best);
   visit("training.options_digest", s.options_digest);
 }
 
@@ -52,6 +63,25 @@ struct Taker {
 
 }  // namespace
 
+std::string ResumePoint::Encode() const {
+  const ResumePointBytes bytes = {batches, examples, position.epoch, position.rows,
+                                  input_fingerprint};
+  return {reinterpret_cast<const char*>(&bytes), sizeof bytes};
+}
+
+Result<ResumePoint> ResumePoint::Decode(const std::string& text) {
+  ResumePointBytes bytes;
+  if (text.size() != sizeof bytes) {
+    return Corrupt("a worker's resume point: expected " + std::to_string(sizeof bytes) +
+                   " bytes, found " + std::to_string(text.size()));
+  }
+  std::memcpy(&bytes, text.data(), sizeof bytes);
+  return ResumePoint{.batches = bytes.batches,
+                     .examples = bytes.examples,
+                     .position = {.epoch = bytes.epoch, .rows = bytes.rows},
+                     .input_fingerprint = bytes.fingerprint};
+}
+
 void AddTrainingState(const TrainingState& state, io::StateFields& fields) {
   ForEachMember(state, Adder{fields});
 }
@@ -62,6 +92,17 @@ Result<TrainingState> TrainingStateFrom(const io::StateFields& fields) {
   ForEachMember(state, Taker{fields, status});
   if (!status.ok()) return status;
   return state;
+}
+
+std::string EncodeTrainingState(const TrainingState& state) {
+  io::StateFields fields;
+  AddTrainingState(state, fields);
+  return fields.Encode();
+}
+
+Result<TrainingState> DecodeTrainingState(const std::string& text) {
+  ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(text));
+  return TrainingStateFrom(fields);
 }
 
 }  // namespace millrace::trainer

@@ -1,35 +1,62 @@
-// What a training run needs beside the model to go on as if it had never stopped.
+// What a training run needs beside the model to resume as if it had never stopped.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "io/base/status.h"
-#include "io/queue/input_queue.h"
+#include "io/queue/input_options.h"
 #include "io/state/state_fields.h"
-#include "trainer/run/early_stop.h"
+#include "trainer/loop/early_stop.h"
 
 namespace millrace::trainer {
 
+// How far one process has come with its own part of the data.
+struct ResumePoint {
+  uint64_t batches = 0;
+  uint64_t examples = 0;
+  io::InputPosition position = {};  // behind the last batch, where an input queue gives the batches
+  uint64_t input_fingerprint = 0;   // of the files that `position` belongs to
+
+  // 40 bytes, little-endian.
+  std::string Encode() const;
+  static Result<ResumePoint> Decode(const std::string& bytes);
+};
+
 struct TrainingState {
-  uint64_t steps = 0;     // batches learnt from
-  uint64_t examples = 0;  // examples learnt from
-  double seconds = 0;     // of training and testing so far
-  io::InputPosition position = {};
-  uint64_t input_fingerprint = 0;  // of the files that `position` belongs to
+  // Of all processes that train the model together.
+  uint64_t steps = 0;     // updates of the model
+  uint64_t examples = 0;  // trained on
+  double seconds = 0;     // of training and evaluation
+
+  ResumePoint own = {};  // of this process
 
   // The progressive loss: sums over the examples since the last row of the metrics log, and since
   // the beginning.
   double row_loss = 0, row_weight = 0;
   double total_loss = 0, total_weight = 0;
+  // Of the examples since the last row, those of this process, and those of them that the model
+  // classified correctly before it trained on them. Only nets count them.
+  uint64_t row_own_examples = 0, row_own_correct = 0;
 
-  uint64_t tests = 0;      // rows of the metrics log
-  uint64_t tested_at = 0;  // as EvalSchedule has it
+  uint64_t evaluations = 0;   // rows of the metrics log
+  uint64_t evaluated_at = 0;  // see EvalSchedule
   EarlyStopState early_stop = {};
-  std::string options_digest = {};  // of options that must not change; the caller's, one line
+  std::string options_digest = {};  // of options that must not change; one line
 };
 
 void AddTrainingState(const TrainingState& state, io::StateFields& fields);
 Result<TrainingState> TrainingStateFrom(const io::StateFields& fields);
+
+// The same as text, for the servers of a job.
+std::string EncodeTrainingState(const TrainingState& state);
+Result<TrainingState> DecodeTrainingState(const std::string& text);
+
+// Where a run starts: at the beginning, or where an earlier one got to.
+struct TrainingStart {
+  TrainingState state = {};
+  std::optional<uint64_t> resumed_step = {};  // of the checkpoint; none: at the beginning
+};
 
 }  // namespace millrace::trainer

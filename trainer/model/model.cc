@@ -24,16 +24,16 @@ Result<Model> Model::Create(const ModelInfo& info) {
 void Model::Set(uint64_t key, float weight) {
   if (weight == 0) return;
   ++info_.weights;
-  (is_open() ? open_.At(key).w : indexed_[key].w) = weight;
+  (is_hashed() ? hashed_.At(key).w : dense_[key].w) = weight;
 }
 
 float Model::Weight(uint64_t key) const {
-  if (is_open()) return open_.Get(key).w;
-  return key < indexed_.size() ? indexed_[key].w : 0.0f;
+  if (is_hashed()) return hashed_.Get(key).w;
+  return key < dense_.size() ? dense_[key].w : 0.0f;
 }
 
 Status Model::CheckKeys(std::span<const uint64_t> keys) const {
-  if (is_open() || keys.empty() || keys.back() < info_.num_features) return {};
+  if (is_hashed() || keys.empty() || keys.back() < info_.num_features) return {};
   return Invalid("key: expected below " + ShapeText(info_.num_features) + ", found " +
                  std::to_string(keys.back()));
 }
@@ -45,15 +45,15 @@ Status Model::Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
       {.rows = static_cast<int64_t>(batch.rows()), .nnz = static_cast<int64_t>(batch.cols.size())});
   CHECK(margins.size() == batch.rows());
   if (!batch.compacted) {
-    if (is_open()) return Invalid("a model of any 64-bit key needs compacted batches");
-    sparse::DirectMargins(batch, indexed_.data(), margins);
+    if (is_hashed()) return Invalid("a model of any 64-bit key needs compacted batches");
+    sparse::DirectMargins(batch, dense_.data(), margins);
     return {};
   }
   RETURN_IF_ERROR(CheckKeys(batch.keys));
   const size_t size = batch.keys.size();
   scratch.resize(size);
   for (size_t i = 0; i < size; ++i) {
-    if (is_open() && i + kPrefetchAhead < size) open_.Prefetch(batch.keys[i + kPrefetchAhead]);
+    if (is_hashed() && i + kPrefetchAhead < size) hashed_.Prefetch(batch.keys[i + kPrefetchAhead]);
     scratch[i] = Weight(batch.keys[i]);
   }
   sparse::NativeKernels().margins(batch, scratch, margins);
@@ -61,11 +61,11 @@ Status Model::Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
 }
 
 void Model::ForEach(const Visit& visit) const {
-  for (uint64_t key = 0; key < indexed_.size(); ++key) {
-    if (indexed_[key].w != 0) visit(key, indexed_[key].w);
+  for (uint64_t key = 0; key < dense_.size(); ++key) {
+    if (dense_[key].w != 0) visit(key, dense_[key].w);
   }
-  if (is_open())
-    open_.ForEach([&](uint64_t key, const sparse::SgdSlot& slot) { visit(key, slot.w); });
+  if (is_hashed())
+    hashed_.ForEach([&](uint64_t key, const sparse::SgdSlot& slot) { visit(key, slot.w); });
 }
 
 }  // namespace millrace::trainer

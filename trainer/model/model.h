@@ -1,4 +1,4 @@
-// A trained model, to be read only.
+// A trained model for scoring.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ class Model {
   void Set(uint64_t key, float weight);
 
   const ModelInfo& info() const { return info_; }
-  // 0 for a key that the model does not know.
+  // 0 for a key that the model does not have.
   float Weight(uint64_t key) const;
 
-  // Replaces `margins` (batch.rows() numbers) by X w. The batch was read with this num_features; an
-  // open model needs a compacted one. `scratch` is room for the batch's weights.
+  // Replaces `margins` (batch.rows() numbers) by X w. The batch was read with this num_features; a
+  // hashed-key table needs a compacted one. `scratch` is room for the batch's weights.
   Status Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
                  std::span<float> margins) const;
 
@@ -37,14 +37,15 @@ class Model {
   void ForEach(const Visit& visit) const;
 
  private:
-  explicit Model(const ModelInfo& info) : info_(info), indexed_(info.num_features) {}
+  explicit Model(const ModelInfo& info) : info_(info), dense_(info.num_features) {}
 
-  bool is_open() const { return info_.num_features == 0; }
+  bool is_hashed() const { return info_.num_features == 0; }
   Status CheckKeys(std::span<const uint64_t> keys) const;
 
   ModelInfo info_;
-  HugeArray<sparse::SgdSlot> indexed_;  // by key; empty for an open model
-  sparse::HashedKeyTable<sparse::SgdSlot> open_;
+  // One of the two is empty.
+  HugeArray<sparse::SgdSlot> dense_;  // by key
+  sparse::HashedKeyTable<sparse::SgdSlot> hashed_;
 };
 
 }  // namespace millrace::trainer

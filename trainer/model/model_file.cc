@@ -8,11 +8,27 @@
 #include "profiler/trace.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/model/model_text.h"
-#include "trainer/model/npy_file.h"
 #include "trainer/model/output_buffer.h"
 
 namespace millrace::trainer {
 namespace {
+
+// The head of a numpy file, version 1.0, of a one-dimensional array: a magic, the length of a
+// Python dictionary that describes the array, the dictionary padded to 64 bytes. The numbers
+// follow. `descr` is a Python literal: "'<f4'".
+std::string NpyHeader(std::string_view descr, uint64_t size) {
+  constexpr std::string_view kMagicAndVersion("\x93NUMPY\x01\x00", 8);
+  constexpr size_t kPrefixBytes = kMagicAndVersion.size() + 2, kAlign = 64;
+  std::string text = "{'descr': " + std::string(descr) + ", 'fortran_order': False, 'shape': (" +
+                     std::to_string(size) + ",), }";
+  const size_t whole = (kPrefixBytes + text.size() + 1 + kAlign - 1) / kAlign * kAlign;
+  text.resize(whole - kPrefixBytes - 1, ' ');
+  text += '\n';
+  std::string header(kMagicAndVersion);
+  header += static_cast<char>(text.size() & 0xff);
+  header += static_cast<char>(text.size() >> 8);
+  return header + text;
+}
 
 // Calls visit(key, weight) for the weights that are not zero, up to the first that is not finite.
 template <typename Visit>

@@ -12,9 +12,20 @@
 #include "sparse/local_store.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model_info.h"
-#include "trainer/model/model_source.h"
 
 namespace millrace::trainer {
+
+// A model that can be saved, wherever its weights are.
+struct ModelSource {
+  ModelInfo info;  // without the number of weights
+  // Calls visit(key, weight) for each weight that is not zero, in the order of keys. May be called
+  // again.
+  using Visit = std::function<void(uint64_t key, float weight)>;
+  std::function<Status(const Visit& visit)> for_each;
+};
+
+// `store` outlives the source. `examples` is how many the model was trained on.
+ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples);
 
 enum class ModelFormat {
   kBinary,  // a state file: checksummed and compressed
@@ -25,7 +36,7 @@ enum class ModelFormat {
 Result<ModelFormat> ModelFormatFromName(std::string_view name);
 
 // The file appears whole or not at all; an earlier one of that name stays until then. A weight that
-// is not finite is an error. `examples` is how many the model has learnt from.
+// is not finite is an error. `examples` is how many the model was trained on.
 Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format);
 Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
                  uint64_t examples = 0);
@@ -35,14 +46,14 @@ Result<Model> LoadModel(const std::string& path);
 
 // The weights of a file that LoadModel takes, as the start of training a model of `num_features`
 // with that rule; `take` gets them piece by piece, keys ascending. A model of another size or a
-// damaged one is an error, and nothing is taken.
+// corrupt one is an error, and nothing is taken.
 using TakeWeights =
     std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
 Status ReadModelFor(const std::string& path, uint64_t num_features,
                     const sparse::UpdateOptions& options, const TakeWeights& take);
 
-// Sets the weights of a store that has learnt nothing yet to those of a file that LoadModel takes.
-// A model of another num_features or a damaged one is an error, and the store is as it was.
+// Sets the weights of a store that has no state yet to those of a file that LoadModel takes.
+// A model of another num_features or a corrupt one is an error, and the store is as it was.
 Status WarmStart(const std::string& path, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

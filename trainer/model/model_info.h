@@ -1,4 +1,4 @@
-// What a model file says about its model.
+// The facts about a model that its file holds.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace millrace::trainer {
 
 struct ModelInfo {
-  uint64_t num_features = 0;  // 0: an open model, any 64-bit key
+  uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key
   std::string rule;           // "ftrl"
   uint64_t steps = 0;
   uint64_t examples = 0;
@@ -20,7 +20,7 @@ struct ModelInfo {
 // "num_features = 100" or "any 64-bit key", for messages.
 std::string ShapeText(uint64_t num_features);
 
-// All but `weights`, which only the end of a file tells.
+// All but `weights`, which are known at the end of a file only.
 void AddModelInfo(const ModelInfo& info, io::StateFields& fields);
 Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields);
 

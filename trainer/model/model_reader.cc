@@ -22,7 +22,7 @@ Status CheckKind(const std::string& path, const io::StateFields& fields) {
   if (kind->starts_with("net")) {
     const Result<std::string> net = fields.Text("net");
     return Invalid(expected + "the net " + (net.ok() ? *net : "") +
-                   ": millrace-convnet takes it with --model_in, and tests it with --test");
+                   ": millrace-convnet takes it as its model_in");
   }
   if (*kind == "shard") {
     return Invalid(expected +

@@ -28,12 +28,12 @@ class TextModelReader final : public ModelReader {
   // Leaves the first line behind the header in line_.
   Status ReadHeader() {
     RETURN_IF_ERROR(NextLine());
-    if (line_ != kTextModelMark) return Damaged("'" + std::string(kTextModelMark) + "'");
+    if (line_ != kTextModelMark) return Malformed("'" + std::string(kTextModelMark) + "'");
     std::string fields;
     RETURN_IF_ERROR(NextLine());
     while (IsHeaderLine()) {
       if (fields.size() > io::kMaxStateFieldBytes)
-        return Damaged("weights behind so long a header");
+        return Malformed("weights behind so long a header");
       fields += line_.substr(kComment.size());
       fields += '\n';
       RETURN_IF_ERROR(NextLine());
@@ -71,10 +71,10 @@ class TextModelReader final : public ModelReader {
     float weight = 0;
     if (tab == line_.npos || !Parse(line_.substr(0, tab), key) ||
         !Parse(line_.substr(tab + 1), weight)) {
-      return Damaged("a key, a tab and a weight, or '" + std::string(kEnd) + "N' at the end");
+      return Malformed("a key, a tab and a weight, or '" + std::string(kEnd) + "N' at the end");
     }
     if (entries_ > 0 && key <= last_key_) {
-      return Damaged("a key above " + std::to_string(last_key_) + " (keys ascend)");
+      return Malformed("a key above " + std::to_string(last_key_) + " (keys ascend)");
     }
     last_key_ = key;
     ++entries_;
@@ -86,10 +86,10 @@ class TextModelReader final : public ModelReader {
   Status TakeEnd() {
     uint64_t count = 0;
     if (!Parse(line_.substr(kEnd.size()), count) || count != entries_) {
-      return Damaged("'" + std::string(kEnd) + std::to_string(entries_) + "'");
+      return Malformed("'" + std::string(kEnd) + std::to_string(entries_) + "'");
     }
     RETURN_IF_ERROR(NextLine());
-    return ended_ ? Status() : Damaged("the end of the file");
+    return ended_ ? Status() : Malformed("the end of the file");
   }
 
   // At the end of the file line_ is an empty one that no step accepts.
@@ -103,7 +103,7 @@ class TextModelReader final : public ModelReader {
     return {};
   }
 
-  Status Damaged(const std::string& expected) const {
+  Status Malformed(const std::string& expected) const {
     std::string found =
         ended_ ? "the end of the file" : "'" + std::string(line_.substr(0, 60)) + "'";
     for (char& c : found) c = c < ' ' || c > '~' ? '?' : c;

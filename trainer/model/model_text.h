@@ -25,7 +25,7 @@ constexpr std::string_view kTextModelMark = "# millrace model 1";
 
 Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path);
 
-// Head, an entry for each weight, end: that makes a file. Errors wait in `out`.
+// A file is a head, an entry for each weight, and an end. Errors stay in `out` until Finish.
 void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out);
 void WriteTextModelEntry(uint64_t key, float weight, OutputBuffer& out);
 void WriteTextModelEnd(uint64_t weights, OutputBuffer& out);

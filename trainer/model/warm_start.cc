@@ -37,7 +37,7 @@ Status ReadModelFor(const std::string& path, uint64_t num_features,
                     const sparse::UpdateOptions& options, const TakeWeights& take) {
   ASSIGN_OR_RETURN(const auto first_pass, ModelReader::Open(path));
   RETURN_IF_ERROR(CheckFit(path, first_pass->info(), num_features, options));
-  // Once for the checks alone: nothing of a damaged file may be taken.
+  // Once for the checks alone: nothing of a corrupt file may be taken.
   RETURN_IF_ERROR(ReadAll(*first_pass, [](const io::StateBlock&) { return Status(); }));
   ASSIGN_OR_RETURN(const auto second_pass, ModelReader::Open(path));
   PodVector<float> weights;

@@ -1,4 +1,4 @@
-// A file that grows by whole rows, so that whoever reads it meanwhile never sees half of one.
+// A file that grows by whole rows: a reader never sees half of one.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ struct EventFileOptions {
   std::string folder;
   std::string host;
   double wall_time_s = 0;  // since 1970; gives the file its name
-  // The last step of the run that goes on here. TensorBoard then forgets later steps that it has
+  // The step that the run resumes from. TensorBoard then forgets later steps that it has
   // read from the folder's older files.
   std::optional<uint64_t> resume_step = {};
 };

@@ -85,7 +85,7 @@ Result<MetricsLog> MetricsLog::Open(const MetricsLogOptions& options) {
   return MetricsLog(std::move(csv_rows), std::move(jsonl_rows), std::move(events));
 }
 
-Status MetricsLog::Append(const NamedRow& row, double wall_time_s) {
+Status MetricsLog::Append(const MetricsRow& row, double wall_time_s) {
   RETURN_IF_ERROR(csv_.Append(CsvLine(row)));
   RETURN_IF_ERROR(jsonl_.Append(JsonLine(row)));
   return events_.Add(wall_time_s, row.step, EventScalars(row));

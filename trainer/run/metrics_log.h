@@ -1,4 +1,4 @@
-// The course of a run: a row for each test of the model, in metrics.csv, metrics.jsonl and a
+// The metrics of a run: a row for each evaluation of the model, in metrics.csv, metrics.jsonl and a
 // TensorBoard event file of the run folder.
 #pragma once
 
@@ -19,10 +19,11 @@ struct MetricsLogOptions {
   std::string run_dir;
   std::string host;
   double wall_time_s = 0;  // since 1970
-  // The step of the checkpoint that the run goes on from: rows beyond it are dropped, for they will
-  // come again. Absent: the files start anew.
+  // The step of the checkpoint that the run resumes from: rows beyond it are dropped, because they
+  // will come again. Absent: the files start anew.
   std::optional<uint64_t> resume_step = {};
-  NamedRow columns = Named({});  // a row with the metrics that all rows will have
+  // A row with the metrics that all rows will have.
+  MetricsRow columns = {.test = NamedValues(BinaryMetrics())};
 };
 
 // A row is in the files when Append returns, and is never seen in part. So a run that appends the
@@ -32,10 +33,7 @@ class MetricsLog {
  public:
   static Result<MetricsLog> Open(const MetricsLogOptions& options);
 
-  Status Append(const NamedRow& row, double wall_time_s);
-  Status Append(const MetricsRow& row, double wall_time_s) {
-    return Append(Named(row), wall_time_s);
-  }
+  Status Append(const MetricsRow& row, double wall_time_s);
   // The computation graph, for the event file: a GraphDef message.
   Status AddGraph(std::string_view graph_def, double wall_time_s) {
     return events_.AddGraph(wall_time_s, graph_def);

@@ -16,7 +16,7 @@ struct Cell {
   bool is_count = false;
 };
 
-std::vector<Cell> Cells(const NamedRow& row) {
+std::vector<Cell> Cells(const MetricsRow& row) {
   std::vector<Cell> cells = {{"step", static_cast<double>(row.step), true},
                              {"examples", static_cast<double>(row.examples), true},
                              {"epoch", row.epoch},
@@ -77,14 +77,11 @@ std::string Fixed(double value, int digits) {
 
 }  // namespace
 
-NamedRow Named(const MetricsRow& row) {
-  return {.step = row.step,
-          .examples = row.examples,
-          .epoch = row.epoch,
-          .seconds = row.seconds,
-          .loss = row.loss,
-          .test = NamedValues(row.test),
-          .examples_per_s = row.examples_per_s};
+double MetricsRow::Metric(std::string_view name) const {
+  for (const NamedValue& metric : test) {
+    if (metric.name == name) return metric.value;
+  }
+  return std::numeric_limits<double>::quiet_NaN();
 }
 
 double RowRate(uint64_t examples, double seconds) {
@@ -100,30 +97,34 @@ std::string FormatConsoleHeader() {
 }
 
 std::string FormatConsoleLine(const MetricsRow& row) {
-  const BinaryMetrics& test = row.test;
   const std::string rate = std::isnan(row.examples_per_s) ? "-" : Fixed(row.examples_per_s, 0);
-  const std::string texts[] = {std::to_string(row.step), std::to_string(row.examples),
-                               Fixed(row.loss, 5),       Fixed(test.logloss, 5),
-                               Fixed(test.auc, 4),       Fixed(test.accuracy, 4),
-                               Fixed(test.precision, 4), Fixed(test.recall, 4),
-                               Fixed(test.ne, 4),        rate};
+  const std::string texts[] = {std::to_string(row.step),
+                               std::to_string(row.examples),
+                               Fixed(row.loss, 5),
+                               Fixed(row.Metric("logloss"), 5),
+                               Fixed(row.Metric("auc"), 4),
+                               Fixed(row.Metric("accuracy"), 4),
+                               Fixed(row.Metric("precision"), 4),
+                               Fixed(row.Metric("recall"), 4),
+                               Fixed(row.Metric("ne"), 4),
+                               rate};
   static_assert(std::size(texts) == std::size(kConsole));
   return ConsoleLine(texts);
 }
 
-std::string CsvHeader(const NamedRow& row) {
+std::string CsvHeader(const MetricsRow& row) {
   std::string line;
   for (const Cell& cell : Cells(row)) line += (line.empty() ? "" : ",") + std::string(cell.name);
   return line + "\n";
 }
 
-std::string CsvLine(const NamedRow& row) {
+std::string CsvLine(const MetricsRow& row) {
   std::string line;
   for (const Cell& cell : Cells(row)) line += (line.empty() ? "" : ",") + CsvText(cell);
   return line + "\n";
 }
 
-std::string JsonLine(const NamedRow& row) {
+std::string JsonLine(const MetricsRow& row) {
   std::string line;
   JsonWriter json(line);
   json.BeginObject();
@@ -132,7 +133,7 @@ std::string JsonLine(const NamedRow& row) {
   return line + "\n";
 }
 
-std::vector<Scalar> EventScalars(const NamedRow& row) {
+std::vector<Scalar> EventScalars(const MetricsRow& row) {
   std::vector<Scalar> all = {{"train/loss", static_cast<float>(row.loss)},
                              {"train/examples_per_s", static_cast<float>(row.examples_per_s)}};
   for (const NamedValue& metric : row.test) {

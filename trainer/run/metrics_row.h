@@ -1,8 +1,9 @@
-// One test of the model in the course of a run, and its forms: for people, CSV, JSON, TensorBoard.
+// One evaluation of the model during a run, and its forms: for people, CSV, JSON, TensorBoard.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trainer/run/binary_metrics.h"
@@ -11,47 +12,37 @@
 namespace millrace::trainer {
 
 struct MetricsRow {
-  uint64_t step = 0;      // batches learnt from
-  uint64_t examples = 0;  // examples learnt from
-  double epoch = 0;       // the pass that the last of them belongs to, from 1 on
-  double seconds = 0;     // of training and testing, those before a resume included
-  double loss = 0;  // mean over the examples since the last row, each taken before learning it
-  BinaryMetrics test = {};
-  double examples_per_s = 0;  // learnt, since the last row, testing left out
-};
-
-// A test of any model: the same with the metrics under their names.
-struct NamedRow {
-  uint64_t step = 0;
-  uint64_t examples = 0;
+  uint64_t step = 0;      // batches trained on
+  uint64_t examples = 0;  // examples trained on
   double epoch = 0;
-  double seconds = 0;
-  double loss = 0;
-  std::vector<NamedValue> test = {};
-  double examples_per_s = 0;
+  double seconds = 0;  // of training and evaluation, those before a resume included
+  double loss =
+      0;  // mean over the examples since the last row, each before the model trained on it
+  std::vector<NamedValue> test =
+      {};                     // metrics on the test set; the same names in all rows of a run
+  double examples_per_s = 0;  // since the last row, evaluation left out
+
+  // A metric of `test`; NaN where there is none of that name.
+  double Metric(std::string_view name) const;
 };
-NamedRow Named(const MetricsRow& row);
 
 // Examples a second; NaN over a time that is too short to tell.
 double RowRate(uint64_t examples, double seconds);
 
-// A header and lines of the same columns, without an end of line; what is not defined reads "nan".
+// A header and lines of the same columns, for rows with the metrics of a binary classifier. Without
+// an end of line; what is not defined reads "nan".
 std::string FormatConsoleHeader();
 std::string FormatConsoleLine(const MetricsRow& row);
 
 // Lines with their end. Numbers have the shortest digits that give the same number again, seconds
 // are rounded to milliseconds, examples_per_s to whole ones; what is not finite is an empty cell in
 // CSV and null in JSON.
-std::string CsvHeader(const NamedRow& row = Named({}));  // its columns
-std::string CsvLine(const NamedRow& row);
-std::string JsonLine(const NamedRow& row);
+std::string CsvHeader(const MetricsRow& row);  // its columns
+std::string CsvLine(const MetricsRow& row);
+std::string JsonLine(const MetricsRow& row);
 
-// train/loss, train/examples_per_s, and the test's metrics as test/auc and so on; what is not
+// train/loss, train/examples_per_s, and the metrics of `test` as test/auc and so on; what is not
 // finite is left out.
-std::vector<Scalar> EventScalars(const NamedRow& row);
-
-inline std::string CsvLine(const MetricsRow& row) { return CsvLine(Named(row)); }
-inline std::string JsonLine(const MetricsRow& row) { return JsonLine(Named(row)); }
-inline std::vector<Scalar> EventScalars(const MetricsRow& row) { return EventScalars(Named(row)); }
+std::vector<Scalar> EventScalars(const MetricsRow& row);
 
 }  // namespace millrace::trainer

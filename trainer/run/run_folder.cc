@@ -38,7 +38,7 @@ Status MakeFolder(const std::string& path) {
   return {};
 }
 
-// By writing: permissions alone do not know of full or read-only disks.
+// Writes a file: permissions alone do not show full or read-only disks.
 Status CheckWritable(const std::string& folder) {
   ASSIGN_OR_RETURN(io::OutputFile probe, io::OutputFile::Create(folder + "/writable"));
   return probe.Write("?");
@@ -47,11 +47,11 @@ Status CheckWritable(const std::string& folder) {
 Result<int> Lock(const std::string& path) {
   const int fd = open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return IoError("cannot open the folder " + path, errno);
-  // Some network file systems know no locks; there the user has to take care.
+  // Some network file systems have no locks. The user must keep runs apart there.
   if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return fd;
   close(fd);
   return Invalid(path + " is in use by a run that is still going: wait for its end, stop it, " +
-                 "or choose another --run_dir");
+                 "or choose another run_dir");
 }
 
 std::string EarlierStatus(const std::string& path) {
@@ -105,11 +105,10 @@ Status RemoveCheckpoints(const std::string& folder) {
 }  // namespace
 
 Result<RunFolder> RunFolder::Open(const RunFolderOptions& options) {
-  if (options.path.empty()) return Invalid("--run_dir is empty: name a folder for the results");
+  if (options.path.empty()) return Invalid("run_dir is empty: expected a folder for the results");
   if (options.resume && options.overwrite) {
     return Invalid(
-        "--resume goes on with the run in --run_dir, --overwrite erases it: "
-        "give one of them");
+        "resume continues the run in run_dir, overwrite erases it: expected one of them");
   }
   RETURN_IF_ERROR(MakeFolder(options.path));
   ASSIGN_OR_RETURN(const int lock, Lock(options.path));
@@ -146,8 +145,8 @@ RunFolder::~RunFolder() {
 Status RunFolder::Refusal() const {
   if (earlier_status_.empty()) return {};
   const std::string kind = earlier_status_ == "running" ? "killed" : earlier_status_;
-  return Invalid(path_ + " holds an earlier run (" + kind + "): choose another --run_dir, " +
-                 "or go on with that run by --resume, or erase it by --overwrite");
+  return Invalid(path_ + " holds an earlier run (" + kind + "): choose another run_dir, " +
+                 "continue that run with resume, or erase it with overwrite");
 }
 
 Status RunFolder::Begin(const RunInfo& info) {

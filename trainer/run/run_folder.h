@@ -1,4 +1,4 @@
-// The folder that holds everything a run leaves.
+// The folder that holds all output of a run.
 //
 //   run.json                          what ran where, and how it ended
 //   metrics.csv, metrics.jsonl,
@@ -16,26 +16,25 @@
 namespace millrace::trainer {
 
 struct RunFolderOptions {
-  std::string path;  // --run_dir
+  std::string path;
   bool resume = false;
   bool overwrite = false;
 };
 
-// The folder is this process's while the object lives; a second run in it is refused. The lock goes
-// with the process, however that ends.
+// The folder is locked while the object lives; a second run in it is refused. The lock ends with
+// the process, even if it is killed.
 class RunFolder {
  public:
-  // Makes the folder if need be and finds out whether it can be written to. A folder that holds a
-  // run is refused unless options say otherwise; nothing of that run is touched before Begin.
-  // A folder without a run may be "resumed" as well: a job that was killed before it got anywhere
-  // is simply started again.
+  // Makes the folder if need be and checks that it can be written to. A folder that holds a run is
+  // refused unless options say otherwise; nothing of that run is touched before Begin. A folder
+  // without a run may be resumed too: a job that was killed early is simply started again.
   static Result<RunFolder> Open(const RunFolderOptions& options);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
   ~RunFolder();
 
-  // To be called when nothing can go wrong any more but the work itself. Erases the earlier run if
-  // it is to be overwritten (files that are not a run's stay), and writes run.json.
+  // To be called when all checks have passed and the training starts. Erases the earlier run if it
+  // is to be overwritten (other files stay), and writes run.json.
   Status Begin(const RunInfo& info);
   Status Finish(const RunEnd& end);
 
@@ -65,8 +64,8 @@ class RunFolder {
 // The text of the folder's run.json; empty if there is none.
 std::string ReadRunJson(const std::string& run_dir);
 
-// The file for a --model or --model_in that may be a run folder, or the folder model/ in it: the
-// model there. An error if such a folder has none.
+// The model file of `path`: a file, a run folder, or the folder model/ in one. An error if such a
+// folder has no model.
 Result<std::string> ModelFileOf(const std::string& path);
 
 }  // namespace millrace::trainer

@@ -33,7 +33,7 @@ struct RunEnd {
   RunStatus status = RunStatus::kFinished;
   std::string message = {};  // why it failed or was interrupted
   double end_time_s = 0;     // since 1970
-  uint64_t steps = 0;        // learnt from in all
+  uint64_t steps = 0;        // trained in all
   std::vector<NamedValue> metrics = {};
 };
 
@@ -46,7 +46,7 @@ std::string RunJson(const RunInfo& info, const std::optional<RunEnd>& end);
 
 // The status in a text that RunJson made; empty for any other text.
 std::string StatusInRunJson(std::string_view json);
-// The steps of the run's end, likewise; 0 where there are none.
+// The steps at the run's end in such a text; 0 where there are none.
 uint64_t StepsInRunJson(std::string_view json);
 // Those of `flags` that have another value in such a text.
 std::vector<FlagChange> ChangedFlags(std::string_view json,

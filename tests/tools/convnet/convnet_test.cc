@@ -76,7 +76,7 @@ TEST_F(ConvnetTest, TrainsAndWritesARunFolder) {
   const std::string trace = test::ReadFile(folder_ / "run/trace-worker-0.json");
   for (const char* span :
        {"\"step\"", "\"conv1 forward\"", "\"conv2 backward data\"", "\"fc5 backward weights\"",
-        "\"update\"", "\"input_wait\"", "\"test\""}) {
+        "\"update\"", "\"input_wait\"", "\"evaluate\""}) {
     EXPECT_NE(trace.find(span), std::string::npos) << span;
   }
   EXPECT_TRUE(fs::exists(folder_ / "run/model/model.bin"));

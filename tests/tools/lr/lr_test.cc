@@ -196,7 +196,7 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {Data() + "--mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --task_index=1",
        "expected below the 1 workers"},
       {Data() + "--early_stop=speed:3", "early_stop"},
-      {Data() + "--early_stop=auc:1 --epochs=20", "early_stop counts tests: expected --eval_every"},
+      {Data() + "--early_stop=auc:1 --epochs=20", "counts evaluations: expected --eval_every"},
       {Data() + "--resume", "expected --run_dir"},
       {Data() + "--run_dir=/proc/run", "/proc/run"},
       {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},

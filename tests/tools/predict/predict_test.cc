@@ -319,7 +319,7 @@ TEST_F(PredictTest, OtherStateFilesAreRefusedByKind) {
   net.Add("kind", "net");
   net.Add("net", "lenet");
   shard.Add("kind", "shard");
-  EXPECT_NE(error(net).find("found the net lenet: millrace-convnet takes it with --model_in"),
+  EXPECT_NE(error(net).find("found the net lenet: millrace-convnet takes it as its model_in"),
             std::string::npos);
   EXPECT_NE(error(shard).find("found the checkpoint of one server"), std::string::npos);
 }

@@ -31,9 +31,13 @@ MetricsLog Opened(const TemporaryFolder& folder, std::optional<uint64_t> resume_
 MetricsRow Row(uint64_t step) {
   MetricsRow row = {.step = step, .examples = 100 * step};
   row.loss = 1.0 / static_cast<double>(step);
-  row.test.auc = 0.5 + row.loss / 3;
+  BinaryMetrics metrics;
+  metrics.auc = 0.5 + row.loss / 3;
+  row.test = NamedValues(metrics);
   return row;
 }
+
+std::string Header() { return CsvHeader(Row(1)); }
 
 void AppendRows(MetricsLog& log, uint64_t from, uint64_t to) {
   for (uint64_t step = from; step <= to; ++step) {
@@ -64,10 +68,10 @@ size_t EventFiles(const TemporaryFolder& folder) {
 TEST(MetricsLog, EachRowIsInTheFilesAtOnce) {
   const TemporaryFolder folder;
   MetricsLog log = Opened(folder);
-  EXPECT_EQ(ReadFile(folder / "metrics.csv"), CsvHeader());
+  EXPECT_EQ(ReadFile(folder / "metrics.csv"), Header());
   EXPECT_EQ(ReadFile(folder / "metrics.jsonl"), "");
   AppendRows(log, 1, 2);
-  EXPECT_EQ(ReadFile(folder / "metrics.csv"), CsvHeader() + CsvLine(Row(1)) + CsvLine(Row(2)));
+  EXPECT_EQ(ReadFile(folder / "metrics.csv"), Header() + CsvLine(Row(1)) + CsvLine(Row(2)));
   EXPECT_EQ(ReadFile(folder / "metrics.jsonl"), JsonLine(Row(1)) + JsonLine(Row(2)));
   EXPECT_EQ(EventFiles(folder), 1u);
   EXPECT_TRUE(log.Sync().ok());
@@ -96,7 +100,7 @@ TEST(MetricsLog, ResumingCopesWithEveryTornEnd) {
   }
   const std::string csv = ReadFile(folder / "metrics.csv");
   const std::string jsonl = ReadFile(folder / "metrics.jsonl");
-  const size_t csv_kept = (CsvHeader() + CsvLine(Row(1))).size();
+  const size_t csv_kept = (Header() + CsvLine(Row(1))).size();
   for (size_t cut = csv_kept; cut < csv.size(); ++cut) {
     WriteFile(folder / "metrics.csv", csv.substr(0, cut));
     WriteFile(folder / "metrics.jsonl", jsonl.substr(0, jsonl.size() - (csv.size() - cut)));
@@ -148,10 +152,10 @@ TEST(MetricsLog, ARunThatIsKilledAndResumedHasTheRowsOfAnUndisturbedOne) {
 TEST(MetricsLog, ResumingWhereNoFilesAreStartsThem) {
   const TemporaryFolder folder;
   Opened(folder, 5);
-  EXPECT_EQ(Rows(folder), CsvHeader());
+  EXPECT_EQ(Rows(folder), Header());
   WriteFile(folder / "metrics.csv", "step,exa");
   Opened(folder, 5);
-  EXPECT_EQ(Rows(folder), CsvHeader());
+  EXPECT_EQ(Rows(folder), Header());
 }
 
 TEST(MetricsLog, StartingAnewForgetsEarlierRows) {
@@ -161,7 +165,7 @@ TEST(MetricsLog, StartingAnewForgetsEarlierRows) {
     AppendRows(log, 1, 3);
   }
   MetricsLog log = Opened(folder);
-  EXPECT_EQ(Rows(folder), CsvHeader());
+  EXPECT_EQ(Rows(folder), Header());
 }
 
 TEST(MetricsLog, ForeignRowsAreAnErrorAndStay) {
@@ -174,10 +178,10 @@ TEST(MetricsLog, ForeignRowsAreAnErrorAndStay) {
   WriteFile(folder / "metrics.csv", "step,loss\n1,2\n");
   EXPECT_EQ(message(), (folder / "metrics.csv") +
                            ", line 1: expected the columns of this version, found \"step,loss\"");
-  WriteFile(folder / "metrics.csv", CsvHeader() + CsvLine(Row(1)) + "hello\n");
+  WriteFile(folder / "metrics.csv", Header() + CsvLine(Row(1)) + "hello\n");
   EXPECT_EQ(message(), (folder / "metrics.csv") +
                            ", line 3: expected a row that begins with its step, found \"hello\"");
-  EXPECT_EQ(ReadFile(folder / "metrics.csv"), CsvHeader() + CsvLine(Row(1)) + "hello\n");
+  EXPECT_EQ(ReadFile(folder / "metrics.csv"), Header() + CsvLine(Row(1)) + "hello\n");
 }
 
 TEST(MetricsLog, AFolderThatIsNotThereIsAnError) {

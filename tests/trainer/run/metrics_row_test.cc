@@ -10,27 +10,33 @@ namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-MetricsRow SomeRow() {
-  MetricsRow row = {.step = 200,
-                    .examples = 20'000,
-                    .epoch = 1,
-                    .seconds = 0.12345,
-                    .loss = 0.5,
-                    .test = {},
-                    .examples_per_s = 4'212'345.4};
-  row.test.accuracy = 0.75;
-  row.test.precision = 0.625;
-  row.test.recall = 0.25;
-  row.test.f1 = 0.375;
-  row.test.auc = 0.7421875;
-  row.test.logloss = 0.45;
-  row.test.ne = 0.9;
-  row.test.calibration = 1.0625;
-  return row;
+BinaryMetrics SomeMetrics() {
+  BinaryMetrics metrics;
+  metrics.accuracy = 0.75;
+  metrics.precision = 0.625;
+  metrics.recall = 0.25;
+  metrics.f1 = 0.375;
+  metrics.auc = 0.7421875;
+  metrics.logloss = 0.45;
+  metrics.ne = 0.9;
+  metrics.calibration = 1.0625;
+  return metrics;
 }
 
+MetricsRow RowOf(const BinaryMetrics& metrics) {
+  return {.step = 200,
+          .examples = 20'000,
+          .epoch = 1,
+          .seconds = 0.12345,
+          .loss = 0.5,
+          .test = NamedValues(metrics),
+          .examples_per_s = 4'212'345.4};
+}
+
+MetricsRow SomeRow() { return RowOf(SomeMetrics()); }
+
 TEST(MetricsRow, CsvHasACellForEachColumn) {
-  EXPECT_EQ(CsvHeader(),
+  EXPECT_EQ(CsvHeader(SomeRow()),
             "step,examples,epoch,seconds,loss,accuracy,precision,recall,f1,auc,logloss,ne,"
             "calibration,examples_per_s\n");
   EXPECT_EQ(CsvLine(SomeRow()),
@@ -38,13 +44,13 @@ TEST(MetricsRow, CsvHasACellForEachColumn) {
 }
 
 TEST(MetricsRow, ARowOfAnyMetricsHasTheirColumns) {
-  const NamedRow row = {.step = 7,
-                        .examples = 70,
-                        .epoch = 0.5,
-                        .seconds = 1,
-                        .loss = 2,
-                        .test = {{"accuracy", 0.25}, {"top5", kNan}},
-                        .examples_per_s = 10};
+  const MetricsRow row = {.step = 7,
+                          .examples = 70,
+                          .epoch = 0.5,
+                          .seconds = 1,
+                          .loss = 2,
+                          .test = {{"accuracy", 0.25}, {"top5", kNan}},
+                          .examples_per_s = 10};
   EXPECT_EQ(CsvHeader(row), "step,examples,epoch,seconds,loss,accuracy,top5,examples_per_s\n");
   EXPECT_EQ(CsvLine(row), "7,70,0.5,1,2,0.25,,10\n");
   EXPECT_EQ(JsonLine(row),
@@ -55,7 +61,12 @@ TEST(MetricsRow, ARowOfAnyMetricsHasTheirColumns) {
   EXPECT_EQ(scalars[2].tag, "test/accuracy");
 }
 
-TEST(MetricsRow, RateOverNoTimeIsNotTold) {
+TEST(MetricsRow, AMetricIsFoundByItsName) {
+  EXPECT_EQ(SomeRow().Metric("auc"), 0.7421875);
+  EXPECT_TRUE(std::isnan(SomeRow().Metric("top5")));
+}
+
+TEST(MetricsRow, RateOverNoTimeIsUndefined) {
   EXPECT_EQ(RowRate(10, 0.5), 20);
   EXPECT_TRUE(std::isnan(RowRate(8, 0)));
   EXPECT_TRUE(std::isnan(RowRate(8, 1e-9)));
@@ -83,11 +94,12 @@ TEST(MetricsRow, ConsoleLinesStandUnderTheirHeader) {
 }
 
 TEST(MetricsRow, WhatIsNotDefinedIsEmptyNullOrNan) {
-  MetricsRow row = SomeRow();
+  BinaryMetrics metrics = SomeMetrics();
+  metrics.precision = kNan;
+  metrics.auc = kNan;
+  metrics.logloss = std::numeric_limits<double>::infinity();
+  MetricsRow row = RowOf(metrics);
   row.loss = -kNan;
-  row.test.precision = kNan;
-  row.test.auc = kNan;
-  row.test.logloss = std::numeric_limits<double>::infinity();
   EXPECT_EQ(CsvLine(row), "200,20000,1,0.123,,0.75,,0.25,0.375,,,0.9,1.0625,4212345\n");
   EXPECT_NE(JsonLine(row).find("\"auc\":null,\"logloss\":null,"), std::string::npos);
   EXPECT_EQ(FormatConsoleLine(row),
@@ -96,8 +108,9 @@ TEST(MetricsRow, WhatIsNotDefinedIsEmptyNullOrNan) {
 }
 
 TEST(MetricsRow, EventsHaveTagsByPartAndNoUndefinedValues) {
-  MetricsRow row = SomeRow();
-  row.test.auc = kNan;
+  BinaryMetrics metrics = SomeMetrics();
+  metrics.auc = kNan;
+  const MetricsRow row = RowOf(metrics);
   std::string tags;
   for (const Scalar& scalar : EventScalars(row)) tags += scalar.tag + " ";
   EXPECT_EQ(tags,

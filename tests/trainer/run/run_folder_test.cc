@@ -102,8 +102,8 @@ TEST(RunFolder, ThatHoldsARunIsRefusedWithTheWaysOut) {
   LeaveRun(path, RunStatus::kFinished);
   EXPECT_EQ(Refusal({.path = path}),
             path +
-                " holds an earlier run (finished): choose another --run_dir, or go on with that "
-                "run by --resume, or erase it by --overwrite");
+                " holds an earlier run (finished): choose another run_dir, continue that run with "
+                "resume, or erase it with overwrite");
   EXPECT_EQ(ReadFile(path + "/metrics.csv"), "rows");
 }
 
@@ -184,7 +184,7 @@ TEST(RunFolder, ThatIsInUseIsRefusedWhateverIsAsked) {
       EXPECT_EQ(Refusal({.path = path, .resume = resume, .overwrite = !resume}),
                 path +
                     " is in use by a run that is still going: wait for its end, stop it, or "
-                    "choose another --run_dir");
+                    "choose another run_dir");
     }
   }
   Opened({.path = path});
@@ -197,8 +197,8 @@ TEST(RunFolder, ThatCannotBeIsAnErrorThatNamesIt) {
   EXPECT_NE(Refusal({.path = temporary / "file/run"}).find(temporary / "file/run"),
             std::string::npos);
   EXPECT_NE(Refusal({.path = "/proc/run"}).find("/proc/run"), std::string::npos);
-  EXPECT_NE(Refusal({.path = ""}).find("--run_dir is empty"), std::string::npos);
-  EXPECT_NE(Refusal({.path = "x", .resume = true, .overwrite = true}).find("give one of them"),
+  EXPECT_NE(Refusal({.path = ""}).find("run_dir is empty"), std::string::npos);
+  EXPECT_NE(Refusal({.path = "x", .resume = true, .overwrite = true}).find("expected one of them"),
             std::string::npos);
 }
 

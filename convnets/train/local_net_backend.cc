@@ -1,0 +1,64 @@
+#include "convnets/train/local_net_backend.h"
+
+#include <filesystem>
+#include <vector>
+
+#include "io/state/checkpoint_folder.h"
+
+namespace millrace::convnets {
+namespace {
+
+constexpr size_t kKeptBefore = 1;
+
+}  // namespace
+
+Result<trainer::TrainingStart> LocalNetBackend::Start(const NetStart& start) {
+  run_ = start.run;
+  store_ = std::make_unique<sparse::LocalDenseStore>(options_.update, start.spread);
+  RETURN_IF_ERROR(store_->Init(start.params));
+  for (size_t p = 0; p < start.params.size(); ++p) {
+    arrays_.push_back(start.params[p].weights);
+    arrays_.push_back(store_->state(p));
+  }
+  return options_.resume ? Restore() : trainer::TrainingStart();
+}
+
+Result<trainer::TrainingStart> LocalNetBackend::Restore() {
+  io::RemoveLeftovers(options_.checkpoints);
+  ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
+                   io::ListCheckpoints(options_.checkpoints));
+  for (const io::CheckpointFile& file : files) {
+    const Result<io::StateFields> fields = LoadArrays(file.path, run_, arrays_);
+    if (fields.ok()) {
+      ASSIGN_OR_RETURN(trainer::TrainingState state, trainer::TrainingStateFrom(*fields));
+      store_->set_steps(state.steps);
+      return trainer::TrainingStart{.state = state, .resumed_step = state.steps};
+    }
+    if (fields.status().code() != Code::kCorrupt) return fields.status();
+    Note(fields.status().message());
+  }
+  if (!files.empty()) {
+    return Corrupt(options_.checkpoints + ": all " + std::to_string(files.size()) +
+                   " checkpoints are corrupt");
+  }
+  Note(options_.checkpoints + " has no checkpoint: starting from the beginning");
+  return trainer::TrainingStart();
+}
+
+Status LocalNetBackend::Checkpoint(const trainer::TrainingState& state) {
+  std::error_code error;
+  std::filesystem::create_directories(options_.checkpoints, error);
+  if (error) return IoError("cannot create the folder " + options_.checkpoints, error.value());
+  io::StateFields fields = run_;
+  trainer::AddTrainingState(state, fields);
+  RETURN_IF_ERROR(
+      SaveArrays(io::CheckpointPath(options_.checkpoints, state.steps), fields, arrays_));
+  io::RemoveOtherCheckpoints(options_.checkpoints, state.steps, kKeptBefore);
+  return {};
+}
+
+void LocalNetBackend::Note(const std::string& note) const {
+  if (options_.on_note) options_.on_note(note);
+}
+
+}  // namespace millrace::convnets

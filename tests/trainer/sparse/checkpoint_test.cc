@@ -1,0 +1,290 @@
+#include "trainer/sparse/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "io/base/random.h"
+#include "tests/support/empty_store.h"
+#include "tests/test_files.h"
+#include "trainer/model/model_file.h"
+
+namespace millrace::trainer {
+namespace {
+
+using sparse::LocalStore;
+using sparse::Rule;
+using sparse::UpdateOptions;
+using test::EmptyStore;
+using test::kRules;
+
+// Steps [begin, end) of a run that depends on the step's number alone.
+void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {
+  for (int step = begin; step < end; ++step) {
+    Random random(static_cast<uint64_t>(step));
+    std::vector<uint64_t> keys;
+    std::vector<float> gradient;
+    for (uint64_t key = random.Below(9); key < max_key; key += 1 + random.Below(50)) {
+      keys.push_back(key);
+      gradient.push_back(static_cast<float>(random.Uniform() - .5));
+    }
+    ASSERT_TRUE(store.Push(keys, gradient).ok());
+  }
+}
+
+// All bits of the state.
+std::vector<uint64_t> Bits(const LocalStore& store) {
+  std::vector<uint64_t> bits = {store.steps()};
+  store.ForEach([&](uint64_t key, std::span<const float> state) {
+    bits.push_back(key);
+    for (const float number : state) bits.push_back(std::bit_cast<uint32_t>(number));
+  });
+  return bits;
+}
+
+TrainingState StateAt(uint64_t steps) {
+  TrainingState state;
+  state.steps = steps;
+  state.examples = 100 * steps;
+  state.seconds = 1.0 / 3;
+  state.own = {.batches = 8,
+               .examples = 9,
+               .position = {.epoch = 3, .rows = 12345},
+               .input_fingerprint = ~uint64_t{0}};
+  state.row_loss = .1;
+  state.row_weight = .2;
+  state.total_loss = 1e300;
+  state.total_weight = .3;
+  state.row_own_examples = 10;
+  state.row_own_correct = 11;
+  state.evaluations = 4;
+  state.evaluated_at = 5;
+  state.early_stop = {.best = .75, .best_step = 6, .evaluations_since_best = 7};
+  state.options_digest = "batch_size 100, seed 1";
+  return state;
+}
+
+std::set<std::string> Names(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+TEST(Checkpoint, AResumedRunEndsWithTheSameBits) {
+  for (const uint64_t num_features : {uint64_t{0}, uint64_t{5000}}) {
+    for (const Rule rule : kRules) {
+      SCOPED_TRACE(std::string(sparse::RuleName(rule)) + " " + std::to_string(num_features));
+      const test::TemporaryFolder folder;
+      const auto undisturbed = EmptyStore(num_features, {.rule = rule});
+      Train(*undisturbed, 0, 40);
+      const auto first = EmptyStore(num_features, {.rule = rule});
+      Train(*first, 0, 17);
+      ASSERT_TRUE(SaveCheckpoint(folder / "new/checkpoints", *first, StateAt(17)).ok());
+      const auto second = EmptyStore(num_features, {.rule = rule});
+      const auto latest = LoadLatestCheckpoint(folder / "new/checkpoints", *second);
+      ASSERT_TRUE(latest.ok()) << latest.status().message();
+      EXPECT_EQ(Bits(*second), Bits(*first));
+      Train(*second, 17, 40);
+      EXPECT_EQ(Bits(*second), Bits(*undisturbed));
+    }
+  }
+}
+
+TEST(Checkpoint, TheTrainingStateComesBack) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(100);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(17)).ok());
+  const auto latest = LoadLatestCheckpoint(folder.path(), *store);
+  ASSERT_TRUE(latest.ok() && latest->state);
+  const TrainingState expected = StateAt(17), &found = *latest->state;
+  EXPECT_EQ(found.steps, expected.steps);
+  EXPECT_EQ(found.examples, expected.examples);
+  EXPECT_EQ(found.seconds, expected.seconds);
+  EXPECT_EQ(found.own.Encode(), expected.own.Encode());
+  EXPECT_EQ(found.row_loss, expected.row_loss);
+  EXPECT_EQ(found.row_weight, expected.row_weight);
+  EXPECT_EQ(found.total_loss, expected.total_loss);
+  EXPECT_EQ(found.total_weight, expected.total_weight);
+  EXPECT_EQ(found.row_own_examples, expected.row_own_examples);
+  EXPECT_EQ(found.row_own_correct, expected.row_own_correct);
+  EXPECT_EQ(found.evaluations, expected.evaluations);
+  EXPECT_EQ(found.evaluated_at, expected.evaluated_at);
+  EXPECT_EQ(found.early_stop.best, expected.early_stop.best);
+  EXPECT_EQ(found.early_stop.best_step, expected.early_stop.best_step);
+  EXPECT_EQ(found.early_stop.evaluations_since_best, expected.early_stop.evaluations_since_best);
+  EXPECT_EQ(found.options_digest, expected.options_digest);
+  EXPECT_EQ(latest->path, folder / "checkpoint-000000000017");
+  EXPECT_TRUE(latest->warnings.empty());
+}
+
+TEST(Checkpoint, NoBestYetStaysNan) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(100);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, {}).ok());
+  const auto latest = LoadLatestCheckpoint(folder.path(), *store);
+  ASSERT_TRUE(latest.ok() && latest->state);
+  EXPECT_TRUE(std::isnan(latest->state->early_stop.best));
+}
+
+TEST(Checkpoint, AnEmptyOrAbsentFolderHasNone) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(100);
+  for (const std::string& path : {folder.path(), folder / "absent"}) {
+    const auto latest = LoadLatestCheckpoint(path, *store);
+    ASSERT_TRUE(latest.ok());
+    EXPECT_FALSE(latest->state);
+  }
+}
+
+TEST(Checkpoint, TheNewestTwoStay) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "checkpoint-notes.txt", "mine");
+  const auto store = EmptyStore(100);
+  for (const uint64_t steps : {1, 2, 30, 1000}) {
+    ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(steps)).ok());
+  }
+  EXPECT_EQ(Names(folder.path()),
+            (std::set<std::string>{"checkpoint-000000000030", "checkpoint-000000001000",
+                                   "checkpoint-notes.txt"}));
+}
+
+TEST(Checkpoint, OneOfAnAbandonedHistoryIsRemoved) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(100);
+  for (const uint64_t steps : {20, 30, 25}) {
+    ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(steps)).ok());
+  }
+  EXPECT_EQ(Names(folder.path()),
+            (std::set<std::string>{"checkpoint-000000000020", "checkpoint-000000000025"}));
+}
+
+TEST(Checkpoint, LeftoversOfAKilledProcessAreIgnoredAndRemoved) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(100);
+  const std::string leftover = folder / "checkpoint-000000000009.tmp-123-0";
+  test::WriteFile(leftover, "half");
+  EXPECT_FALSE(LoadLatestCheckpoint(folder.path(), *store)->state);
+  EXPECT_FALSE(std::filesystem::exists(leftover));
+  test::WriteFile(leftover, "half");
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(3)).ok());
+  EXPECT_FALSE(std::filesystem::exists(leftover));
+}
+
+TEST(Checkpoint, TheOneBeforeACorruptOneIsTakenWithAWarning) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(5000);
+  Train(*store, 0, 10);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(10)).ok());
+  const auto expected = Bits(*store);
+  Train(*store, 10, 20);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(20)).ok());
+  const std::string newest = folder / "checkpoint-000000000020";
+  const std::string bytes = test::ReadFile(newest);
+  for (const size_t size : {size_t{0}, size_t{10}, bytes.size() / 2, bytes.size() - 1}) {
+    SCOPED_TRACE(size);
+    test::WriteFile(newest, bytes.substr(0, size));
+    const auto other = EmptyStore(5000);
+    const auto latest = LoadLatestCheckpoint(folder.path(), *other);
+    ASSERT_TRUE(latest.ok()) << latest.status().message();
+    EXPECT_EQ(latest->state->steps, 10u);
+    EXPECT_EQ(latest->path, folder / "checkpoint-000000000010");
+    ASSERT_EQ(latest->warnings.size(), 1u);
+    EXPECT_EQ(latest->warnings[0].find(newest + ": offset " + std::to_string(size)), 0u);
+    EXPECT_EQ(Bits(*other), expected);
+  }
+}
+
+TEST(Checkpoint, AFolderOfCorruptOnesIsAnError) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "checkpoint-000000000001", "MILL");
+  test::WriteFile(folder / "checkpoint-000000000002", "MILLRACE");
+  const auto store = EmptyStore(100);
+  const Status status = LoadLatestCheckpoint(folder.path(), *store).status();
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_EQ(status.message(), folder.path() + ": all 2 checkpoints are corrupt; the newest: " +
+                                  (folder / "checkpoint-000000000002") +
+                                  ": offset 8: expected 12 more bytes, found the end of the file");
+}
+
+TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(5000, {.rule = Rule::kFtrl, .rate = .25, .l1 = 2});
+  Train(*store, 0, 3);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(3)).ok());
+  const auto message = [&](uint64_t num_features, UpdateOptions options) {
+    const auto other = EmptyStore(num_features, options);
+    const Status status = LoadLatestCheckpoint(folder.path(), *other).status();
+    EXPECT_EQ(status.code(), Code::kInvalid);
+    EXPECT_EQ(Bits(*other), std::vector<uint64_t>{0});
+    return status.message();
+  };
+  const std::string path = (folder / "checkpoint-000000000003") + ": ";
+  const std::string end = "; a resumed run needs the options that it started with";
+  const UpdateOptions same = {.rule = Rule::kFtrl, .rate = .25, .l1 = 2};
+  EXPECT_EQ(message(6000, same),
+            path + "num_features: this run has 6000, the checkpoint 5000" + end);
+  EXPECT_EQ(message(5000, {.rule = Rule::kAdaGrad, .rate = .25}),
+            path + "rule: this run has adagrad, the checkpoint ftrl" + end);
+  EXPECT_EQ(message(5000, {.rule = Rule::kFtrl, .rate = .5, .l1 = 2}),
+            path + "option.rate: this run has 0.5, the checkpoint 0.25" + end);
+  EXPECT_EQ(message(5000, {.rule = Rule::kFtrl, .rate = .25}),
+            path + "option.l1: this run has 0, the checkpoint 2" + end);
+}
+
+TEST(Checkpoint, ADiskThatFillsUpLeavesTheEarlierOnes) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(500000);
+  Train(*store, 0, 10);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(10)).ok());
+  const std::string before = test::ReadFile(folder / "checkpoint-000000000010");
+  Train(*store, 10, 20, 500000);
+  rlimit old_limit{};
+  getrlimit(RLIMIT_FSIZE, &old_limit);
+  const auto old_handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {.rlim_cur = 100 << 10, .rlim_max = old_limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const Status status = SaveCheckpoint(folder.path(), *store, StateAt(20));
+  setrlimit(RLIMIT_FSIZE, &old_limit);
+  signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(status.code(), Code::kIo);
+  EXPECT_NE(status.message().find("cannot write " + (folder / "checkpoint-000000000020")),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ(Names(folder.path()), std::set<std::string>{"checkpoint-000000000010"});
+  EXPECT_EQ(test::ReadFile(folder / "checkpoint-000000000010"), before);
+}
+
+TEST(Checkpoint, AnUnwritableFolderIsAClearError) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "file", "");
+  const Status status = SaveCheckpoint(folder / "file/below", *EmptyStore(10), {});
+  EXPECT_NE(status.message().find("cannot create the folder " + (folder / "file/below")),
+            std::string::npos);
+}
+
+TEST(Checkpoint, ItsWeightsCanBeReadAsAModel) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(5000);
+  Train(*store, 0, 10);
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(10)).ok());
+  const auto model = LoadModel(folder / "checkpoint-000000000010");
+  ASSERT_TRUE(model.ok()) << model.status().message();
+  EXPECT_EQ(model->info().steps, 10u);
+  EXPECT_EQ(model->info().examples, 1000u);
+  store->ForEach(
+      [&](uint64_t key, std::span<const float> state) { EXPECT_EQ(model->Weight(key), state[0]); });
+}
+
+}  // namespace
+}  // namespace millrace::trainer

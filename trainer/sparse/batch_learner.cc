@@ -1,0 +1,154 @@
+#include "trainer/sparse/batch_learner.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "profiler/trace.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::CsrBatch;
+using profiler::Cat;
+using profiler::TraceScope;
+
+// Rows, or the sum of their weights; never 0.
+double TotalWeight(const CsrBatch& batch) {
+  if (batch.weights.empty()) return static_cast<double>(std::max<size_t>(batch.rows(), 1));
+  const double sum = std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
+  return sum > 0 ? sum : 1;
+}
+
+// A batch's shape, and the bytes that are touched for each of its nonzeros.
+profiler::TraceArgs ShapeOf(const CsrBatch& batch, size_t bytes_per_nonzero) {
+  const auto nnz = static_cast<int64_t>(batch.cols.size());
+  return {.rows = static_cast<int64_t>(batch.rows()),
+          .nnz = nnz,
+          .bytes = nnz * static_cast<int64_t>(bytes_per_nonzero)};
+}
+
+// Column, value where there are any, and weight or gradient.
+size_t TouchedBytes(const CsrBatch& batch) {
+  return sizeof(uint32_t) + sizeof(float) + (batch.values.empty() ? 0 : sizeof(float));
+}
+
+profiler::TraceArgs RowsOf(const CsrBatch& batch) {
+  return {.rows = static_cast<int64_t>(batch.rows())};
+}
+
+void Scale(std::span<float> residuals, double factor) {
+  for (float& residual : residuals) residual *= static_cast<float>(factor);
+}
+
+class StoreLearner final : public BatchLearner {
+ public:
+  StoreLearner(sparse::WeightStore& store, const sparse::Kernels& kernels,
+               sparse::GradientScale scale)
+      : store_(store), kernels_(kernels), scale_(scale) {}
+
+  Result<std::span<const float>> Score(const CsrBatch& batch) override {
+    Prepare(batch);
+    RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
+    Margins(batch);
+    return std::span<const float>(margins_);
+  }
+
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
+    const uint64_t number = ++batches_;
+    if (next) store_.Prefetch(number + 1, next->keys);
+    Prepare(batch);
+    RETURN_IF_ERROR(store_.PullBatch(number, batch.keys, weights_));
+    Margins(batch);
+    residuals_.resize(batch.rows());
+    gradient_.resize(batch.keys.size());
+    const double loss = LossAndGradient(batch);
+    RETURN_IF_ERROR(store_.Push(batch.keys, gradient_,
+                                {.batch = number,
+                                 .rows = static_cast<uint32_t>(batch.rows()),
+                                 .weight = TotalWeight(batch),
+                                 .loss = loss}));
+    return loss;
+  }
+
+  bool wants_next() const override { return store_.wants_prefetch(); }
+  bool wants_compact_batches() const override { return true; }
+
+ private:
+  void Prepare(const CsrBatch& batch) {
+    CHECK(batch.compacted);
+    weights_.resize(batch.keys.size());
+    margins_.resize(batch.rows());
+  }
+
+  void Margins(const CsrBatch& batch) {
+    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    kernels_.margins(batch, weights_, margins_);
+  }
+
+  double LossAndGradient(const CsrBatch& batch) {
+    TraceScope op("loss_residuals", Cat::kCompute, RowsOf(batch));
+    const double loss =
+        kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
+    op.Then("gradient", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
+    kernels_.gradient(batch, residuals_, gradient_);
+    return loss;
+  }
+
+  sparse::WeightStore& store_;
+  const sparse::Kernels& kernels_;
+  sparse::GradientScale scale_;
+  uint64_t batches_ = 0;  // trained on
+  PodVector<float> weights_, margins_, residuals_, gradient_;
+};
+
+class DirectLearner final : public BatchLearner {
+ public:
+  DirectLearner(sparse::LocalStore& store, const sparse::Kernels& kernels)
+      : store_(store), kernels_(kernels), scale_(sparse::GradientScaleOf(store.options().rule)) {}
+
+  Result<std::span<const float>> Score(const CsrBatch& batch) override {
+    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    margins_.resize(batch.rows());
+    store_.DirectMargins(batch, margins_);
+    return std::span<const float>(margins_);
+  }
+
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch* /*next*/) override {
+    margins_.resize(batch.rows());
+    residuals_.resize(batch.rows());
+    TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+    store_.DirectBegin(batch, margins_);
+    op.Then("loss_residuals", Cat::kCompute, RowsOf(batch));
+    const double loss =
+        kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
+    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
+    op.Then("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
+    store_.DirectFinish(batch, residuals_);
+    return loss;
+  }
+
+  bool wants_compact_batches() const override { return false; }
+
+ private:
+  sparse::LocalStore& store_;
+  const sparse::Kernels& kernels_;
+  sparse::GradientScale scale_;
+  PodVector<float> margins_, residuals_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
+                                               const sparse::Kernels& kernels,
+                                               sparse::GradientScale scale) {
+  return std::make_unique<StoreLearner>(store, kernels, scale);
+}
+
+std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
+                                               const sparse::Kernels& kernels, bool may_be_direct) {
+  if (may_be_direct && store.direct()) return std::make_unique<DirectLearner>(store, kernels);
+  return MakeStoreLearner(store, kernels, sparse::GradientScaleOf(store.options().rule));
+}
+
+}  // namespace millrace::trainer

@@ -1,0 +1,27 @@
+// Training by several threads without locks on the weights (see sparse/hogwild.h).
+#pragma once
+
+#include <cstdint>
+
+#include "io/base/status.h"
+#include "io/queue/input_queue.h"
+#include "sparse/kernels.h"
+#include "sparse/local_store.h"
+
+namespace millrace::trainer {
+
+struct HogwildStretch {
+  uint64_t steps = 0;
+  uint64_t examples = 0;
+  double loss = 0;     // summed over the examples, each before the model trained on it
+  double weight = 0;   // of the examples
+  bool ended = false;  // there is no more data
+};
+
+// Trains on at least `examples` examples (whole batches), or until the data ends, with `threads`
+// threads. On return the model has been trained on all batches that were taken from the queue. The
+// store must have hogwild_slots().
+Result<HogwildStretch> RunHogwild(sparse::LocalStore& store, const sparse::Kernels& kernels,
+                                  io::InputQueue& queue, size_t threads, uint64_t examples);
+
+}  // namespace millrace::trainer

@@ -1,0 +1,40 @@
+// A sparse model in this process, with its checkpoints in a folder.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "sparse/local_store.h"
+#include "trainer/sparse/sparse_backend.h"
+#include "trainer/sparse/train_options.h"
+
+namespace millrace::trainer {
+
+class LocalBackend final : public SparseBackend {
+  struct Private {};  // only Create makes backends
+
+ public:
+  // Makes the model, or takes it from the newest checkpoint (resume) or a model file (warm start).
+  static Result<std::unique_ptr<LocalBackend>> Create(
+      const TrainOptions& options, const std::function<void(const std::string&)>& on_note);
+  LocalBackend(Private, std::unique_ptr<sparse::LocalStore> store, std::string checkpoints)
+      : store_(std::move(store)), checkpoints_(std::move(checkpoints)) {}
+
+  const TrainingStart& start() const override { return start_; }
+  BatchLearner& learner() override { return *learner_; }
+  sparse::LocalStore* local_store() override { return store_.get(); }
+  ModelSource Source(uint64_t examples) override { return SourceOf(*store_, examples); }
+  Status Checkpoint(const TrainingState& state) override;
+
+ private:
+  Status Restore(const TrainOptions& options,
+                 const std::function<void(const std::string&)>& on_note);
+
+  std::unique_ptr<sparse::LocalStore> store_;
+  std::unique_ptr<BatchLearner> learner_;
+  std::string checkpoints_;  // a folder
+  TrainingStart start_;
+};
+
+}  // namespace millrace::trainer

@@ -1,0 +1,59 @@
+// The test data: evaluates the model as often as asked, reads the files as seldom as possible.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <span>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/queue/input_queue.h"
+#include "sparse/kernels.h"
+#include "sparse/weight_store.h"
+#include "trainer/loop/training_loop.h"
+#include "trainer/run/binary_metrics.h"
+#include "trainer/sparse/batch_learner.h"
+
+namespace millrace::trainer {
+
+// Keeps the decoded batches in memory if they fit into `cache_bytes`, and reads the files again for
+// every evaluation otherwise. Not thread-safe. An evaluation gives the metrics of binary_metrics.h
+// on the whole set; an error if there is no example.
+class TestSet {
+ public:
+  TestSet(io::InputOptions input, uint64_t cache_bytes)
+      : input_(std::move(input)), cache_bytes_(cache_bytes) {
+    input_.for_tests = true;
+  }
+
+  // Starts to read the files in another thread, so that the first evaluation finds them read.
+  void Preload();
+
+  // Deferred: the caller of get() computes it. `learner` and the set stay until then.
+  Evaluation Evaluate(BatchLearner& learner);
+  // Pulls the weights now and scores them in another thread, while `store` may change. A set that
+  // does not fit into memory is evaluated with `learner`, deferred. Batches are compacted; the set
+  // outlives the result.
+  Evaluation EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
+                                  const sparse::Kernels& kernels);
+
+  // The whole set, read if need be; empty if it does not fit into memory.
+  Result<std::span<const io::CsrBatch>> Batches();
+
+ private:
+  // Reads the files and calls visit(batch) for each batch, without visits_all only as long as they
+  // fit into the cache; keeps them if all do.
+  template <typename Visit>
+  Status Read(bool visits_all, Visit visit);
+  Result<std::vector<NamedValue>> Score(BatchLearner& learner);
+  Result<std::vector<NamedValue>> MetricsOf(BinaryMetricsSum& sum) const;
+
+  io::InputOptions input_;
+  uint64_t cache_bytes_;
+  std::vector<io::CsrBatch> kept_;
+  uint64_t kept_bytes_ = 0;
+  bool complete_ = false;        // kept_ is the whole set
+  std::future<Status> loading_;  // last: its destructor joins the thread
+};
+
+}  // namespace millrace::trainer

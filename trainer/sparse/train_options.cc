@@ -1,0 +1,54 @@
+#include "trainer/sparse/train_options.h"
+
+#include "sparse/kernels.h"
+
+namespace millrace::trainer {
+
+Status TrainOptions::Validate() const {
+  RETURN_IF_ERROR(train.Validate());
+  if (!test.files.empty()) RETURN_IF_ERROR(test.Validate());
+  RETURN_IF_ERROR(update.Validate());
+  RETURN_IF_ERROR(sparse::KernelsByName(kernel).status());
+  const bool plain_sgd = update.rule == sparse::Rule::kSgd && update.l2 == 0;
+  if (hogwild > 1 && (!plain_sgd || io::NeedsWideKeys(shape.num_features) || kernel != "auto")) {
+    return Invalid(
+        "hogwild: expected optimizer sgd without l2, num_features up to 2^32 and kernel auto");
+  }
+  if (hogwild > 256)
+    return Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
+  if (test.files.empty() && eval_every > 0) {
+    return Invalid("eval_every needs test data: expected test files, found none");
+  }
+  if (test.files.empty() && early_stop.enabled()) {
+    return Invalid("early_stop needs test data: expected test files, found none");
+  }
+  if (early_stop.enabled() && eval_every == 0) {
+    return Invalid(
+        "early_stop counts evaluations: expected eval_every, the training examples between two, "
+        "found none");
+  }
+  if (checkpoint_every > 0 && checkpoints.empty()) {
+    return Invalid("checkpoint_every needs a folder for checkpoints: expected run_dir, found none");
+  }
+  if (resume && checkpoints.empty())
+    return Invalid("resume needs a folder with checkpoints: expected run_dir, found none");
+  return {};
+}
+
+std::string OptionsDigest(const TrainOptions& options) {
+  const io::InputOptions& in = options.train;
+  const auto text = [](const char* name, uint64_t value) {
+    return std::string(name) + std::to_string(value);
+  };
+  return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
+         text(" shuffle_capacity=", in.shuffle_capacity) +
+         text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.interleave) +
+         text(" shard=", in.shard) + text(" of ", in.num_shards) +
+         text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
+         text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
+         text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
+         " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
+         in.rows.names.value + "," + in.rows.names.weight;
+}
+
+}  // namespace millrace::trainer

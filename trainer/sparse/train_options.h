@@ -1,0 +1,41 @@
+// The options of a training run of sparse logistic regression.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "io/base/status.h"
+#include "io/queue/input_options.h"
+#include "sparse/local_store.h"
+#include "sparse/update_options.h"
+#include "trainer/loop/early_stop.h"
+
+namespace millrace::trainer {
+
+struct TrainOptions {
+  io::InputOptions train;
+  io::InputOptions test = {};  // without files: no evaluation
+  sparse::ModelShape shape = {};
+  sparse::UpdateOptions update = {};
+  // "auto": the fastest. "native", "mkl", "plain": compacted batches with those kernels.
+  std::string kernel = "auto";
+  // Threads that train without locks (dense-index table with SGD only). 0 and 1: one thread, which
+  // is deterministic.
+  uint64_t hogwild = 0;
+  uint64_t max_examples = 0;  // of all workers together; 0: all epochs
+  uint64_t eval_every = 0;    // training examples between evaluations; 0: at the end only
+  EarlyStopRule early_stop = {};
+  std::string model_in;           // warm start
+  std::string checkpoints;        // folder; empty: none are written
+  uint64_t checkpoint_every = 0;  // training examples; 0: only when stopped
+  bool resume = false;
+  uint64_t test_cache_bytes = 64 << 20;
+
+  Status Validate() const;
+};
+
+// The options that decide which rows come next and what they mean. They must not change when a run
+// is resumed.
+std::string OptionsDigest(const TrainOptions& options);
+
+}  // namespace millrace::trainer

@@ -1,6 +1,7 @@
 # millrace_public_headers(OUT FOLDER...): the folders' headers that a user of the library can include, relative to the
 # source folder. Private are headers that include a third-party library, headers that include a private one, and the
-# bodies of kernels that are compiled once per instruction set.
+# bodies of kernels that are compiled once per instruction set. Without the parameter server, its headers count as those
+# of a third-party library.
 function(millrace_public_headers out)
   set(public)
   foreach(folder IN LISTS ARGN)
@@ -8,6 +9,9 @@ function(millrace_public_headers out)
     list(APPEND public ${headers})
   endforeach()
   set(private "(gen-cpp|oneapi|thrift)/[^>\"]+|[a-z_/]+_body[a-z_/.]+")
+  if(NOT MILLRACE_PS)
+    string(APPEND private "|ps/[^>\"]+")
+  endif()
   set(count -1)
   while(NOT count EQUAL 0)
     set(found)

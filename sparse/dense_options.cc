@@ -48,7 +48,8 @@ double DenseOptions::Rate() const {
 double DenseOptions::RateAt(uint64_t t) const {
   double now = Rate();
   if (decay_every > 0) {
-    now *= std::pow(decay_factor, static_cast<double>((t - 1) / decay_every));
+    const uint64_t decays = (t - 1) / decay_every;
+    now *= std::pow(decay_factor, static_cast<double>(decays));
   }
   if (fall_steps == 0) return now;
   if (t > fall_steps) return 0;

@@ -4,7 +4,7 @@
 #
 #   tools/setup.sh                install missing packages
 #   tools/setup.sh --without-mkl  the same, without MKL (a download of 280 MB)
-#   tools/setup.sh --with-fuzz    also clang, for the fuzzers
+#   tools/setup.sh --with-clang   also clang and clang-tidy, for the presets clang, library and fuzz
 #   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
 #   tools/setup.sh --with-browser also Chromium, for the tests of the report page
 #   tools/setup.sh --with-package also the packages to make a .deb with cpack, and to try it with tools/packaging/try_deb.sh
@@ -23,7 +23,7 @@ for arg in "$@"; do
     --with-cluster)
       required+=(openmpi-bin)
       [ -d /run/systemd/system ] || required+=(openssh-server) ;;
-    --with-fuzz) required+=(clang libclang-rt-14-dev) ;;
+    --with-clang) required+=(clang clang-tidy libclang-rt-14-dev libomp-dev) ;;
     --with-browser) required+=(chromium chromium-driver) ;;
     --with-package) required+=(dpkg-dev file debootstrap) ;;
     -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;

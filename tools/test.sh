@@ -1,23 +1,43 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests: the release build with every test (programs in build/bin), then the unit tests
-# under AddressSanitizer + UBSan and under ThreadSanitizer. With arguments, only the builds named: release asan tsan.
+# Sets up, builds and runs all tests. With arguments, only the parts named:
+#
+#   release    every test, programs in build/bin
+#   asan tsan  the unit tests under AddressSanitizer + UBSan, and under ThreadSanitizer
+#   library    clang++ without the parameter server and the nets, installed, and the examples built with it
+#   tidy       clang-tidy and clang's warnings over all sources
 set -euo pipefail
 cd "$(dirname "$0")/.."
-builds=("$@")
-[ ${#builds[@]} -gt 0 ] || builds=(release asan tsan)
+parts=("$@")
+[ ${#parts[@]} -gt 0 ] || parts=(release asan tsan library tidy)
+jobs=$(nproc)
 
 say() { printf '\n== %s\n' "$*"; }
-tools/setup.sh --with-cluster --with-browser
-jobs=$(nproc)
-for build in "${builds[@]}"; do
-  case "$build" in
-    release) only=() ;;
-    asan|tsan) only=(-L unit) ;;
-    *) echo "test.sh: unknown build '$build': expected release, asan or tsan" >&2; exit 2 ;;
+build() {
+  say "$1: build"
+  cmake --preset "$1" >/dev/null
+  cmake --build --preset "$1" -j "$jobs" -- --quiet "${@:2}"
+}
+run_tests() {
+  say "$1: test"
+  ctest --preset "$1" -j "$jobs" "${@:2}"
+}
+tidy() {
+  build clang millrace_ps_rpc millrace_example_proto  # their generated headers
+  say "tidy: all sources"
+  local log=build-clang/tidy.log
+  run-clang-tidy -quiet -j "$jobs" -p build-clang \
+    "$PWD/(io|sparse|ps|trainer|convnets|profiler|tools|tests)/" >"$log" 2>/dev/null ||
+    { sed 's|\x1b\[[0-9;]*m||g' "$log" | grep -A 4 -E '(warning|error): '; echo "tidy: see $log" >&2; exit 1; }
+  echo "$(grep -c '^clang-tidy' "$log") files, nothing found"
+}
+
+tools/setup.sh --with-cluster --with-browser --with-clang
+for part in "${parts[@]}"; do
+  case "$part" in
+    release) build release; run_tests release ;;
+    asan|tsan) build "$part"; run_tests "$part" -L unit ;;
+    library) build library; tests/install/library_test.sh "$PWD/build-library" "$PWD" clang++ ;;
+    tidy) tidy ;;
+    *) echo "test.sh: unknown part '$part': expected release, asan, tsan, library or tidy" >&2; exit 2 ;;
   esac
-  say "$build: build"
-  cmake --preset "$build" >/dev/null
-  cmake --build --preset "$build" -j "$jobs" -- --quiet
-  say "$build: test"
-  ctest --preset "$build" -j "$jobs" "${only[@]}"
 done

@@ -1,5 +1,6 @@
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "convnets/engine/lane_kernels.h"
 

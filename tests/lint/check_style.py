@@ -13,6 +13,7 @@ import source_tree
 
 LABELS = {"unit", "sim", "slow", "lint"}
 README_LINES = 100
+LICENSED_SUFFIXES = {".h", ".cc", ".py", ".sh", ".js", ".thrift", ".proto"}
 TEXT_SUFFIXES = {".h", ".cc", ".cmake", ".txt", ".md", ".py", ".sh", ".thrift", ".proto"}
 HERE = ("tests", "lint")  # these files name what they forbid
 
@@ -89,6 +90,14 @@ def check_readme(root):
         lines = len(readme.read_text(encoding="utf-8").splitlines())
         if lines >= README_LINES:
             yield f"README.md: {lines} lines, fewer than {README_LINES} are allowed"
+
+
+def check_license(root):
+    """Every source names its license within its first three lines."""
+    for path in source_tree.files(root, LICENSED_SUFFIXES):
+        head = source_tree.read(root, path).splitlines()[:3]
+        if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
+            yield f"{path}: no SPDX-License-Identifier: Apache-2.0 in the first three lines"
 
 
 CHECKS = {

@@ -11,6 +11,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import check_layers  # noqa: E402
 import check_style  # noqa: E402
 
+LICENSE = "// SPDX-License-Identifier: Apache-2.0\n"
 CLEAN = {
     "profiler/trace.h": "#pragma once\n\n#include <unistd.h>\n\n#include <vector>\n",
     "io/base/status.h": "#pragma once\n\n#include <string>\n",
@@ -29,7 +30,7 @@ class LintTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = pathlib.Path(folder.name)
         for name, text in CLEAN.items():
-            self.plant(name, text)
+            self.plant(name, LICENSE + text if name.endswith((".h", ".cc")) else text)
 
     def plant(self, name, text):
         path = self.root / name
@@ -185,6 +186,14 @@ class LintTest(unittest.TestCase):
 
     def test_header_without_guard(self):
         self.expect_style("headers", "io/bad.h", "int x;\n")
+
+    def test_source_without_license(self):
+        self.assertEqual(list(check_style.check_license(self.root)), [])
+        self.plant("tools/good.sh", "#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n")
+        self.plant("tools/bad.sh", "#!/bin/sh\n\n\n# SPDX-License-Identifier: Apache-2.0\n")
+        problems = list(check_style.check_license(self.root))
+        self.assertEqual(len(problems), 1, problems)
+        self.assertIn("tools/bad.sh", problems[0])
 
     def test_unknown_label(self):
         self.expect_style("labels", "tests/io/CMakeLists.txt", "millrace_test(b SOURCES b.cc LABEL fast)\n")

@@ -123,7 +123,7 @@ class RankJob {
                              !SurvivesWorkers(options_);
       if (!is_needed || name == NameOf(id_)) continue;
       std::istringstream text(rendezvous_.Read(note).value_or("1 " + name + " failed"));
-      failure_.emplace();
+      failure_ = Failure{};
       text >> failure_->status >> std::ws;
       std::getline(text, failure_->text);
       return true;

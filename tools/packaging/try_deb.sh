@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Installs a Millrace package into a clean Debian 12 (only section main), trains there, and removes it again.
+# Installs the packages that cpack made into a clean Debian 12 (only section main), trains there, builds the examples
+# with clang++ and the library, and removes the packages again.
 # As root, with debootstrap installed. The folder is created if it does not exist, and is kept.
 #
-#   tools/packaging/try_deb.sh build/millrace_0.1.0_amd64.deb /tmp/clean-root
+#   tools/packaging/try_deb.sh build /tmp/clean-root
 set -euo pipefail
-[ $# = 2 ] || { sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 2; }
-package=$1 root=$2
+[ $# = 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+packages=$1 root=$2
 say() { printf '\n== %s\n' "$*"; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }
 
@@ -14,7 +15,8 @@ if [ ! -e "$root/etc/debian_version" ]; then
   debootstrap --variant=minbase --components=main bookworm "$root" >/dev/null
 fi
 mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc"; trap 'umount "$root/proc"' EXIT; }
-cp "$package" "$root/root/millrace.deb"
+cp "$packages"/millrace_*_*.deb "$root/root/millrace.deb"
+cp "$packages"/libmillrace-dev_*_*.deb "$root/root/libmillrace-dev.deb"
 inside apt-get update -qq
 list_files() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./var -prune -o -path ./root -prune -o -print | sort); }
 
@@ -34,9 +36,19 @@ inside sh -c 'zcat /usr/share/man/man1/millrace-lr.1.gz | head -n 3; ls /usr/sha
 say "kernel mkl without MKL"
 inside millrace-lr --kernel=mkl --train='/root/data/train-*' --num_features=33762578 || echo "exit status $?"
 
+say "examples with the library"
+inside apt-get install -y -qq --no-install-recommends clang cmake make /root/libmillrace-dev.deb >/dev/null
+inside dpkg -s libmillrace-dev | grep -E '^(Status|Version|Depends)'
+for example in read_tfrecords train_model; do
+  inside sh -c "rm -rf /root/$example && CXX=clang++ cmake -S /usr/share/doc/millrace/docs/examples/$example -B /root/$example &&
+    cmake --build /root/$example" | tail -n 1
+done
+inside sh -c "cd /root && read_tfrecords/read_tfrecords 'data/test-*' | tail -n 1 &&
+  train_model/train_model 'data/train-*' 'data/test-*' 33762578 model.bin | tail -n 2"
+
 say "apt-get purge"
 with=$(list_files)
-inside apt-get purge -y -qq millrace >/dev/null
+inside apt-get purge -y -qq millrace libmillrace-dev >/dev/null
 gone=$(comm -23 <(echo "$with") <(list_files))
 left=$(list_files | grep -i millrace || true)
 echo "$(wc -l <<<"$gone") files and folders removed, left: ${left:-nothing}"

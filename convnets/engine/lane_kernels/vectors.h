@@ -20,16 +20,18 @@ INLINE V* Vectors(float* p) { return reinterpret_cast<V*>(p); }
 INLINE V Max(V a, V b) { return a > b ? a : b; }
 INLINE V Broadcast(float x) { return V{} + x; }
 
-// The mask that takes, of two rows, the halves of width `step` that belong together.
+// Lane j of a row that takes, from two rows, the low or the high halves of width `kStep`: its
+// number among the 2 L lanes of both.
 template <int kStep, bool kHigh>
-INLINE VI SwapMask() {
-  VI mask{};
-  UNROLL for (int j = 0; j < L; ++j) {
-    const bool second = (j / kStep) % 2 == 1;
-    const int own = kHigh ? j + kStep : j;
-    mask[j] = second ? L + (kHigh ? j : j - kStep) : own;
-  }
-  return mask;
+constexpr int SwapLane(int j) {
+  const bool second = (j / kStep) % 2 == 1;
+  const int own = kHigh ? j + kStep : j;
+  return second ? L + (kHigh ? j : j - kStep) : own;
+}
+
+template <int kStep, bool kHigh, int... kLane>
+INLINE V SwapHalves(V a, V b, std::integer_sequence<int, kLane...>) {
+  return __builtin_shufflevector(a, b, SwapLane<kStep, kHigh>(kLane)...);
 }
 
 template <int kStep>
@@ -37,8 +39,8 @@ INLINE void SwapBlocks(V (&r)[L]) {
   UNROLL for (int i = 0; i < L; ++i) {
     if (i & kStep) continue;
     const V a = r[i], b = r[i + kStep];
-    r[i] = __builtin_shuffle(a, b, SwapMask<kStep, false>());
-    r[i + kStep] = __builtin_shuffle(a, b, SwapMask<kStep, true>());
+    r[i] = SwapHalves<kStep, false>(a, b, std::make_integer_sequence<int, L>());
+    r[i + kStep] = SwapHalves<kStep, true>(a, b, std::make_integer_sequence<int, L>());
   }
 }
 

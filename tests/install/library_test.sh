@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs a build into an empty folder and builds docs/examples against it, as a user of the library does.
+# Usage: library_test.sh BUILD_DIR SOURCE_DIR COMPILER...
+set -eu
+build=$1 examples=$2/docs/examples
+shift 2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cmake --install "$build" --prefix "$folder/usr" >"$folder/log"
+cd "$folder"
+fail() { echo "$*"; exit 1; }
+quietly() { "$@" >log 2>&1 || { cat log; fail "$*"; }; }
+
+export PATH=$folder/usr/bin:/usr/bin:/bin
+PKG_CONFIG_PATH=$(dirname "$(find "$folder/usr" -name millrace.pc)")
+export PKG_CONFIG_PATH
+version=$(millrace-lr --version)
+[ "$(pkg-config --modversion millrace)" = "${version##* }" ] || fail "pkg-config: another version than $version"
+
+# Every public header can be included, without anything of the source tree or of the other libraries.
+(cd usr/include/millrace && find . -name '*.h' | sort | sed 's|^./\(.*\)|#include "\1"|') >all_headers.cc
+quietly "$1" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Iusr/include/millrace all_headers.cc
+
+millrace-records synth --rows=10000 --test_rows=1000 --num_features=100000 --shards=2 --out=data >/dev/null 2>&1
+millrace-lr --train='data/train-*' --num_features=100000 --l1=1 --model_out=expected.bin >/dev/null
+for compiler in "$@"; do
+  for example in read_tfrecords train_model; do
+    quietly cmake -S "$examples/$example" -B "build$compiler/$example" -DCMAKE_PREFIX_PATH="$folder/usr" \
+      -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
+    quietly cmake --build "build$compiler/$example"
+  done
+  "build$compiler/read_tfrecords/read_tfrecords" 'data/train-*' | tail -n 1 >read
+  [[ $(cat read) == "20000 rows in 200 batches, 39.0 features per row, "*" % clicks" ]] || fail "$compiler: $(cat read)"
+  "build$compiler/train_model/train_model" 'data/train-*' 'data/test-*' 100000 model.bin >trained
+  grep -qx 'trained on 10000 examples in 100 steps' trained || fail "$compiler: $(cat trained)"
+  cmp model.bin expected.bin || fail "$compiler: the example's model is not that of millrace-lr"
+done
+
+read -ra options <<<"$(pkg-config --cflags --libs millrace)"
+quietly "$1" -std=c++20 "$examples/train_model/train_model.cc" -o with_pkg_config "${options[@]}"
+./with_pkg_config 'data/train-*' 'data/test-*' 100000 again.bin >/dev/null
+cmp again.bin expected.bin
+
+# A component that was not built is an error that names those that were.
+mkdir unknown && cd unknown
+echo 'cmake_minimum_required(VERSION 3.25)
+project(unknown LANGUAGES CXX)
+find_package(millrace REQUIRED COMPONENTS nets)' >CMakeLists.txt
+cmake -B build -DCMAKE_PREFIX_PATH="$folder/usr" >log 2>&1 && fail "expected no component nets"
+grep -q 'component nets: expected one of profiler' log || { cat log; fail "expected the names of the components"; }
+echo "install: the examples work with $*"

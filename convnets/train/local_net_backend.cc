@@ -14,7 +14,7 @@ constexpr size_t kKeptBefore = 1;
 
 Result<trainer::TrainingStart> LocalNetBackend::Start(const NetStart& start) {
   run_ = start.run;
-  store_ = std::make_unique<sparse::LocalDenseStore>(options_.update, start.spread);
+  store_ = std::make_unique<sparse::LocalDenseStore>(options_.update, start.parallel_for);
   RETURN_IF_ERROR(store_->Init(start.params));
   for (size_t p = 0; p < start.params.size(); ++p) {
     arrays_.push_back(start.params[p].weights);
@@ -24,7 +24,7 @@ Result<trainer::TrainingStart> LocalNetBackend::Start(const NetStart& start) {
 }
 
 Result<trainer::TrainingStart> LocalNetBackend::Restore() {
-  io::RemoveLeftovers(options_.checkpoints);
+  io::RemoveTemporaryFiles(options_.checkpoints);
   ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
                    io::ListCheckpoints(options_.checkpoints));
   for (const io::CheckpointFile& file : files) {

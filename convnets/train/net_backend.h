@@ -16,7 +16,7 @@ namespace millrace::convnets {
 struct NetStart {
   std::span<const sparse::DenseParam> params;  // the net's memory, with its initial weights
   io::StateFields run;                         // must be the same when a run is resumed
-  sparse::LocalDenseStore::Spread spread = nullptr;
+  sparse::LocalDenseStore::ParallelFor parallel_for = nullptr;
 };
 
 // Not thread-safe.

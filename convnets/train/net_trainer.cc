@@ -117,12 +117,12 @@ Status NetTrainer::Prepare(trainer::TrainObserver observer, NetBackend* backend)
     ASSIGN_OR_RETURN(const std::string file, trainer::ModelFileOf(options_.model_in));
     RETURN_IF_ERROR(LoadArrays(file, NetFields("net"), Weights()).status());
   }
-  const auto spread = [this](size_t size, const std::function<void(size_t, size_t)>& work) {
+  const auto parallel_for = [this](size_t size, const std::function<void(size_t, size_t)>& work) {
     net_->ParallelFor(size, work);
   };
   ASSIGN_OR_RETURN(
       trainer::TrainingStart start,
-      backend_->Start({.params = params_.all(), .run = RunFields(), .spread = spread}));
+      backend_->Start({.params = params_.all(), .run = RunFields(), .parallel_for = parallel_for}));
   resumed_step_ = start.resumed_step;
   batches_ = std::make_unique<BatchSource>(
       train_, BatchSourceOptions{.order = {.batch_size = options_.batch_size,

@@ -36,7 +36,7 @@ void CompactedStep(const io::CsrBatch& batch, LocalStore& store, std::vector<flo
   PlainKernels().margins(batch, weights, margins);
   PlainKernels().loss_and_residuals(margins, batch.labels, batch.weights, residuals);
   PlainKernels().gradient(batch, residuals, gradient);
-  ASSERT_TRUE(store.Push(batch.keys, gradient).ok());
+  ASSERT_TRUE(store.Push(batch.keys, gradient, {}).ok());
 }
 
 void DirectStepOn(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
@@ -116,7 +116,7 @@ TEST(DirectStep, FourFeaturesAtOnceEqualOneByOneBitForBit) {
       margins.resize(keys.size());
       (*one)->DirectBegin(batch, margins);
       (*one)->DirectFinish(batch, residuals);
-      ASSERT_TRUE((*four)->Push(keys, residuals).ok());
+      ASSERT_TRUE((*four)->Push(keys, residuals, {}).ok());
     }
     EXPECT_EQ(AllWeights(**one), AllWeights(**four));
   }
@@ -137,7 +137,7 @@ TEST(DirectStep, NanStateDoesNotBreakTheNextStep) {
     }
     const std::vector<uint64_t> keys = {3, 9};
     const float nan = -std::numeric_limits<float>::quiet_NaN();
-    ASSERT_TRUE((*store)->Push(keys, std::vector<float>{nan, nan}).ok());
+    ASSERT_TRUE((*store)->Push(keys, std::vector<float>{nan, nan}, {}).ok());
     (*store)->DirectBegin(batch, margins);
     (*store)->DirectFinish(batch, std::vector<float>{1.0f});
     EXPECT_TRUE(std::isnan(margins[0]));

@@ -31,7 +31,7 @@ void PushRandom(LocalStore& store, uint64_t seed, int steps) {
     const auto keys = SortedKeys(random, 5000);
     std::vector<float> gradient(keys.size());
     for (float& g : gradient) g = static_cast<float>(random.Uniform() - 0.5);
-    ASSERT_TRUE(store.Push(keys, gradient).ok());
+    ASSERT_TRUE(store.Push(keys, gradient, {}).ok());
   }
 }
 
@@ -86,7 +86,7 @@ TEST(LocalStore, HashedKeyTableTakesTheLargestKeysAndGrows) {
   auto store = Make(0, Rule::kSgd);
   std::vector<uint64_t> keys = {0, 1, ~uint64_t{0} - 1, ~uint64_t{0}};
   for (uint64_t k = 10; k < 100000; k += 7) keys.insert(keys.end() - 2, k);
-  ASSERT_TRUE(store->Push(keys, std::vector<float>(keys.size(), 1.0f)).ok());
+  ASSERT_TRUE(store->Push(keys, std::vector<float>(keys.size(), 1.0f), {}).ok());
   std::vector<float> weights(keys.size());
   ASSERT_TRUE(store->Pull(keys, weights).ok());
   for (const float w : weights) ASSERT_LT(w, 0);
@@ -98,7 +98,7 @@ TEST(LocalStore, KeyBeyondTheModelIsAnErrorAndChangesNothing) {
   std::vector<float> values(2, 1.0f);
   EXPECT_EQ(store->Pull(keys, values).message(),
             "key: expected below num_features = 100, found 100");
-  EXPECT_FALSE(store->Push(keys, values).ok());
+  EXPECT_FALSE(store->Push(keys, values, {}).ok());
   store->ForEach([](uint64_t key, std::span<const float>) { ADD_FAILURE() << "touched " << key; });
   EXPECT_FALSE(store->Load(3, std::vector<float>(7)).ok());
 }

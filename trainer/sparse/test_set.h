@@ -23,7 +23,7 @@ class TestSet {
  public:
   TestSet(io::InputOptions input, uint64_t cache_bytes)
       : input_(std::move(input)), cache_bytes_(cache_bytes) {
-    input_.for_tests = true;
+    input_.for_evaluation = true;
   }
 
   // Starts to read the files in another thread, so that the first evaluation finds them read.

@@ -73,7 +73,7 @@ class FakeBackend final : public Backend {
     is_stopped = --waits == 0;
     return waits >= 0;
   }
-  Result<bool> EmptyStep(const ResumePoint&) override {
+  Result<bool> EmptyStep(const ResumePoint&, uint64_t) override {
     if (empty_steps == 0) return false;
     --empty_steps;
     log_ += "empty ";

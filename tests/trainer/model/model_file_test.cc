@@ -35,7 +35,7 @@ std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions op
       keys.push_back(key);
       gradient.push_back(test::Normalish(random));
     }
-    EXPECT_TRUE(store->Push(keys, gradient).ok());
+    EXPECT_TRUE(store->Push(keys, gradient, {}).ok());
   }
   return store;
 }
@@ -309,7 +309,7 @@ TEST(WarmStart, FtrlStateReproducesTheWeights) {
     ASSERT_TRUE(WarmStart(folder / "model", *store).ok());
     std::vector<uint64_t> keys(1000);
     for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
-    ASSERT_TRUE(store->Push(keys, std::vector<float>(1000)).ok());
+    ASSERT_TRUE(store->Push(keys, std::vector<float>(1000), {}).ok());
     const std::vector<float> expected = WeightsOf(*from), found = WeightsOf(*store);
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_NEAR(found[i], expected[i], 1e-6 * (std::abs(expected[i]) + l1));

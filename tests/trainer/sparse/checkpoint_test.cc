@@ -37,7 +37,7 @@ void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {
       keys.push_back(key);
       gradient.push_back(static_cast<float>(random.Uniform() - .5));
     }
-    ASSERT_TRUE(store.Push(keys, gradient).ok());
+    ASSERT_TRUE(store.Push(keys, gradient, {}).ok());
   }
 }
 

@@ -212,7 +212,7 @@ TEST_F(ConvnetTest, IdxFilesAreKnownByTheirContentAndAloneAreExplained) {
             0);
   const ProgramRun alone = RunProgram("millrace-convnet", flags + (folder_ / "x"));
   EXPECT_EQ(alone.status, 1);
-  EXPECT_NE(alone.err.find("--train=IMAGES,LABELS"), std::string::npos) << alone.err;
+  EXPECT_NE(alone.err.find("train=IMAGES,LABELS"), std::string::npos) << alone.err;
 }
 
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {

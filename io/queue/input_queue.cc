@@ -249,17 +249,11 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
   return failed_;
 }
 
-// The batch after the next `skip` ones, in the groups that were taken.
-const CsrBatch* InputQueue::FindAhead(size_t skip) const {
-  const auto find_in = [&](const BatchGroup& group, size_t at) -> const CsrBatch* {
-    for (const BatchGroup::Batch* batch; (batch = group.Find(at)); ++at) {
-      if (skip-- == 0) return &batch->rows.batch;
-    }
-    return nullptr;
-  };
-  const CsrBatch* found = current_ ? find_in(*current_, next_batch_) : nullptr;
-  for (size_t i = 0; !found && i < ahead_.size(); ++i) found = find_in(*ahead_[i], 0);
-  return found;
+// The batch after the present one, in the groups that were taken; null if it is in a later one.
+const CsrBatch* InputQueue::FindNext() const {
+  const BatchGroup::Batch* next = current_ ? current_->Find(next_batch_) : nullptr;
+  for (size_t i = 0; !next && i < ahead_.size(); ++i) next = ahead_[i]->Find(0);
+  return next ? &next->rows.batch : nullptr;
 }
 
 // Whether batches may follow the groups that were taken.
@@ -269,24 +263,14 @@ bool InputQueue::MayTakeMore() const {
 }
 
 const CsrBatch* InputQueue::Peek() {
-  const CsrBatch* next = FindAhead(0);
+  const CsrBatch* next = FindNext();
   while (!next && MayTakeMore()) {
     BatchGroup* group = TakeGroup();
     if (!group) break;
     ahead_.push_back(group);
-    next = FindAhead(0);
+    next = FindNext();
   }
   return next;
-}
-
-const CsrBatch* InputQueue::PeekReady() {
-  const CsrBatch* second = FindAhead(1);
-  if (second || !MayTakeMore()) return second;
-  std::unique_lock lock(mu_);
-  if (in_order_.empty() || !in_order_.front()->ready) return nullptr;
-  ahead_.push_back(TakeFront());
-  lock.unlock();
-  return FindAhead(1);
 }
 
 // Waits for the next group. Null at the end, or after an error, which is stored in failed_.

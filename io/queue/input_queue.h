@@ -66,8 +66,6 @@ class InputQueue {
   // The batch that Next will give next, valid as long as that one; null where there is none or an
   // error comes first. Waits for it like Next.
   const CsrBatch* Peek();
-  // The one after that, if it is ready: never waits.
-  const CsrBatch* PeekReady();
 
   // The position after the batch that Next returned last.
   InputPosition position() const { return position_; }
@@ -95,7 +93,7 @@ class InputQueue {
   BatchGroup* TakeGroup();
   BatchGroup* TakeFront();
   bool MayTakeMore() const;
-  const CsrBatch* FindAhead(size_t skip) const;
+  const CsrBatch* FindNext() const;
 
   const InputOptions options_;
   const size_t batches_per_group_;

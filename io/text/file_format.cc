@@ -91,7 +91,7 @@ std::string DescribeContent(std::string_view first_bytes) {
   }
   if (IsIdxHeader(first_bytes)) {
     return Hint("an IDX file (MNIST)",
-                "millrace-convnet trains on a pair IMAGES,LABELS, and "
+                "millrace-convnet reads a pair with train=IMAGES,LABELS, and "
                 "millrace-records convert IMAGES LABELS makes TFRecords of them");
   }
   return first_bytes.size() > 0 && IsText(first_bytes) ? DescribeText(first_bytes) : "";

@@ -213,9 +213,9 @@ TEST_F(ConvnetTest, IdxFilesAreDetectedAndASingleOneIsAnError) {
   const std::string flags = "--net=softmax --max_examples=100 --train=";
   EXPECT_EQ(RunProgram("millrace-convnet", flags + (folder_ / "x") + "," + (folder_ / "y")).status,
             0);
-  const ProgramRun single = RunProgram("millrace-convnet", flags + (folder_ / "x"));
-  EXPECT_EQ(single.status, 1);
-  EXPECT_NE(single.err.find("--train=IMAGES,LABELS"), std::string::npos) << single.err;
+  const ProgramRun alone = RunProgram("millrace-convnet", flags + (folder_ / "x"));
+  EXPECT_EQ(alone.status, 1);
+  EXPECT_NE(alone.err.find("train=IMAGES,LABELS"), std::string::npos) << alone.err;
 }
 
 TEST_F(ConvnetTest, TruncatedIdxFileIsNamed) {

@@ -251,8 +251,9 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
 
 // The batch after the present one, in the groups that were taken; null if it is in a later one.
 const CsrBatch* InputQueue::FindNext() const {
-  const BatchGroup::Batch* next = current_ ? current_->Find(next_batch_) : nullptr;
-  for (size_t i = 0; !next && i < ahead_.size(); ++i) next = ahead_[i]->Find(0);
+  const auto find_in = [](const BatchGroup& group, size_t at) { return group.Find(at); };
+  const BatchGroup::Batch* next = current_ ? find_in(*current_, next_batch_) : nullptr;
+  for (size_t i = 0; !next && i < ahead_.size(); ++i) next = find_in(*ahead_[i], 0);
   return next ? &next->rows.batch : nullptr;
 }
 

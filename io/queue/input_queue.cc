@@ -63,7 +63,7 @@ InputQueue::~InputQueue() {
 
 // A worker decodes if it can, else reads, else waits.
 void InputQueue::Work(std::stop_token stop) {
-  profiler::NameThread(options_.for_evaluation ? "test input" : "input");
+  profiler::NameThread(options_.for_evaluation ? "evaluation input" : "input");
   BatchGroupDecoder decoder(options_);
   const auto to_cached_rows = [&](Block& block) { decoder.ToCachedRows(block); };
   BlockStream::Reading reading;
@@ -301,7 +301,7 @@ BatchGroup* InputQueue::TakeGroup() {
 
 // Takes the oldest group, which must be ready. Call it with mu_ held.
 BatchGroup* InputQueue::TakeFront() {
-  profiler::TraceCounter(options_.for_evaluation ? "test_groups_ready" : "groups_ready",
+  profiler::TraceCounter(options_.for_evaluation ? "evaluation_groups_ready" : "groups_ready",
                          std::count_if(in_order_.begin(), in_order_.end(),
                                        [](const BatchGroup* group) { return group->ready; }));
   BatchGroup* group = in_order_.front();

@@ -1,6 +1,6 @@
 # millrace_public_headers(OUT FOLDER...): the folders' headers that a user of the library can include, relative to the
 # source folder. Private are headers that include a third-party library, headers that include a private one, and the
-# bodies of kernels that are compiled once per instruction set. Without the parameter server, its headers count as those
+# bodies of kernels that are compiled once per instruction set (*_body.h, lane_kernels/). Without the parameter server, its headers count as those
 # of a third-party library.
 function(millrace_public_headers out)
   set(public)
@@ -8,7 +8,7 @@ function(millrace_public_headers out)
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.h)
     list(APPEND public ${headers})
   endforeach()
-  set(private "(gen-cpp|oneapi|thrift)/[^>\"]+|[a-z_/]+_body[a-z_/.]+")
+  set(private "(gen-cpp|oneapi|thrift)/[^>\"]+|[a-z_/]+_body[a-z_/.]+|[a-z_/]+/lane_kernels/[a-z_/.]+")
   if(NOT MILLRACE_PS)
     string(APPEND private "|ps/[^>\"]+")
   endif()
@@ -17,7 +17,7 @@ function(millrace_public_headers out)
     set(found)
     foreach(header IN LISTS public)
       file(STRINGS ${CMAKE_SOURCE_DIR}/${header} includes REGEX "^#include [<\"](${private})[>\"]")
-      if(includes OR header MATCHES "_body")
+      if(includes OR header MATCHES "_body|/lane_kernels/")
         list(APPEND found ${header})
       endif()
     endforeach()

@@ -100,7 +100,8 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
 }
 
 Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
-  return FLAGS_format == "auto" ? io::InputFormatFromExtensions(files) : io::InputFormatFromName(FLAGS_format);
+  return FLAGS_format == "auto" ? io::InputFormatFromExtensions(files)
+                                : io::InputFormatFromName(FLAGS_format);
 }
 
 // The number of bits whose keys are below num_features.

@@ -13,11 +13,10 @@
 namespace millrace::report {
 namespace {
 
-using tools::TextColumn;
-using tools::TextTable;
-
 using tools::BytesText;
 using tools::DurationText;
+using tools::TextColumn;
+using tools::TextTable;
 using tools::WithCommas;
 
 [[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {

@@ -14,9 +14,8 @@
 namespace millrace::report {
 namespace {
 
-using tools::TextTable;
-
 using tools::BytesText;
+using tools::TextTable;
 using tools::WithCommas;
 
 using profiler::Cat;
@@ -51,17 +50,13 @@ constexpr std::pair<const char*, const char*> kDescriptions[] = {
     {"aggregate", "sum of the workers' gradients"},
     {"apply", "optimizer step on the shard's weights"},
     {"gather", "collects the weights of the keys"},
-    {"touched_weights", "collects the weights that the push changes"},
-    {"look_ahead", "prepares the next reply after this one"},
-    {"decode_next", "decodes the next keys"},
-    {"overlap", "finds next keys that the push changes"},
     {"encode_reply", "encodes weights"},
     {"serve_push_dense", "receives the gradients of a block"},
     {"serve_pull_dense", "sends the weights of a block"},
     // Evaluation, checkpoints, models.
-    {"test", "a whole evaluation"},
-    {"read_test", "prefetches the test data"},
-    {"score_test", "evaluation in parallel to training"},
+    {"evaluate", "a whole evaluation"},
+    {"read_test_set", "prefetches the test data"},
+    {"score_test_set", "evaluation in parallel to training"},
     {"checkpoint", "a whole checkpoint"},
     {"save_checkpoint", "writes state to its file"},
     {"load_checkpoint", "reads state from its file"},
@@ -136,7 +131,7 @@ void AddThread(const RunData& run, const ProcessData& process, const TracedThrea
   const std::string where = WhereOf(process, thread);
   const uint32_t bytes = run.names.Find("bytes");
   const uint32_t step = run.names.Find("step"), rows = run.names.Find("rows");
-  const bool is_for_evaluation = thread.name.starts_with("test");
+  const bool is_for_evaluation = thread.name.starts_with("evaluat");
   int64_t evaluation_end = INT64_MIN;
   for (const Span& span : thread.spans) {
     if (span.begin_ns < from_ns) continue;

@@ -265,7 +265,7 @@ void AddInput(const RunData& run, const ProcessData& process, const TracedThread
   InputWork sum;
   for (const TracedThread& thread : process.threads) {
     // Test data is read once, in parallel to the training: it is not the input of a step.
-    if (&thread == &training || thread.name.starts_with("test")) continue;
+    if (&thread == &training || thread.name.starts_with("evaluat")) continue;
     const InputWork work =
         CountInputThread(process, thread, whole, waits, run.names.Find("bytes"), breakdown);
     sum.disk_s += work.disk_s;

@@ -8,9 +8,9 @@
 
 #include "io/base/random.h"
 #include "ps/sharding.h"
+#include "ps/wire/endpoint.h"
 #include "ps/wire/entry_codec.h"
 #include "ps/wire/float_codec.h"
-#include "ps/wire/endpoint.h"
 #include "ps/wire/key_codec.h"
 #include "ps/wire/key_kernels.h"
 #include "ps/worker/key_split.h"

@@ -369,7 +369,8 @@ TEST(MessageTransport, MemoryOfAMessageIsBounded) {
   }
   out->transport().flush();
   const auto in = ProtocolOn(buffer);
-  in->transport().SetLimits({.max_string = kUnauthenticatedMaxString, .max_message = kUnauthenticatedMaxMessage});
+  in->transport().SetLimits(
+      {.max_string = kUnauthenticatedMaxString, .max_message = kUnauthenticatedMaxMessage});
   ExchangeRequest call;
   EXPECT_THROW(ReadExchangeArgs(*in, call), apache::thrift::transport::TTransportException);
   EXPECT_LT(in->transport().bytes().in, 2 * kUnauthenticatedMaxMessage);

@@ -74,7 +74,7 @@ TEST_F(DiagnosisTest, ComputeCannotBeFasterThanTheInputBesideIt) {
 TEST_F(DiagnosisTest, ReadingTheTestDataIsNoInputOfSteps) {
   SyntheticTrace trace = Worker({.compute = 100}, 50);
   trace.Thread(2, "input");
-  trace.Thread(3, "test input");
+  trace.Thread(3, "evaluation input");
   for (int i = 0; i < 50; ++i) {
     trace.Span(2, "decode", "input", 1000 + 100 * i, 40, "\"rows\":100");
     trace.Span(3, "decode", "input", 1000 + 100 * i, 99, "\"rows\":100");
@@ -216,7 +216,7 @@ TEST_F(DiagnosisTest, WaitingInTurnHasNoStraggler) {
 
 TEST_F(DiagnosisTest, WorkInsideTestsAndCheckpointsBelongsToThem) {
   SyntheticTrace trace = Worker({.compute = 100}, 10);
-  trace.Span(1, "test", "evaluation", 2000, 3000);
+  trace.Span(1, "evaluate", "evaluation", 2000, 3000);
   trace.Span(1, "margins", "compute", 2100, 2500);
   trace.Span(1, "input_wait", "input", 4700, 100);
   trace.Span(1, "checkpoint", "checkpoint", 5000, 500);
@@ -323,7 +323,7 @@ TEST_F(DiagnosisTest, CoresThatOtherProcessesUsedAreStated) {
 TEST_F(DiagnosisTest, PartsSumUpToTheTotal) {
   SyntheticTrace trace =
       Worker({.input = 10, .compute = 20, .send = 5, .wait = 40, .server = 10, .barrier = 12}, 30);
-  trace.Span(1, "test", "evaluation", 9000, 300);
+  trace.Span(1, "evaluate", "evaluation", 9000, 300);
   trace.Write(folder_, "worker-0");
   const Diagnosis d = Diagnose();
   double sum = 0;

@@ -39,7 +39,7 @@ TEST_F(OpTableTest, OpTableCountsAndSharesAreExact) {
     trace.Span(1, "margins", "compute", 200 * i + 10, i == 99 ? 90 : 10,
                "\"rows\":100,\"nnz\":3900,\"bytes\":31200");
   }
-  trace.Span(1, "test", "evaluation", 30000, 1000);
+  trace.Span(1, "evaluate", "evaluation", 30000, 1000);
   trace.Span(1, "margins", "compute", 30100, 500, "\"rows\":20");
   trace.Write(folder_, "worker-0");
   const std::vector<OpRow> rows = MakeOpTable(Load());

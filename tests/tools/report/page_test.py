@@ -167,9 +167,9 @@ class PageTest(unittest.TestCase):
         drawn = page.run(
             "const t = millrace.timeline, s = document.getElementById('search'); s.value = ''; s.oninput();"
             "document.getElementById('reset').click(); t.paint();"
-            "const track = t.tracks.find(k => [...k.name].some(n => t.data.names[n] === 'test')), lane = track.lanes[0], scale = devicePixelRatio || 1;"
+            "const track = t.tracks.find(k => [...k.name].some(n => t.data.names[n] === 'evaluate')), lane = track.lanes[0], scale = devicePixelRatio || 1;"
             "const out = []; for (let i = 0; i < lane.n; ++i) {"
-            "  if (t.data.names[track.name[lane.span[i]]] !== 'test' || (lane.end[i] - lane.begin[i]) / t.perPixel < 3) continue;"
+            "  if (t.data.names[track.name[lane.span[i]]] !== 'evaluate' || (lane.end[i] - lane.begin[i]) / t.perPixel < 3) continue;"
             "  const x = t.x((lane.begin[i] + lane.end[i]) / 2);"
             "  out.push(t.canvas.getContext('2d').getImageData(x * scale, (track.top + 4) * scale, 1, 1).data[3]); } return out;")
         self.assertGreater(len(drawn), 0)

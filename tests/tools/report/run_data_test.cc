@@ -45,7 +45,7 @@ TEST_F(RunDataTest, WorkersAreInOrderOfTheirNumbers) {
 
 TEST_F(RunDataTest, ThreadsOfOneNameThatFollowEachOtherShareALine) {
   SyntheticTrace trace;
-  for (int tid = 1; tid <= 4; ++tid) trace.Thread(tid, tid < 4 ? "test" : "other");
+  for (int tid = 1; tid <= 4; ++tid) trace.Thread(tid, tid < 4 ? "evaluate" : "other");
   trace.Span(1, "score", "evaluation", 10, 5);
   trace.Span(2, "score", "evaluation", 15, 5);
   trace.Span(3, "score", "evaluation", 18, 5);  // overlaps with the second

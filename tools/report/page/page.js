@@ -157,7 +157,7 @@ function showResources(data) {
   for (const process of sampled) showCounters(stack, process, last);
 }
 
-const counterTitles = {groups_ready: ['prefetched batches', 'groups of 1,024 rows that are ready for the training thread'], test_groups_ready: ['prefetched test batches', 'groups of rows that are ready for the evaluation']};
+const counterTitles = {groups_ready: ['prefetched batches', 'groups of 1,024 rows that are ready for the training thread'], evaluation_groups_ready: ['prefetched evaluation batches', 'groups of rows that are ready for the evaluation']};
 
 function showCounters(stack, process, last) {
   const byName = new Map();

@@ -14,7 +14,7 @@ quietly() { "$@" >log 2>&1 || { cat log; fail "$*"; }; }
 export PATH=$folder/usr/bin:/usr/bin:/bin
 PKG_CONFIG_PATH=$(dirname "$(find "$folder/usr" -name millrace.pc)")
 export PKG_CONFIG_PATH
-version=$(millrace-lr --version)
+version=$(millrace-records --version)
 [ "$(pkg-config --modversion millrace)" = "${version##* }" ] || fail "pkg-config: another version than $version"
 
 # Every public header can be included, without anything of the source tree or of the other libraries.
@@ -22,7 +22,10 @@ version=$(millrace-lr --version)
 quietly "$1" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Iusr/include/millrace all_headers.cc
 
 millrace-records synth --rows=10000 --test_rows=1000 --num_features=100000 --shards=2 --out=data >/dev/null 2>&1
-millrace-lr --train='data/train-*' --num_features=100000 --l1=1 --model_out=expected.bin >/dev/null
+# Without the training programs the models of the compilers are compared with each other.
+if command -v millrace-lr >/dev/null; then
+  millrace-lr --train='data/train-*' --num_features=100000 --l1=1 --model_out=expected.bin >/dev/null
+fi
 for compiler in "$@"; do
   for example in read_tfrecords train_model; do
     quietly cmake -S "$examples/$example" -B "build$compiler/$example" -DCMAKE_PREFIX_PATH="$folder/usr" \
@@ -33,7 +36,8 @@ for compiler in "$@"; do
   [[ $(cat read) == "20000 rows in 200 batches, 39.0 features per row, "*" % clicks" ]] || fail "$compiler: $(cat read)"
   "build$compiler/train_model/train_model" 'data/train-*' 'data/test-*' 100000 model.bin >trained
   grep -qx 'trained on 10000 examples in 100 steps' trained || fail "$compiler: $(cat trained)"
-  cmp model.bin expected.bin || fail "$compiler: the example's model is not that of millrace-lr"
+  [ -e expected.bin ] || mv model.bin expected.bin
+  [ ! -e model.bin ] || cmp model.bin expected.bin || fail "$compiler: another model than millrace-lr or the first compiler"
 done
 
 read -ra options <<<"$(pkg-config --cflags --libs millrace)"

@@ -8,7 +8,7 @@
 
 #include "io/stream/file_list.h"
 #include "profiler/clock.h"
-#include "trainer/loop/sparse_trainer.h"
+#include "trainer/sparse/sparse_trainer.h"
 
 using namespace millrace;
 
@@ -25,9 +25,10 @@ Status Train(const char* train, const char* test, uint64_t num_features, const c
 
   trainer::TrainObserver observer;
   observer.now_s = NowSeconds;
-  observer.on_test = [](const trainer::MetricsRow& row) {
+  observer.on_evaluation = [](const trainer::MetricsRow& row) {
     std::printf("%8llu examples  logloss %.4f  auc %.4f\n",
-                static_cast<unsigned long long>(row.examples), row.test.logloss, row.test.auc);
+                static_cast<unsigned long long>(row.examples), row.Metric("logloss"),
+                row.Metric("auc"));
     return Status();
   };
 

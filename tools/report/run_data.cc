@@ -10,7 +10,6 @@
 #include <limits>
 
 #include "tools/report/json_cursor.h"
-#include "tools/report/run_files.h"
 
 namespace millrace::report {
 namespace {

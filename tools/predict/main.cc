@@ -19,8 +19,8 @@
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/predict/commands.h"
+#include "trainer/model/model.h"
 #include "trainer/model/model_file.h"
-#include "trainer/model/model_info.h"
 #include "trainer/run/run_folder.h"
 #include "trainer/run/run_info.h"
 

@@ -12,7 +12,6 @@
 #include "ps/wire/entry_codec.h"
 #include "ps/wire/float_codec.h"
 #include "ps/wire/key_codec.h"
-#include "ps/wire/key_kernels.h"
 #include "ps/worker/key_split.h"
 
 namespace millrace::ps {

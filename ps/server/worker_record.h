@@ -1,4 +1,4 @@
-// What a shard knows of one worker.
+// What a shard knows of its workers: one record per worker, and which of them is slow.
 #pragma once
 
 #include <cstdint>

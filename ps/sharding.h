@@ -8,18 +8,18 @@
 
 namespace millrace::ps {
 
-// Indexed models: of S neighbouring keys each shard gets one, and which one is drawn from their
+// Dense-index tables: of S neighbouring keys each shard gets one, and which one is drawn from their
 // common number q = key / S, which is also the key's place in its shard. So a shard is a dense
 // array, its keys keep their order, and neither a hot field nor a stride in the keys can favour a
 // shard:
 //
 //   shard = (key mod S + mix(q)) mod S,   local = q
 //
-// Open models: a hash of the key; the local key is the key itself. The upper half of the hash is
-// used, because the shard's own table takes the lower one.
+// Hashed-key tables: a hash of the key; the local key is the key itself. The upper half of the hash
+// is used, because the shard's own table takes the lower one.
 class Sharding {
  public:
-  // `num_features` 0: an open model. `shards` is at least 1.
+  // `num_features` 0: a hashed-key table. `shards` is at least 1.
   Sharding(uint64_t num_features, size_t shards) : num_features_(num_features), shards_(shards) {}
 
   struct Place {

@@ -7,7 +7,7 @@
 #include <new>
 #include <utility>
 
-#include "convnets/train/local_net_backend.h"
+#include "convnets/train/net_backend.h"
 #include "profiler/trace.h"
 #include "trainer/run/run_folder.h"
 

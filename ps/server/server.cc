@@ -13,7 +13,7 @@
 
 #include "profiler/clock.h"
 #include "ps/server/connection.h"
-#include "ps/wire/thrift_tls.h"
+#include "ps/wire/guarded_socket.h"
 
 namespace millrace::ps {
 namespace {

@@ -15,7 +15,6 @@
 #include "ps/job_config.h"
 #include "ps/server/dense_table.h"
 #include "ps/server/gradient_sum.h"
-#include "ps/server/straggler_watch.h"
 #include "ps/server/worker_record.h"
 #include "ps/sharding.h"
 #include "ps/wire/messages.h"

@@ -1,5 +1,7 @@
 #include "ps/wire/guarded_socket.h"
 
+#include <thrift/TOutput.h>
+
 namespace millrace::ps {
 
 using apache::thrift::transport::TSocket;
@@ -27,6 +29,23 @@ uint32_t GuardedSocket::read(uint8_t* buf, uint32_t len) {
 
 std::shared_ptr<TSocket> GuardedServerSocket::createSocket(THRIFT_SOCKET socket) {
   return std::make_shared<GuardedSocket>(socket, pChildInterruptSockReader_);
+}
+
+using apache::thrift::transport::SSLProtocol;
+using apache::thrift::transport::TSSLSocketFactory;
+
+std::shared_ptr<TSSLSocketFactory> MakeTlsFactory(const TlsFiles& files, bool server) {
+  auto factory = std::make_shared<TSSLSocketFactory>(SSLProtocol::SSLTLS);
+  factory->server(server);
+  factory->authenticate(true);
+  factory->loadCertificate(files.cert.c_str());
+  factory->loadPrivateKey(files.key.c_str());
+  factory->loadTrustedCertificates(files.ca.c_str());
+  return factory;
+}
+
+void SilenceThrift() {
+  apache::thrift::GlobalOutput.setOutputFunction([](const char*) {});
 }
 
 }  // namespace millrace::ps

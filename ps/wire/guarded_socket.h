@@ -2,6 +2,7 @@
 // limit the time that a message may take.
 #pragma once
 
+#include <thrift/transport/TSSLSocket.h>
 #include <thrift/transport/TServerSocket.h>
 #include <thrift/transport/TSocket.h>
 
@@ -10,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 #include <utility>
+
+#include "ps/wire/endpoint.h"
 
 namespace millrace::ps {
 
@@ -51,5 +54,14 @@ class GuardedServerSocket final : public apache::thrift::transport::TServerSocke
  protected:
   std::shared_ptr<apache::thrift::transport::TSocket> createSocket(THRIFT_SOCKET socket) override;
 };
+
+// Set-up of Thrift that servers and workers share.
+
+// Mutual TLS, version 1.2 or later. Throws what Thrift throws when a file is not what it should be.
+std::shared_ptr<apache::thrift::transport::TSSLSocketFactory> MakeTlsFactory(const TlsFiles& files,
+                                                                             bool server);
+
+// Thrift prints every broken connection to standard error; ours are reported where they matter.
+void SilenceThrift();
 
 }  // namespace millrace::ps

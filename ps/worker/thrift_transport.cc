@@ -7,9 +7,9 @@
 
 #include "gen-cpp/ParameterServer.h"
 #include "ps/wire/exchange_wire.h"
+#include "ps/wire/guarded_socket.h"
 #include "ps/wire/message_protocol.h"
 #include "ps/wire/rpc_messages.h"
-#include "ps/wire/thrift_tls.h"
 
 namespace millrace::ps {
 namespace {

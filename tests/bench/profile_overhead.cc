@@ -21,7 +21,7 @@
 
 #include "io/base/random.h"
 #include "profiler/clock.h"
-#include "profiler/resource_sampler.h"
+#include "profiler/session.h"
 #include "profiler/trace.h"
 #include "tests/bench/bench_data.h"
 #include "trainer/sparse/sparse_trainer.h"

@@ -12,7 +12,7 @@
 #include "io/record/record_format.h"
 #include "io/state/state_file.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/model/model_info.h"
+#include "trainer/model/model.h"
 
 namespace millrace::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "profiler/resources.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::profiler {
 namespace {

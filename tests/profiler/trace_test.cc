@@ -15,7 +15,7 @@
 
 #include "profiler/trace_buffer.h"
 #include "tests/support/listed_trace.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::profiler {
 namespace {

@@ -8,8 +8,8 @@
 #include "ps/worker/job_session.h"
 #include "ps/worker/remote_dense_store.h"
 #include "ps/worker/remote_store.h"
-#include "tests/ps/sim_cluster.h"
-#include "tests/test_files.h"
+#include "tests/support/sim_cluster.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::ps {
 namespace {

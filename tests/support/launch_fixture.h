@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/program.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::test {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "profiler/trace.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::test {
 

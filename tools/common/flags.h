@@ -9,6 +9,8 @@
 // help.h generates the help text, the man page and the bash completion from the same spec.
 #pragma once
 
+#include <gflags/gflags.h>
+
 #include <map>
 #include <span>
 #include <string>
@@ -76,5 +78,24 @@ constexpr int kExitInterrupted = 130;  // stopped by Ctrl-C or SIGTERM
 // Code::kInvalid, kExitInterrupted for Code::kCancelled after a signal (a job that another process
 // cancels has no signal), else kExitFailure.
 int Fail(std::string_view program, const Status& status);
+
+// The flags of a command with their gflags definitions, for the parser and the help texts.
+
+// The names of all flags, in the order of the help text.
+std::vector<std::string> AllFlags(const CommandSpec& spec);
+
+// `flag` must be defined.
+google::CommandLineFlagInfo InfoOf(const std::string& flag);
+
+// The default is any text.
+ValueKind KindOf(const CommandSpec& spec, const std::string& flag);
+
+bool IsBool(const google::CommandLineFlagInfo& info);
+
+// The form in help texts: "--[no]resume", "--rows=N", "--train=FILE".
+std::string FlagForm(const CommandSpec& spec, const std::string& flag);
+
+// The description and the default.
+std::string FlagDescription(const std::string& flag);
 
 }  // namespace millrace::tools

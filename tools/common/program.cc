@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -13,6 +14,13 @@
 
 namespace millrace::tools {
 namespace {
+
+volatile std::sig_atomic_t interrupted = 0;
+
+void HandleSignal(int signal_number) {
+  interrupted = 1;
+  std::signal(signal_number, SIG_DFL);
+}
 
 const char* program_name = "";  // for the terminate handler, which has no arguments
 
@@ -36,6 +44,15 @@ void ExitOnBadAlloc() {
 }
 
 }  // namespace
+
+void CatchInterrupts() {
+  std::signal(SIGINT, HandleSignal);
+  std::signal(SIGTERM, HandleSignal);
+}
+
+bool Interrupted() { return interrupted != 0; }
+
+void IgnoreBrokenPipes() { std::signal(SIGPIPE, SIG_IGN); }
 
 int ProgramMain(const char* name, int (*run)(const std::vector<std::string>& words), int argc,
                 char** argv) {

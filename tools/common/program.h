@@ -1,10 +1,22 @@
-// The start and the exit that all programs share.
+// The start, the signals and the exit that all programs share.
 #pragma once
 
 #include <string>
 #include <vector>
 
 namespace millrace::tools {
+
+// Ctrl-C and SIGTERM as a flag that long work checks now and then, so that it can clean up.
+
+// After this call the first SIGINT or SIGTERM only makes Interrupted() true. A second one kills the
+// process.
+void CatchInterrupts();
+
+bool Interrupted();
+
+// For programs with connections: a write to a closed connection returns an error instead of killing
+// the process.
+void IgnoreBrokenPipes();
 
 // Calls `run` with the words of the command line and returns the exit status. A closed standard
 // stream stays closed: no file that is opened later gets its descriptor. If any thread runs out of

@@ -10,7 +10,7 @@
 #include <iterator>
 
 #include "tools/common/flags.h"
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "trainer/run/host_info.h"
 
 namespace millrace::tools {

@@ -1,7 +1,9 @@
 // Images to Examples: folders of JPEG and PNG files, and pairs of IDX files such as MNIST.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/base/status.h"
@@ -37,5 +39,17 @@ Status ConvertImages(const std::string& folder, io::OnCorrupt on_corrupt, ShardW
 // images of a truncated file are converted, and the rest counts as skipped.
 Status ConvertMnist(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
                     ShardWriter& out, ConvertTally& tally);
+
+// The format and size of an encoded image, from its first bytes.
+
+struct ImageHeader {
+  const char* format = "";  // "jpeg" or "png", by the content
+  uint32_t height = 0;
+  uint32_t width = 0;
+};
+
+// Reads PNG's IHDR chunk, or walks JPEG's segments up to the frame header. Errors have the offset,
+// what was expected and what was found.
+Result<ImageHeader> ReadImageHeader(std::string_view bytes);
 
 }  // namespace millrace::convert

@@ -7,7 +7,7 @@
 
 #include "io/record/record_reader.h"
 #include "io/text/criteo.h"
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 
 namespace millrace::convert {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 
 namespace millrace::convert {
 namespace {

@@ -12,7 +12,6 @@
 #include "profiler/clock.h"
 #include "profiler/session.h"
 #include "tools/common/help.h"
-#include "tools/common/interrupt.h"
 #include "tools/common/job_table.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"

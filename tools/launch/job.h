@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "tools/launch/environment.h"
 #include "tools/launch/launch_options.h"
 #include "tools/launch/output/console.h"
 #include "tools/launch/plan/policy.h"
@@ -96,5 +97,12 @@ class Job {
   std::optional<int64_t> start_deadline_, decide_at_, kill_workers_at_, stop_servers_at_,
       kill_servers_at_;
 };
+
+// One process of a job whose ranks were started by mpirun or srun. Each rank runs its own launcher,
+// and the launchers exchange notes in a shared folder.
+
+// Runs this rank's process and returns its exit status. If the process fails, the other ranks stop
+// theirs, unless the job is async or ssp and has lost a worker other than the chief.
+Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::string& directory);
 
 }  // namespace millrace::launch

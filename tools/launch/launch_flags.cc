@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/common/flag_table.h"
+#include "tools/common/flags.h"
 #include "tools/launch/child/program_path.h"
 
 using millrace::launch::LaunchOptions;

@@ -17,7 +17,6 @@
 #include "tools/launch/launch_flags.h"
 #include "tools/launch/output/console.h"
 #include "tools/launch/process_group.h"
-#include "tools/launch/rank_job.h"
 #include "tools/launch/supervisor.h"
 
 namespace millrace::launch {

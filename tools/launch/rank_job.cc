@@ -1,4 +1,4 @@
-#include "tools/launch/rank_job.h"
+#include "tools/launch/job.h"
 
 #include <signal.h>
 

@@ -1,4 +1,4 @@
-#include "tools/predict/score.h"
+#include "tools/predict/commands.h"
 
 #include <charconv>
 #include <cmath>
@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "io/batch/csr_batch.h"
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "trainer/model/model.h"
 #include "trainer/model/output_buffer.h"

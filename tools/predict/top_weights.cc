@@ -1,4 +1,4 @@
-#include "tools/predict/top_weights.h"
+#include "tools/predict/commands.h"
 
 #include <algorithm>
 #include <cmath>

@@ -10,7 +10,6 @@
 #include "tools/common/cluster_flags.h"
 #include "tools/common/flags.h"
 #include "tools/common/help.h"
-#include "tools/common/interrupt.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 

@@ -11,7 +11,6 @@
 #include "io/text/file_format.h"
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
-#include "tools/records/common_flags.h"
 #include "tools/records/record_json.h"
 
 DEFINE_uint64(limit, 0, "records to show; 0: all");

@@ -9,13 +9,12 @@
 
 #include "io/text/line_cursor.h"
 #include "profiler/clock.h"
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/convert/convert_images.h"
 #include "tools/convert/convert_text.h"
 #include "tools/convert/format.h"
 #include "tools/convert/summary.h"
 #include "tools/records/commands.h"
-#include "tools/records/common_flags.h"
 
 DEFINE_string(format, "auto",
               "input format: libsvm, vw, criteo, mnist, images, or auto (detected)");

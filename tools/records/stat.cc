@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tools/records/commands.h"
-#include "tools/records/common_flags.h"
 #include "tools/records/record_stats.h"
 #include "tools/records/scan.h"
 #include "tools/records/stats_report.h"

@@ -8,11 +8,10 @@
 
 #include "io/record/output_file.h"
 #include "profiler/clock.h"
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/convert/shard_writer.h"
 #include "tools/records/commands.h"
-#include "tools/records/common_flags.h"
 #include "tools/synth/synth_model.h"
 #include "tools/synth/synth_writer.h"
 

@@ -12,7 +12,6 @@
 #include "io/example/feature_view.h"
 #include "tools/common/progress.h"
 #include "tools/records/commands.h"
-#include "tools/records/common_flags.h"
 #include "tools/records/scan.h"
 
 DEFINE_bool(examples, false, "also check that each record is an Example or a SequenceExample");

@@ -9,6 +9,40 @@
 
 namespace millrace::report {
 
+struct Bottleneck {
+  // "input", "compute", "network", "server", "barrier", "evaluation", "checkpoint"
+  const char* name;
+  double seconds;
+};
+
+// The part that takes the most time.
+Bottleneck LargestPart(const StepBreakdown& breakdown);
+
+// A server's work on requests after the workers' warm-up.
+struct ServerLoad {
+  std::string process;
+  double busy_s = 0;   // inside requests, without barriers
+  double work_s = 0;   // the part of busy_s inside ops; the rest waits for locks, requests, a core
+  double total_s = 0;  // from the first request to the end of the last
+  uint64_t requests = 0;
+};
+std::vector<ServerLoad> ServerLoads(const RunData& run);
+
+// The share of the servers' busy time that goes into ops. 1 without traces of servers.
+double ServerWorkShare(const std::vector<ServerLoad>& servers);
+
+// Below this share a slow server is one that waits: without the waiting it still has its work.
+inline constexpr double kServerWorks = 0.5;
+
+// The seconds that `breakdown`, of the other workers, would save if worker `straggler` were as fast
+// as they are: waits for it would be as long as waits for any other worker.
+double SavedWithoutStraggler(int64_t straggler, const StepBreakdown& breakdown);
+
+// The seconds that are left when `bottleneck` takes no time. Never less than the work that runs
+// in parallel to the training thread: the input threads, and all processes of the host on its
+// cores. `cores` 0: unknown.
+double SecondsWithout(const Bottleneck& bottleneck, const StepBreakdown& breakdown, double cores);
+
 struct Diagnosis {
   // "input", "compute", "network", "server", "barrier", "evaluation", "checkpoint"; "unknown"
   // without a trace that has steps.
@@ -30,5 +64,25 @@ struct Limits {
 };
 
 Diagnosis DiagnoseRun(const RunData& run, const Limits& limits = {});
+
+// The text of a diagnosis (diagnosis_text.cc).
+
+// "Input-bound: 61.2 % of the time ...". `diagnosis` has all but sentence and evidence.
+std::string Sentence(const RunData& run, const Diagnosis& diagnosis,
+                     const std::vector<ServerLoad>& servers);
+
+// Why a run without traced steps has no diagnosis.
+std::string NoStepsSentence(const RunData& run);
+
+// Which part of the run the traces cover, where that is not all of it.
+std::vector<std::string> TraceBounds(const RunData& run, const std::vector<StepBreakdown>& workers);
+
+// TraceBounds, then predicted and measured step time, traffic, and the use of the machine.
+// `num_workers`: how many diagnosis.breakdown is the mean of.
+std::vector<std::string> Evidence(const RunData& run, const Diagnosis& diagnosis,
+                                  size_t num_workers, const Limits& limits);
+
+// One row for each part of a step, three columns for each worker.
+std::string BreakdownText(const Diagnosis& diagnosis);
 
 }  // namespace millrace::report

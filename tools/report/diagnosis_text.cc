@@ -1,4 +1,4 @@
-#include "tools/report/diagnosis_text.h"
+#include "tools/report/diagnosis.h"
 
 #include <algorithm>
 #include <cstdarg>

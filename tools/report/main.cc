@@ -7,14 +7,13 @@
 #include "io/record/output_file.h"
 #include "tools/common/flags.h"
 #include "tools/common/help.h"
-#include "tools/common/interrupt.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
-#include "tools/report/diagnosis_text.h"
+#include "tools/report/diagnosis.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
 #include "tools/report/peaks.h"
-#include "tools/report/run_files.h"
+#include "tools/report/run_data.h"
 
 DEFINE_bool(html, true, "write RUN_DIR/report.html");
 DEFINE_bool(merge, true, "write RUN_DIR/trace-all.json.gz, all processes on one time axis");

@@ -5,7 +5,7 @@
 #include "io/base/json.h"
 #include "io/record/compressor.h"
 #include "io/record/output_file.h"
-#include "tools/report/run_files.h"
+#include "tools/report/run_data.h"
 
 namespace millrace::report {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/report/run_files.h"
+#include "tools/report/run_data.h"
 
 #include <algorithm>
 #include <charconv>

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tools/common/interrupt.h"
+#include "tools/common/program.h"
 #include "tools/common/progress.h"
 
 namespace millrace::synth {

@@ -30,7 +30,14 @@ class Backend {
 
   // Adds what was trained on since the last call to the sums of `state`: here `step`, on servers
   // the steps of all workers that are known by now.
-  virtual void Count(const StepResult& step, TrainingState& state) const;
+  virtual void Count(const StepResult& step, TrainingState& state) const {
+    state.steps += step.steps;
+    state.examples += step.examples;
+    state.row_loss += step.loss;
+    state.row_weight += step.weight;
+    state.total_loss += step.loss;
+    state.total_weight += step.weight;
+  }
   // Examples that the workers may have trained on before Count knows of them. Flush makes it 0.
   virtual uint64_t uncounted_examples() const { return 0; }
   // Blocks until all that this process has sent is applied.
@@ -64,6 +71,13 @@ struct JobTotals {
   double loss = 0, weight = 0;
 };
 // Brings the sums of `state` to those of the job; the difference belongs to the present row.
-void CountJob(const JobTotals& job, TrainingState& state);
+inline void CountJob(const JobTotals& job, TrainingState& state) {
+  state.row_loss += job.loss - state.total_loss;
+  state.row_weight += job.weight - state.total_weight;
+  state.steps = job.steps;
+  state.examples = job.examples;
+  state.total_loss = job.loss;
+  state.total_weight = job.weight;
+}
 
 }  // namespace millrace::trainer

@@ -1,19 +1,35 @@
-// A trained model for scoring.
+// A trained model for scoring, and the facts about it that its file holds.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
 #include "io/base/huge_array.h"
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
 #include "io/batch/csr_batch.h"
+#include "io/state/state_fields.h"
 #include "sparse/hashed_key_table.h"
 #include "sparse/update_rules.h"
-#include "trainer/model/model_info.h"
 
 namespace millrace::trainer {
+
+struct ModelInfo {
+  uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key
+  std::string rule;           // "ftrl"
+  uint64_t steps = 0;
+  uint64_t examples = 0;
+  uint64_t weights = 0;  // that are not zero; known once the file was read
+};
+
+// "num_features = 100" or "any 64-bit key", for messages.
+std::string ShapeText(uint64_t num_features);
+
+// All but `weights`, which are known at the end of a file only.
+void AddModelInfo(const ModelInfo& info, io::StateFields& fields);
+Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields);
 
 // Const calls are thread-safe.
 class Model {

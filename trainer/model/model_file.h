@@ -11,7 +11,6 @@
 #include "io/base/status.h"
 #include "sparse/local_store.h"
 #include "trainer/model/model.h"
-#include "trainer/model/model_info.h"
 
 namespace millrace::trainer {
 

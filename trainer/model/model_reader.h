@@ -6,7 +6,7 @@
 
 #include "io/base/status.h"
 #include "io/state/state_file.h"
-#include "trainer/model/model_info.h"
+#include "trainer/model/model.h"
 
 namespace millrace::trainer {
 

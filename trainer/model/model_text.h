@@ -15,7 +15,7 @@
 #include <string_view>
 
 #include "io/base/status.h"
-#include "trainer/model/model_info.h"
+#include "trainer/model/model.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/model/output_buffer.h"
 

@@ -1,13 +1,99 @@
 #include "trainer/run/binary_metrics.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "io/base/status.h"
 
 namespace millrace::trainer {
 namespace {
+
+constexpr size_t kBuckets = size_t{1} << 20;
+constexpr double kSoftness = 8;  // margins up to about this get half of the buckets
+
+constexpr uint32_t kSign = 0x8000'0000u;
+
+// A packed score, from the top: 32 bits that rise with the margin, the label, 31 bits of the weight
+// (a float without its sign, which is never set).
+uint32_t OrderedBits(float margin) {
+  const auto bits = std::bit_cast<uint32_t>(margin + 0.0f);  // -0 becomes +0: they are a tie
+  return bits & kSign ? ~bits : bits | kSign;
+}
+
+uint32_t MarginBits(uint64_t score) { return static_cast<uint32_t>(score >> 32); }
+bool IsPositive(uint64_t score) { return (score & kSign) != 0; }
+float Weight(uint64_t score) { return std::bit_cast<float>(static_cast<uint32_t>(score) & ~kSign); }
+
+float Margin(uint64_t score) {
+  const uint32_t ordered = MarginBits(score);
+  return std::bit_cast<float>(ordered & kSign ? ordered & ~kSign : ~ordered);
+}
+
+// m / (8 + |m|) is in (-1, 1) and rises with m.
+size_t BucketOf(float margin) {
+  const double place = margin / (kSoftness + std::abs(static_cast<double>(margin)));
+  const auto bucket = static_cast<size_t>((place + 1) * (kBuckets / 2));
+  return std::min(bucket, kBuckets - 1);
+}
+
+// Radix sort by margin, 11 bits a pass from the lowest.
+constexpr int kDigitBits = 11, kPasses = 3;
+constexpr size_t kDigits = size_t{1} << kDigitBits;
+
+size_t Digit(uint64_t score, int pass) {
+  return MarginBits(score) >> (pass * kDigitBits) & (kDigits - 1);
+}
+
+void SortPass(const std::vector<uint64_t>& from, std::vector<uint64_t>& to, int pass) {
+  std::array<size_t, kDigits> next = {};
+  for (const uint64_t score : from) ++next[Digit(score, pass)];
+  size_t begin = 0;
+  for (size_t& place : next) begin += std::exchange(place, begin);
+  for (const uint64_t score : from) to[next[Digit(score, pass)]++] = score;
+}
+
+void SortByMargin(std::vector<uint64_t>& scores) {
+  std::vector<uint64_t> other(scores.size());
+  for (int pass = 0; pass < kPasses; ++pass) {
+    SortPass(scores, other, pass);
+    scores.swap(other);
+  }
+}
+
+// Goes up through groups of equal margin.
+struct PairCounter {
+  double positives = 0, negatives = 0;  // so far
+  double ordered = 0, tied = 0;         // weights of pairs: negative below positive, equal
+
+  void AddGroup(double group_positives, double group_negatives) {
+    ordered += group_positives * negatives;
+    tied += group_positives * group_negatives;
+    positives += group_positives;
+    negatives += group_negatives;
+  }
+
+  double Share(double pairs) const {
+    const double all = positives * negatives;
+    return all > 0 ? pairs / all : std::numeric_limits<double>::quiet_NaN();
+  }
+};
+
+PairCounter CountSorted(const std::vector<uint64_t>& scores) {
+  PairCounter pairs;
+  for (size_t i = 0; i < scores.size();) {
+    const uint32_t margin = MarginBits(scores[i]);
+    double weights[2] = {0, 0};
+    for (; i < scores.size() && MarginBits(scores[i]) == margin; ++i) {
+      weights[IsPositive(scores[i])] += Weight(scores[i]);
+    }
+    pairs.AddGroup(weights[1], weights[0]);
+  }
+  return pairs;
+}
 
 double Ratio(double part, double whole) {
   return whole > 0 ? part / whole : std::numeric_limits<double>::quiet_NaN();
@@ -25,6 +111,40 @@ float Finite(float margin) {
 }
 
 }  // namespace
+
+uint64_t AucSum::Packed(float margin, bool positive, float weight) {
+  const uint32_t low = std::bit_cast<uint32_t>(weight) & ~kSign;
+  return uint64_t{OrderedBits(margin)} << 32 | (positive ? kSign : 0) | low;
+}
+
+void AucSum::Count(float margin, bool positive, float weight) {
+  Bucket& bucket = buckets_[BucketOf(margin)];
+  (positive ? bucket.positives : bucket.negatives) += weight;
+}
+
+void AucSum::StartCounting(float margin, bool positive, float weight) {
+  buckets_.resize(kBuckets);
+  for (const uint64_t score : scores_) Count(Margin(score), IsPositive(score), Weight(score));
+  scores_ = {};
+  Count(margin, positive, weight);
+}
+
+AucSum::Area AucSum::Compute() {
+  if (buckets_.empty()) {
+    SortByMargin(scores_);
+    const PairCounter pairs = CountSorted(scores_);
+    return {.value = pairs.Share(pairs.ordered + pairs.tied / 2), .error = 0};
+  }
+  PairCounter pairs;
+  for (const Bucket& bucket : buckets_) pairs.AddGroup(bucket.positives, bucket.negatives);
+  return {.value = pairs.Share(pairs.ordered + pairs.tied / 2),
+          .error = pairs.Share(pairs.tied / 2)};
+}
+
+void AucSum::Clear() {
+  scores_.clear();
+  buckets_ = {};
+}
 
 std::vector<NamedValue> NamedValues(const BinaryMetrics& metrics) {
   return {{"accuracy", metrics.accuracy},

@@ -7,7 +7,7 @@
 #include "io/state/checkpoint_folder.h"
 #include "io/state/state_file.h"
 #include "profiler/trace.h"
-#include "trainer/model/model_info.h"
+#include "trainer/model/model.h"
 
 namespace millrace::trainer {
 namespace {

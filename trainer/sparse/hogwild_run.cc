@@ -1,18 +1,59 @@
 #include "trainer/sparse/hogwild_run.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <mutex>
 #include <numeric>
+#include <span>
 #include <thread>
 #include <vector>
 
+#include "io/batch/csr_batch.h"
 #include "profiler/trace.h"
-#include "sparse/hogwild.h"
+#include "sparse/update_rules.h"
 
 namespace millrace::trainer {
 namespace {
 
 using io::CsrBatch;
+
+constexpr uint32_t kPrefetch = 96;  // entries ahead, as in direct_step.h
+
+// These two functions are the only deliberate races of Millrace: relaxed loads and stores of single
+// floats.
+float RacyLoad(float& w) { return std::atomic_ref<float>(w).load(std::memory_order_relaxed); }
+void RacySubtract(float& w, float change) {
+  std::atomic_ref<float> cell(w);
+  cell.store(cell.load(std::memory_order_relaxed) - change, std::memory_order_relaxed);
+}
+
+// DirectMargins and DirectSgdStep of direct_step.h with racy loads and stores.
+void HogwildMargins(const CsrBatch& batch, sparse::SgdSlot* slots, std::span<float> margins) {
+  const auto nnz = static_cast<uint32_t>(batch.nnz());
+  for (uint32_t i = 0; i < std::min(kPrefetch, nnz); ++i)
+    __builtin_prefetch(&slots[batch.cols[i]], 1);
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    float sum = 0;
+    for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
+      if (i + kPrefetch < nnz) __builtin_prefetch(&slots[batch.cols[i + kPrefetch]], 1);
+      const float w = RacyLoad(slots[batch.cols[i]].w);
+      sum += batch.values.empty() ? w : batch.values[i] * w;
+    }
+    margins[r] = sum;
+  }
+}
+
+void HogwildUpdate(const CsrBatch& batch, std::span<const float> residuals, float rate,
+                   sparse::SgdSlot* slots) {
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    const float change = rate * residuals[r];
+    for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
+      RacySubtract(slots[batch.cols[i]].w,
+                   batch.values.empty() ? change : batch.values[i] * change);
+    }
+  }
+}
 
 class Hogwild {
  public:
@@ -29,14 +70,14 @@ class Hogwild {
                   {.rows = static_cast<int64_t>(batch.rows()),
                    .nnz = static_cast<int64_t>(batch.cols.size())});
       margins.resize(batch.rows());
-      sparse::HogwildMargins(batch, store_.hogwild_slots(), margins);
+      HogwildMargins(batch, store_.hogwild_slots(), margins);
       const double loss =
           kernels_.loss_and_residuals(margins, batch.labels, batch.weights, margins);
       const double weight = batch.weights.empty()
                                 ? static_cast<double>(batch.rows())
                                 : std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
       const double rate = static_cast<double>(params.rate) / (weight > 0 ? weight : 1);
-      sparse::HogwildUpdate(batch, margins, static_cast<float>(rate), store_.hogwild_slots());
+      HogwildUpdate(batch, margins, static_cast<float>(rate), store_.hogwild_slots());
       std::lock_guard lock(mu_);
       stretch_.loss += loss;
       stretch_.weight += weight;

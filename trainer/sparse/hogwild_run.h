@@ -1,4 +1,6 @@
-// Training by several threads without locks on the weights (see sparse/hogwild.h).
+// SGD steps by several threads on one array of weights, without locks (Niu et al. 2011). Threads
+// read weights while others change them, and an update is occasionally lost: the result depends on
+// timing. On skewed data the threads also contend for the cache lines of popular features.
 #pragma once
 
 #include <cstdint>

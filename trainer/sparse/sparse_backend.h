@@ -1,13 +1,18 @@
-// Where a sparse model lives, and how a step reaches it.
+// Where a sparse model lives, and how a step reaches it. The servers of a job are in
+// cluster_backend.h.
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 
 #include "sparse/local_store.h"
 #include "sparse/weight_store.h"
 #include "trainer/loop/backend.h"
 #include "trainer/model/model_file.h"
 #include "trainer/sparse/batch_learner.h"
+#include "trainer/sparse/train_options.h"
 
 namespace millrace::trainer {
 
@@ -23,6 +28,33 @@ class SparseBackend : public Backend {
   virtual void SetResumePoint(const ResumePoint& /*after*/) {}
   // The backend outlives the source. `examples`: trained on.
   virtual ModelSource Source(uint64_t examples) = 0;
+};
+
+// A model in this process, with its checkpoints in a folder.
+class LocalBackend final : public SparseBackend {
+  struct Private {};  // only Create makes backends
+
+ public:
+  // Makes the model, or takes it from the newest checkpoint (resume) or a model file (warm start).
+  static Result<std::unique_ptr<LocalBackend>> Create(
+      const TrainOptions& options, const std::function<void(const std::string&)>& on_note);
+  LocalBackend(Private, std::unique_ptr<sparse::LocalStore> store, std::string checkpoints)
+      : store_(std::move(store)), checkpoints_(std::move(checkpoints)) {}
+
+  const TrainingStart& start() const override { return start_; }
+  BatchLearner& learner() override { return *learner_; }
+  sparse::LocalStore* local_store() override { return store_.get(); }
+  ModelSource Source(uint64_t examples) override { return SourceOf(*store_, examples); }
+  Status Checkpoint(const TrainingState& state) override;
+
+ private:
+  Status Restore(const TrainOptions& options,
+                 const std::function<void(const std::string&)>& on_note);
+
+  std::unique_ptr<sparse::LocalStore> store_;
+  std::unique_ptr<BatchLearner> learner_;
+  std::string checkpoints_;  // a folder
+  TrainingStart start_;
 };
 
 }  // namespace millrace::trainer

@@ -8,7 +8,7 @@
 #include "io/stream/input_files.h"
 #include "profiler/trace.h"
 #include "trainer/sparse/hogwild_run.h"
-#include "trainer/sparse/local_backend.h"
+#include "trainer/sparse/sparse_backend.h"
 
 namespace millrace::trainer {
 namespace {

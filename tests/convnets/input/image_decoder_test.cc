@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::convnets {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "io/example/example_encoder.h"
 #include "io/record/record_writer.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::convnets {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "io/record/block_reader.h"
 #include "tests/support/record_files.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <thread>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "tests/support/record_files.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {

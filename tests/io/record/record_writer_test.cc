@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {

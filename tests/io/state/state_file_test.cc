@@ -11,7 +11,7 @@
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
 #include "io/record/record_format.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {

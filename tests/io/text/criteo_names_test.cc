@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "io/text/criteo.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {

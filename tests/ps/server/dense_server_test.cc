@@ -10,7 +10,7 @@
 
 #include "profiler/trace.h"
 #include "ps/worker/remote_dense_store.h"
-#include "tests/ps/server/server_fixture.h"
+#include "tests/support/server_fixture.h"
 
 namespace millrace::ps {
 namespace {

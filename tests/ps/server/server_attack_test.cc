@@ -17,8 +17,8 @@
 #include "ps/wire/key_codec.h"
 #include "ps/worker/remote_store.h"
 #include "ps/worker/thrift_transport.h"
-#include "tests/ps/server/server_fixture.h"
-#include "tests/test_files.h"
+#include "tests/support/server_fixture.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::ps {
 namespace {

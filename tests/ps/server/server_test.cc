@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "io/base/random.h"
-#include "tests/ps/server/server_fixture.h"
-#include "tests/test_files.h"
+#include "tests/support/server_fixture.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::ps {
 namespace {

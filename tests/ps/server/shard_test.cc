@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <fstream>
 
-#include "tests/ps/server/shard_fixture.h"
-#include "tests/test_files.h"
+#include "tests/support/shard_fixture.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::ps {
 namespace {

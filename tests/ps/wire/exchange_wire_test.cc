@@ -16,7 +16,7 @@
 
 #include "gen-cpp/ParameterServer.h"
 #include "io/base/random.h"
-#include "ps/wire/poller.h"
+#include "ps/wire/message_transport.h"
 
 namespace millrace::ps {
 namespace {

@@ -1,6 +1,6 @@
 // MNIST files and folders of images.
+#include "tools/convert/convert_images.h"
 #include "tests/tools/convert/convert_files.h"
-#include "tools/convert/image_header.h"
 
 namespace millrace::convert {
 namespace {

@@ -13,7 +13,7 @@
 #include "io/record/record_reader.h"
 #include "tests/proto/example.pb.h"
 #include "tests/support/program.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::records {
 namespace {

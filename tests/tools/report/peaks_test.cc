@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "profiler/resources.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::report {
 namespace {

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/tools/report/synthetic_run.h"
-#include "tools/report/run_files.h"
 
 namespace millrace::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::report {
 

@@ -13,7 +13,7 @@
 #include "io/record/record_format.h"
 #include "tests/support/empty_store.h"
 #include "tests/support/random_problem.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::trainer {
 namespace {

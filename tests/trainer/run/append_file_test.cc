@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::trainer {
 namespace {

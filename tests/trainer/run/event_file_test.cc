@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::trainer {
 namespace {

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "io/base/random.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::trainer {
 namespace {

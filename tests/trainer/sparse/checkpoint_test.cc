@@ -15,7 +15,7 @@
 
 #include "io/base/random.h"
 #include "tests/support/empty_store.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::trainer {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "tests/support/made_rows.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 #include "trainer/model/model_file.h"
 
 namespace millrace::trainer {

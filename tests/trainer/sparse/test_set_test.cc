@@ -7,7 +7,7 @@
 
 #include "sparse/local_store.h"
 #include "tests/support/made_rows.h"
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::trainer {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "tests/test_files.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::launch {
 namespace {

@@ -1,6 +1,7 @@
-// Scores examples with a model: one number per line, in the order of the input.
+// The two outputs of millrace-predict: scores of examples, and the largest weights of a model.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,6 +13,8 @@
 #include "trainer/run/binary_metrics.h"
 
 namespace millrace::predict {
+
+// Scores: one number per line, in the order of the input.
 
 enum class ScoreKind { kProbability, kMargin };
 // Accepts "probability", "margin".
@@ -33,5 +36,17 @@ struct ScoreSummary {
 
 // With `metrics`, a row without a label is an error.
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
+
+// The largest weights of a model, with the names of their features.
+
+struct TopOptions {
+  size_t count = 10;
+  std::string vocabulary = {};  // a Criteo vocabulary file; empty: no names
+  std::string out = "-";
+};
+
+// Writes lines of key, weight and name (if there is a vocabulary), separated by tabs, the largest
+// magnitude first. A vocabulary with a different num_features is an error.
+Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
 
 }  // namespace millrace::predict

@@ -1,4 +1,4 @@
-#include "ps/server/straggler_watch.h"
+#include "ps/server/worker_record.h"
 
 #include <algorithm>
 #include <cstdio>

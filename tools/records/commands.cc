@@ -1,4 +1,4 @@
-#include "tools/records/common_flags.h"
+#include "tools/records/commands.h"
 #include "io/stream/file_list.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "trainer/sparse/local_backend.h"
+#include "trainer/sparse/sparse_backend.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "convnets/train/local_net_backend.h"
+#include "convnets/train/net_backend.h"
 
 #include <filesystem>
 #include <vector>

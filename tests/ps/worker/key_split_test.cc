@@ -1,0 +1,50 @@
+#include "ps/worker/key_split.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "io/base/random.h"
+#include "ps/wire/key_codec.h"
+
+namespace millrace::ps {
+namespace {
+
+std::vector<uint64_t> RandomKeys(Random& random, size_t count, uint64_t below) {
+  std::set<uint64_t> keys;
+  while (keys.size() < count) keys.insert(below == 0 ? random.Next() : random.Below(below));
+  return {keys.begin(), keys.end()};
+}
+
+TEST(KeySplit, PartsCoverTheBatch) {
+  Random random(5);
+  for (const size_t shards : {1, 2, 5}) {
+    const Sharding sharding(100000, shards);
+    const std::vector<uint64_t> keys = RandomKeys(random, 500, 100000);
+    KeySplit split;
+    split.Assign(sharding, 7, keys);
+    EXPECT_TRUE(split.IsBatch(7));
+    std::vector<float> numbers(keys.size()), back(keys.size());
+    for (size_t i = 0; i < keys.size(); ++i) numbers[i] = static_cast<float>(keys[i]);
+    size_t total = 0;
+    for (size_t s = 0; s < shards; ++s) {
+      KeyDecoder decoder;
+      PodVector<uint64_t> locals;
+      ASSERT_TRUE(decoder.Decode(split.part(s).encoded, sharding.local_features(), locals).ok());
+      PodVector<float> part;
+      split.Scatter(s, numbers, part);
+      ASSERT_EQ(part.size(), locals.size());
+      for (size_t i = 0; i < locals.size(); ++i) {
+        EXPECT_EQ(part[i], static_cast<float>(sharding.KeyOf(s, locals[i])));
+      }
+      split.Gather(s, part, back);
+      total += locals.size();
+    }
+    EXPECT_EQ(total, keys.size());
+    EXPECT_EQ(back, numbers);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::ps

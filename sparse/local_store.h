@@ -48,7 +48,7 @@ class LocalStore : public WeightStore {
   // Nothing else may be asked of the store between the two.
   virtual void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
   virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
-  // The slots of an indexed SGD model without L2, for hogwild.h; null for all others.
+  // The slots of a dense-index SGD model without L2, for Hogwild threads; null for any other model.
   virtual SgdSlot* hogwild_slots() = 0;
 
  protected:

@@ -75,7 +75,7 @@ class MessageTransport final
   // gigabyte.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
-  // For a peer that is trusted to take turns: see poller.h.
+  // For a peer that is trusted to take turns: see Poller.
   void Poll() { polls_ = true; }
   // Since the beginning.
   const Bytes& bytes() const { return bytes_; }

@@ -1,5 +1,6 @@
-// The subcommands of millrace-records and the flags that they share. Each is one file: its flags, its CommandSpec, and a Run that
-// receives the arguments that are not flags and returns the exit status.
+// The subcommands of millrace-records and the flags that they share. Each is one file: its flags,
+// its CommandSpec, and a Run that receives the arguments that are not flags and returns the exit
+// status.
 #pragma once
 
 #include <gflags/gflags.h>

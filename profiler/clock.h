@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steady clock. Its origin differs between hosts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The resource usage of this process and its host at one moment.
 //
 // Numbers whose names end in _total count from the start of the process or the host and never

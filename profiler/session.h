@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiling of a program: one Session object in main.
 //
 //   Session session;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named spans, flow arrows and counters of every thread, written as Chrome trace JSON (opens in
 // Perfetto and chrome://tracing).
 //

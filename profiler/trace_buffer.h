@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers that threads record events in: chunks that only their thread appends to and that a
 // writer of the trace may read at the same time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WriteTrace: the recorded events as Chrome trace JSON.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all processes of a job must agree on.
 #pragma once
 

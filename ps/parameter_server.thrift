@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract between workers and one server shard of a Millrace job.
 //
 // Keys, weights, gradients and worker states travel as `binary`; docs/formats.md has their bytes. A call that is blocked on

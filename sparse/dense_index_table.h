@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table with a slot for each key from 0 to num_features - 1, on large pages.
 #pragma once
 

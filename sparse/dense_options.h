@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The update rule of dense parameters (the layers of a net) and its parameters.
 #pragma once
 

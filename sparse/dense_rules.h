@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The update rules of dense parameters, over whole arrays. Local store and server shards use the
 // same functions. With g' = g + weight_decay w and the rate rate_t of step t:
 //

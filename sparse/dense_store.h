@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface of a training loop to dense parameters: gradients in, weights out.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Margins of any rule, and the SGD update, for batches that are not compacted: they work directly
 // on the slots of a dense-index table. tagged_step.h has the updates of the other rules.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Four floats in a vector of the compiler (SSE2, which every x86-64 has), and the functions of
 // update rules for one float and for four. Both give the same bits.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash table of slots for any 64-bit key. It grows with the number of keys.
 #pragma once
 

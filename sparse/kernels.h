@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The three products of a training step, over a compacted batch X of `rows` x `keys`:
 //
 //   Margins           m = X w           m[rows], w[keys]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The only file that uses MKL. The library is loaded at the first use, so that programs start
 // quickly and run where it is not installed. Without its headers at build time there are no MKL
 // kernels.

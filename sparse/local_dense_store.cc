@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sparse/local_dense_store.h"
 
 #include <new>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dense parameters that this process trains: each Push updates the net's memory in place.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model in this process: a table of slots and an update rule.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A step of an adaptive rule for batches that are not compacted, directly on the packed slots of a
 // dense-index table. It does not sort keys: it numbers the batch's features in the order of their
 // first entry, and during the step a slot's last float (otherwise never negative) is a tag: the

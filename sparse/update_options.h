@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The update rule of a sparse model and its parameters.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The update rules: each is a slot (the state of one feature) and a pure function of (parameters,
 // gradient, slot). Local store and server shards use the same functions, for one feature (F =
 // float) or four (F = Float4). A feature that was never seen has all-zero state.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All that a training loop knows of the model: weights out, gradients in.
 #pragma once
 

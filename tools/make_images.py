@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Generates a small set of pictures: one folder for each of up to ten shapes, with random colours, sizes and positions.
 
     tools/make_images.py FOLDER [--classes=10] [--images=32] [--seed=1]

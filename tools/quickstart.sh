@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # From a fresh machine to a first result: installs missing packages, builds the programs into build/bin, makes
 # Criteo-like TFRecord data, checks it, trains the model of 33,762,578 features, and shows the results: the quality
 # of the model, the bottleneck, and a report page.
@@ -17,7 +18,7 @@ for arg in "$@"; do
     --test_rows=*) test_rows=${arg#*=} ;;
     --data=*) data=${arg#*=} ;;
     --run=*) run=${arg#*=} ;;
-    -h|--help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '3,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "quickstart: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

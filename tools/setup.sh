@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages that Millrace needs to build and test on Debian 12: as root, or through sudo.
 # Quick and silent if everything is installed. Intel MKL is optional: without it the native kernels are used.
 #
@@ -26,7 +27,7 @@ for arg in "$@"; do
     --with-clang) required+=(clang clang-tidy libclang-rt-14-dev libomp-dev) ;;
     --with-browser) required+=(chromium chromium-driver) ;;
     --with-package) required+=(dpkg-dev file debootstrap) ;;
-    -h|--help) sed -n '2,10s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

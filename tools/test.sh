@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Sets up, builds and runs all tests. With arguments, only the parts named:
 #
 #   release    every test, programs in build/bin

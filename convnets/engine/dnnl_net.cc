@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convnets/engine/dnnl_net.h"
 
 #include <omp.h>

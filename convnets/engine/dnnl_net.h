@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine of large nets: oneDNN on blocked layouts, and plain loops where they are as fast.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of a large net as oneDNN primitives, which are created once and run many times. The
 // DnnlPlan owns all memory; nothing is allocated while they run.
 #pragma once

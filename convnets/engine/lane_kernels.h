@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for small nets with one image per SIMD lane: a block has L images, where L is the number
 // of floats in a vector, and each activation is a vector with the values of these L images.
 // One-channel images, six output channels and ten classes all run at full vector width, and a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of lane_kernels.h. A .cc file per instruction set includes this header once, after
 // its target pragma and after it has defined LANES (floats per vector), TILE (accumulators that fit
 // into registers) and INSTRUCTIONS. This code must not use inline functions of the standard

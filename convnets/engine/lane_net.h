@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The engine for small nets: kernels with one image per SIMD lane (lane_kernels.h), on blocks of
 // images that are divided among threads.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <new>
 
 #include "convnets/engine/dnnl_net.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reference engine: the plain ops one after the other, one thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The plain ops, one loop nest each: PlainNet runs them all, the tests use them as the reference,
 // and the other engines share ReLU, dropout and the loss. Arrays are
 // [images][channels][height][width]; x is the input, y the output, and dx, dy, dweights, dbias are

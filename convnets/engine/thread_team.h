@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fixed team of threads for fork-join work, many thousand times a second.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches of images in a seeded order, prefetched by threads if decoding is slow.
 #pragma once
 

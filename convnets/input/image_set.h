@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A set of labelled images with random access from any thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a decoded image to the net's input: crop, resize, mirror, subtract the mean.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A net that is ready to run. All memory is allocated at creation; steps allocate none.
 #pragma once
 

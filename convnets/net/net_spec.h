@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of a net and their shapes. Engines (net.h) compute it.
 #pragma once
 

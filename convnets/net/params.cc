@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convnets/net/params.h"
 
 #include <cmath>

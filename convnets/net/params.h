@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parameters of a net in one block of memory, and their initialization.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the parameters of a net live, and how a step reaches them.
 #pragma once
 

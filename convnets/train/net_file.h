@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nets in state files (io/state/state_file.h): a model, or a checkpoint with the optimizer's state.
 //
 // Entries are chunks of 64 floats, numbered from 0 on through all arrays: for each parameter its

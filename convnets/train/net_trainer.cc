@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convnets/train/net_trainer.h"
 
 #include <algorithm>

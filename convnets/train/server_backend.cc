@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convnets/train/server_backend.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A net on the servers of a job.
 #pragma once
 

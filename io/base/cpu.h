@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The instruction sets of this machine's processor. Detected once; later calls are a plain read.
 #pragma once
 

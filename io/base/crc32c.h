@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32C (Castagnoli), the checksum of TFRecord, and the masked form in which TFRecord stores it.
 #pragma once
 

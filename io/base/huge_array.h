@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A large zeroed array on 2 MB pages, where the system provides them. On small pages, address
 // translation limits random access to arrays of several megabytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes JSON text value by value and inserts the commas.
 //
 //   JsonWriter json(out);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A std::vector of plain numbers whose resize leaves new elements uninitialized, for buffers that
 // are overwritten at once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A growing byte buffer that does not zero new bytes. Some bytes past its end are readable, so that
 // kernels may load past it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every function that can fail returns a Status, or a Result<T> that holds a value or a Status.
 //
 //   Result<bool> more = reader.Next(record);   // error, end (false) or value (true)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether bytes are UTF-8 as Unicode defines it: no over-long forms, no surrogates, nothing beyond
 // U+10FFFF.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A batch under construction: decoders append rows to it, with keys that are not compacted yet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A batch of sparse examples in compressed-sparse-row form.
 #pragma once
 

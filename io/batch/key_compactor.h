@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces the feature keys of a batch by positions in the sorted list of unique keys. Every step
 // on compacted batches needs it, so tests/bench/compactor_bench.cc compares several designs.
 #pragma once

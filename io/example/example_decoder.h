@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes sparse examples (label, index list, value list) from tf.Example records directly into a
 // batch.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes tf.Example messages: a fast function for sparse rows, and a general builder.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of one record's features, during and after parsing. Only feature_view.cc uses it.
 #pragma once
 

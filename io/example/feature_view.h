@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The general decoder: all features of any tf.Example or tf.SequenceExample, as views into the
 // record's bytes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes packed lists of varints: seven bits per byte, least significant first, the top bit set on
 // all but the last byte. The feature indices of an example are stored this way; most take one to
 // four bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The protobuf wire format, read from memory without copying: tags, varints, length-delimited
 // fields, unknown fields.
 //

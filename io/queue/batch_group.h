@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batches that are drawn, decoded and delivered together, so that locks and wake-ups are paid once
 // per group.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/queue/input_options.h"
 
 #include "io/stream/input_files.h"

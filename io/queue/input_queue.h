@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The input queue: files -> records -> shuffled batches, prepared by worker threads while the
 // caller computes.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads one file as a sequence of blocks of whole records. A block has some hundred kilobytes, so
 // that its consumer is called once per thousand records. Block boundaries depend only on the file's
 // content and on block_bytes.

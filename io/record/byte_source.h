@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte streams from files, FIFOs and standard input, decompressed if they are gzip, zlib or zstd.
 #pragma once
 

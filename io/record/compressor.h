@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compression: of a stream, piece by piece (byte_source.h has the other direction), and of single
 // blocks of bytes.
 #pragma once

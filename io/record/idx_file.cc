@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/record/idx_file.h"
 
 #include <algorithm>

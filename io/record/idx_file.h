@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IDX, the format of the MNIST files: a big-endian header, then the items one after the other.
 //
 //   +---+---+------+-------+--------------+-----------------------+------------------+

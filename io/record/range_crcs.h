@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32Cs of overlapping ranges of one stream. Bytes that an earlier range covered cost O(log n),
 // so that the search through a corrupt file whose headers claim long records takes linear time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The framing of a TFRecord file: a sequence of records and nothing else.
 //
 //   +----------------+----------------------+---------------+------------------------+

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a TFRecord file, plain or compressed.
 #pragma once
 

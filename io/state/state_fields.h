@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Named values in the header of a state file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file format of models and checkpoints: named fields, then entries of a key and some floats,
 // sorted by key. Numbers are little-endian; CRCs are CRC-32C, masked as in TFRecord.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of records in memory. A record is passed around as a reference of 16 bytes; a block
 // returns to the pool when its last record is released.
 #pragma once

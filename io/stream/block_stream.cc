@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/stream/block_stream.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of all files of all epochs as one sequence that depends on the options alone.
 //
 // The files of an epoch are ordered at random by (seed, epoch) and interleaved: file i goes to lane

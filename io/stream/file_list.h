@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expands patterns of input files.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A cache of decoded rows for later epochs, and the form in which it keeps a row: decoded, and
 // quick to copy into a batch.
 //

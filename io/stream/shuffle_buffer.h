@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A seeded shuffle of a stream through a buffer. The order depends on the seed, not on timing.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Criteo's click logs, one example per line of 40 tab-separated columns:
 //
 //   label (0 or 1) | 13 integer columns I1..I13 | 26 categorical columns C1..C26

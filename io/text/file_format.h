@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Detects what a file holds from its first bytes or from a line of it.
 #pragma once
 

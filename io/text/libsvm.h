@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LIBSVM / SVMlight text, one example per line:
 //
 //   label [qid:N] index:value index:value ...  # comment

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers of the text parsers: a cursor in a line, number parsing, and errors that name a column.
 #pragma once
 

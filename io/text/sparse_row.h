@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One parsed example of a text format: a label and (key, value) pairs in the order of the line.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A 64-bit hash of bytes that never changes: keys in files depend on it.
 #pragma once
 

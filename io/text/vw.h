@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vowpal Wabbit's text format for simple labels, one example per line:
 //
 //   label [importance [base]] ['tag]|namespace[:scale] name[:value] name[:value] ... |namespace ...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One Thrift connection of a server: authenticates the peer, converts messages, counts bytes, and
 // closes the connection on what it refuses. WorkerHandler does the work.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dense parameters of a shard: blocks of weights with an update rule. Like Shard, a state
 // machine without threads or clocks.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's side of an exchange: decodes the request, hands the push to the shard, waits until
 // the reply is due, and encodes it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connections whose peer has not sent the job's token yet. Each has one time limit, however slowly
 // its bytes arrive. When there are too many, the oldest is closed for the newest: a peer that knows
 // the token sends it at once.

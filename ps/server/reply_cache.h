@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a shard keeps of a worker's recent pulls: key lists, so that they are not sent again, and
 // replies, so that a repeated call gets the same one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/server/server.h"
 
 #include <thrift/server/TThreadedServer.h>

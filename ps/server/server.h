@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server of one shard: Thrift over TCP, one thread per connection.
 #pragma once
 

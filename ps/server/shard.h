@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One shard of the model and of the job: a deterministic state machine without threads, sockets or
 // clocks. Its driver (ExchangeHandler, WorkerHandler) passes the time in, calls Receive when a push
 // arrives, waits until ReplyDue, and then calls Gather.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the connections of a server share its shard, and how they wait for each other. The server
 // implements it with a mutex and a condition, the simulation with turns.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints of a shard: a state file (io/state) with the job's configuration, its progress, where
 // each worker was, and the shard's slots under their local keys. docs/formats.md has the fields.
 #pragma once

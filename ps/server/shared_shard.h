@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A shard that the threads of a server's connections share.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The server's side of one worker's connection, call by call, without any transport: Thrift calls
 // it through Connection, the simulation directly.
 #pragma once

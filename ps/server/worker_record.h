@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a shard knows of its workers: one record per worker, and which of them is slow.
 #pragma once
 

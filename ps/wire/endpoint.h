@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a server listens, and the files of mutual TLS.
 #pragma once
 

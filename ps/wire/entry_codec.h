@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Weights of a model on the wire, when it is saved or loaded: for each, the key as a varint (the
 // difference to the one before it, the first of a piece as it is), then the weight as f32. Keys
 // ascend strictly.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/exchange_wire.h"
 
 #include <thrift/TApplicationException.h>

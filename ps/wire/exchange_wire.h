@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The call `exchange` of parameter_server.thrift, byte for byte as the code that Thrift generates
 // has it, but without that code's copies of keys and numbers, which cost more than all else in it.
 #pragma once

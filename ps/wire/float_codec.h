@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients and weights on the wire:
 //
 //   +--------+----------------------------------------------------------+

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sockets for a server that unauthenticated peers can reach. Apache Thrift's own sockets do not
 // limit the time that a message may take.
 #pragma once

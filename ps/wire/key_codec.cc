@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/key_codec.h"
 
 #include <immintrin.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lists of keys on the wire: how many there are (a varint), then the first key and the difference
 // of each other to the one before it, as varints. Keys are sorted and unique.
 #pragma once

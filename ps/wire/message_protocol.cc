@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/message_protocol.h"
 
 #include "io/base/status.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thrift's binary protocol, with fields that can be read and written where they are.
 #pragma once
 

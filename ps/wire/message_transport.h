@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is between a socket and Thrift's protocols, on both sides of a connection. Apache Thrift's
 // own buffers copy all that passes, and add up all bytes of a connection against the limit of one
 // message.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages between a worker and a shard, independent of how they travel.
 // parameter_server.thrift says what each field means.
 #pragma once

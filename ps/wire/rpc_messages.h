@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions between messages.h and the types that Thrift generates; exchange_wire.h has those of
 // `exchange`. Each replaces its target. The channel adds worker and generation.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the numbers of a net go: which part of which parameter to which shard.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/worker/job_session.h"
 
 #include <errno.h>

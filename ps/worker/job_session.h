@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's membership in a job: join, start, checkpoint, stop, statistics. RemoteStore and
 // RemoteDenseStore move the numbers over its connections.
 #pragma once

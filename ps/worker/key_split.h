@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A batch's keys by shard, encoded for the wire.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dense parameters on the servers of a job: a net's layers, cut into blocks (dense_cut.h) so that
 // the shards hold even parts.
 #pragma once

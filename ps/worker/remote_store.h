@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model on the servers of a job: what a worker's training loop pulls from and pushes to.
 #pragma once
 

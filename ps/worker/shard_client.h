@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A worker's end of the connection to one shard: makes calls again on a new connection when one
 // breaks, and gives up when the shard cannot be reached for some seconds.
 #pragma once

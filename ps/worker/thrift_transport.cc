@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/worker/thrift_transport.h"
 
 #include <thrift/transport/TSocket.h>

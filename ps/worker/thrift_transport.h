@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Channels over TCP with Apache Thrift.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The world outside a worker, passed in so that tests can make their own: connections and time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows like Criteo's, one-hot: 39 features out of 33,762,578, popularity falling with the rank,
 // values all one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Key compaction of a batch (rows x 39 keys): the designs side by side.
 #include <benchmark/benchmark.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Designs of key compaction that were compared with io/batch/key_compactor.h: none of them is used
 // by Millrace.
 #pragma once

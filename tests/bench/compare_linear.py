@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares training speed and test logloss with other programs, on the same rows of the same machine.
 
     compare_linear.py TRAIN TEST [--rounds=3] [--rows=0] [--bin=build/bin] [--peers=sklearn,torch]

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Training speed and peak memory beside PyTorch's on the same machine, images in memory on both sides.
 #
 #   tests/bench/compare_torch.sh [--rounds=3] [--setting=11] [NET[:BATCH]...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training steps of the nets, images in memory: forward, backward and update. The steps go through
 // several batches, as training does.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CRC-32C at the sizes that matter: a length field, a record, a large block.
 #include <benchmark/benchmark.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decoding of examples of 39 indices, 39 values and a label: ours at every level, and protobuf with
 // an arena.
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What --profile costs: profile_overhead [QUADS STEPS CONTROL FILE...]
 //
 // One training run (SGD, batch 100, two input threads, 33,762,578 features, samples of the

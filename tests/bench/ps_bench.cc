@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The wire: an exchange beside a bare TCP ping-pong of the same size, and its parts.
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>

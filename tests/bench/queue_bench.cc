@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole input queue from page-cached files: read, CRC, decode, shuffle, batches of 100.
 #include <benchmark/benchmark.h>
 

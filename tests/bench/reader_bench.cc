@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One core from the page cache: read, CRC and framing; the same with decoding; memory-mapped
 // instead of read.
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels, update rules and whole steps over batches of 39-hot rows out of 33,762,578 features, in
 // memory.
 #include <benchmark/benchmark.h>

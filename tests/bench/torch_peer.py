@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """Training speed of PyTorch on the same nets, each in several settings; the best one is the peer's figure.
 
     torch_peer.py --net=lenet --batch=64 [--seconds=4] [--threads=2] [--setting=11]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a span costs, off and on.
 
 #include <benchmark/benchmark.h>

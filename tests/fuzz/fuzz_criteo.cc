@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What splits as a Criteo line joins to the same line, and all key makers give 39 keys within their
 // range.
 #include "io/text/criteo.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fast example decoder against libprotobuf, at every level of instructions that the machine
 // has.
 #include <cstdint>

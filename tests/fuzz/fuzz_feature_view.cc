@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The general decoder against libprotobuf: any bytes, same verdict, same content.
 
 #include <cstdint>

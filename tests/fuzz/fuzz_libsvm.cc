@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What parses as libsvm has ascending keys and finite numbers, and parses to the same row when
 // printed again.
 #include "io/text/libsvm.h"

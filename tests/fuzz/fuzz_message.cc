@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a server decodes: an unauthenticated peer's raw bytes through the whole service, and the
 // binary parts of a worker's messages; and what a worker decodes: the reply to an exchange. Nothing
 // may crash, hang or allocate by a mere claim; decoded data is valid, and encoding it gives it

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The record reader on any bytes, as a file of any compression: no crash, no hang, no absurd
 // allocation; both block sizes agree; a corrupt file is rejected when failing and gives a subset of
 // records when skipping.

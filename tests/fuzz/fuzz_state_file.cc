@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reader of models and checkpoints on any bytes, as they are and with every CRC made right, so
 // that what is behind the checks is reached as well: no crash, no hang, no absurd allocation. Keys
 // ascend, and fields come back when they are written again.

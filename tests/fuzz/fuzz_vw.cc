@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What parses as VW text has finite numbers and keys within hash_bits, and parses to the same row
 // when printed again.
 #include "io/text/string_hash.h"

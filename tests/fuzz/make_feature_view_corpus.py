@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the seed corpus of fuzz_feature_view: python3 tests/fuzz/make_feature_view_corpus.py"""
 import pathlib
 import struct

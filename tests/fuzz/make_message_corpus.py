@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of the message fuzzer. Usage: make_message_corpus.py FOLDER.
 
 The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block, 6 an answer.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the seed corpora of the record and example fuzzers: python3 make_record_corpus.py FOLDER (tests/fuzz/corpus)."""
 import gzip
 import os

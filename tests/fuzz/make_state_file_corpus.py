@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the seed corpus of the state file fuzzer: python3 make_state_file_corpus.py FOLDER (tests/fuzz/corpus).
 
 The frames are zstd's raw blocks, so that no compressor is needed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a fuzz target over the files of a corpus, for builds without libFuzzer: replay FOLDER...
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs a build into an empty folder and builds docs/examples against it, as a user of the library does.
 # Usage: library_test.sh BUILD_DIR SOURCE_DIR COMPILER...
 set -eu

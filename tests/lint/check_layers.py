@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that includes follow the arrows, and only the arrows:
 
     tools -> convnets -> trainer -> ps -> sparse -> io -> profiler

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks what can be checked of the style by a program. Usage: check_style.py ROOT [CHECK...]
 
 Prints each violation; exit status 1 if there is one.
@@ -109,6 +110,7 @@ CHECKS = {
     "headers": check_headers,
     "labels": check_labels,
     "readme": check_readme,
+    "license": check_license,
 }
 
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes violations into a small tree and expects the checks to find them: lint_test.py"""
 import contextlib
 import io

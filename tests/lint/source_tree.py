@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The project's source files, for the lint checks."""
 import pathlib
 import re

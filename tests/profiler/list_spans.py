@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads a Chrome trace as strict JSON and lists it, a line for each event, tab-separated: list_spans.py FILE"""
 import json
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "sparse/direct_step.h"
 
 #include <gtest/gtest.h>

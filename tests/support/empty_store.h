@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stores to fill, under every rule.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Holds the fast decoder against libprotobuf. For the test and the fuzzer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Training jobs that lose processes or are interrupted. The tests of sparse models and of nets
 // share them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Holds the general decoder against libprotobuf: same acceptance, same content. For the test and
 // the fuzzer.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs of shell scripts or real programs under millrace-launch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces as they were written, read back by a strict JSON parser (tests/profiler/list_spans.py).
 #pragma once
 

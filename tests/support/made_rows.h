@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of generated rows, for tests that train.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of rows that can be told apart, and queues on them.
 #pragma once
 

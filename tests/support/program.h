@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Starts programs from tests. Every program starts through the class Program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random bytes that are, or nearly are, a tf.Example or tf.SequenceExample: every form that the
 // wire format allows, and now and then one that it does not.
 #pragma once

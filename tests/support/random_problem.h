@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random batches of every awkward shape.
 #pragma once
 

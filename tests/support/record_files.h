@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records as files of TFRecord frames, and all that a reader gives of a file.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A real server on a socket of this host, and workers that join it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shards of small jobs, and pushes to them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole job in one process and, at any moment, one running worker: shards, workers and a network
 // that delays, drops, repeats and breaks, all drawn from one seed. A failure replays from its seed.
 // The server side is the shipped one (WorkerHandler, ExchangeHandler, Shard); only locks, time and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random images, labels and small nets for tests.
 #pragma once
 

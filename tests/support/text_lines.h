@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Helpers of the tests of text parsers: files as lines, and random mutations of lines.
 #pragma once
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Errors in the environment of a program give one line on standard error and the right exit status.
 # Usage: failures_test.sh BIN_DIR
 set -u

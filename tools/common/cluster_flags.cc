@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/common/cluster_flags.h"
 
 #include <gflags/gflags.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flags with which the processes of a job find each other. Servers and training programs have
 // them.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses the command line of a program or of one of its subcommands. gflags holds the values.
 //
 //   DEFINE_uint64(rows, SynthOptions{}.rows, "training rows");

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The help text, man page, bash completion and version of a program, generated from its flags.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The summary of a job's workers and of the bytes on the wire, as text.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The start, the signals and the exit that all programs share.
 #pragma once
 

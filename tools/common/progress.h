@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The progress line of long work. On a terminal it is rewritten in place, elsewhere it is a new
 // line every ten seconds. Work that takes less than a second has none.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of a training program: run folder, metrics log, trace, resource samples and progress
 // line. millrace-lr and millrace-convnet share it.
 #pragma once

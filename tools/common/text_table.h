@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table as lines of text. Each column is as wide as its widest cell.
 #pragma once
 

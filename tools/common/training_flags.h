@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flags that all training programs have: the run folder, the profiler and the job with servers.
 #pragma once
 

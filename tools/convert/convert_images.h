@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Images to Examples: folders of JPEG and PNG files, and pairs of IDX files such as MNIST.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libsvm, VW and Criteo text to sparse Examples.
 #pragma once
 

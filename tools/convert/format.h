@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The formats that convert reads, and their detection by content.
 #pragma once
 

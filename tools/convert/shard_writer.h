@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distributes records over the shards of one data set: record i goes to shard i mod N.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a conversion counts, and the summary that it prints.
 #pragma once
 

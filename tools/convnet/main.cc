@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-convnet: trains and evaluates softmax regression, LeNet and AlexNet.
 
 #include <sys/resource.h>

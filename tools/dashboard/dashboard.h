@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report page of a running job on loopback, and its metrics for Prometheus.
 //
 //   /           the page, which fetches data.json every second

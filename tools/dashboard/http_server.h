@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small HTTP server for people and programs on the same host: GET, one response per connection.
 //
 // It listens on loopback only and serves only requests whose Host header names the local host, so

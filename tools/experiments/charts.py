@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Charts as SVG texts. Colours come from the page's CSS, so they follow the light and dark theme."""
 import html
 import math

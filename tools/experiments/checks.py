@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of a correct system, checked on runs. Each check states the numbers by which it passed or failed."""
 import dataclasses
 

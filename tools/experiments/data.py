@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data of the experiments; made or downloaded when an experiment first needs it."""
 import json
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Figures that several experiments draw from their runs."""
 import re
 import statistics

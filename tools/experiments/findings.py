@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What an experiment found: tables, figures and checks, ready to be written as a page, Markdown and JSON."""
 import dataclasses
 import html

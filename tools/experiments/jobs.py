@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One training job: its command, and how it is run. No process outlives it, whatever happens."""
 import dataclasses
 import os

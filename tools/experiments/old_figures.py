@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The figures of the old reports (S0 to S4), on their hardware and with their mistakes. Units are as they were meant."""
 
 NUM_FEATURES = 33_762_578

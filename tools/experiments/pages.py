@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results as self-contained pages, Markdown and JSON. A result is the dict in results.json."""
 import html
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs experiments one after the other, and writes the results of each."""
 import datetime
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The output of a finished job: its run folder, and the lines its processes printed."""
 import csv
 import json

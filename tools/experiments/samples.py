@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads resources-<process>.csv: the resources that a process used."""
 import csv
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads trace-<process>.json: the spans of a process, in Chrome's format."""
 import dataclasses
 import json

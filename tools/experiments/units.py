@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers with units, in the form that the programs print. MB is 10^6 bytes, Mbit/s 10^6 bits per second."""
 import re
 

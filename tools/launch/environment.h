@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The environment variables that mpirun, srun, ssh and the shell set. No other code of the project
 // reads environment variables.
 #pragma once

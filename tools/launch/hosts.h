@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hosts of a job. Each host describes itself before any process starts: for the inventory, and
 // to check whether it can run the job.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a whole job, from the start of its servers to the exit of its last process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/launch_flags.h"
 
 #include <gflags/gflags.h>

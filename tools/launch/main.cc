@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-launch: starts a whole training job.
 
 #include <unistd.h>

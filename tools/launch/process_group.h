@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The processes of a job: starts them, signals them and keeps their state.
 #pragma once
 

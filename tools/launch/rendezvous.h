@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A shared folder in which the ranks of a job exchange small messages.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All children of the launcher and the signals sent to it, as one stream of events.
 #pragma once
 

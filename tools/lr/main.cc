@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-lr: trains and evaluates sparse logistic regression.
 
 #include <cmath>

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the packages that cpack made into a clean Debian 12 (only section main), trains there, builds the examples
 # with clang++ and the library, and removes the packages again.
 # As root, with debootstrap installed. The folder is created if it does not exist, and is kept.
 #
 #   tools/packaging/try_deb.sh build /tmp/clean-root
 set -euo pipefail
-[ $# = 2 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 2; }
+[ $# = 2 ] || { sed -n '3,8s/^# \{0,1\}//p' "$0"; exit 2; }
 packages=$1 root=$2
 say() { printf '\n== %s\n' "$*"; }
 inside() { chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive "$@"; }

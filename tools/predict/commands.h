@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two outputs of millrace-predict: scores of examples, and the largest weights of a model.
 #pragma once
 

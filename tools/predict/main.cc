@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-predict: scores records with a saved model.
 
 #include <gflags/gflags.h>

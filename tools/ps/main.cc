@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-ps: one server shard of a job.
 
 #include <gflags/gflags.h>

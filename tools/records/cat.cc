@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records cat: shows records as JSON lines, or as their bytes.
 
 #include <gflags/gflags.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/records/commands.h"
 #include "io/stream/file_list.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subcommands of millrace-records and the flags that they share. Each is one file: its flags,
 // its CommandSpec, and a Run that receives the arguments that are not flags and returns the exit
 // status.

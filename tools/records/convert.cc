@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records convert: text and image data sets to TFRecord shards.
 
 #include <gflags/gflags.h>

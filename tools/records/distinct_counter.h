@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Estimates the number of distinct 64-bit keys with an error of about 0.8 %, in 16 KB of memory
 // (HyperLogLog).
 //

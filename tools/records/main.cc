@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records: makes, converts and inspects TFRecord files.
 
 #include <csignal>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/records/record_json.h"
 
 #include "io/base/json.h"

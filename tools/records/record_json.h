@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One record as one JSON value.
 //
 //   Example          {"features":{"index":[3,17],"label":[1],"value":[1.0,0.5]}}

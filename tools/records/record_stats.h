@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics of `stat`: features, and for sparse examples labels, keys and values.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads whole TFRecord files, several in parallel, with a progress line.
 #pragma once
 

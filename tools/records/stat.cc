@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records stat: what is in the files.
 
 #include <gflags/gflags.h>

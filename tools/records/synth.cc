@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records synth: flags, checks of the output folder, synth.json and the summary.
 
 #include <gflags/gflags.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records verify: checks every CRC of every file, and optionally that every record is an
 // Example.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What limits the speed of a run, with the numbers that prove it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The computation graph of a run: its ops in the order of the data flow, with their time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads JSON text from front to back, value after value, without building a tree.
 //
 //   JsonCursor json(text);

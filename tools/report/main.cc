@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-report: op table, bottleneck diagnosis, peaks and report page from run folders.
 
 #include <gflags/gflags.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WriteMergedTrace: all processes of a run in one file.
 #include <cinttypes>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of ops: calls, time and bytes of each.
 #pragma once
 

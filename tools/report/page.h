@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report page: one HTML file with its style, its script and its data inside.
 #pragma once
 

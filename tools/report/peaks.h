@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Means and peaks of the resources that processes and their host used.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The content of a run folder, with the times of all processes on one axis.
 #pragma once
 

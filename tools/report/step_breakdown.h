@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the time of a worker's training thread splits into parts of a step.
 #pragma once
 

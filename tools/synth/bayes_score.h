@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics of a predictor that knows the hidden model, on the test part.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exponential and logarithm that give the same bits on every machine: libm's differ between
 // versions and processors in the last place, which can flip a drawn label. They use only + - * /;
 // errors stay within a few units of the last place (tests/tools/synth/portable_math_test.cc).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hidden model of `millrace-records synth`: it draws the features of a row and the probability
 // that its label is 1.
 //

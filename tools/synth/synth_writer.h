@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes the rows of the hidden model to files, one shard per thread at a time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Popularity by Zipf's law: rank k of n (from 0) has a share proportional to (k+1)^-exponent.
 #pragma once
 

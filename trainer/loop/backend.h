@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the model of a run lives: in this process, or on the servers of a job.
 #pragma once
 

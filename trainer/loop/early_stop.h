@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ends a training run whose test metric no longer improves.
 #pragma once
 

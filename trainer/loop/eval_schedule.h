@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a training run evaluates its model: every `eval_every` training examples, and at the end.
 #pragma once
 

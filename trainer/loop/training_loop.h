@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The training run of any model, in one process or as a worker of a job: steps until the data ends,
 // evaluation on schedule, checkpoints, early stop, reaction to stop requests.
 #pragma once

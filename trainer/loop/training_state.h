@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a training run needs beside the model to resume as if it had never stopped.
 #pragma once
 

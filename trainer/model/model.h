@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trained model for scoring, and the facts about it that its file holds.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Model files: the weights of a model that are not zero, and what they belong to. docs/formats.md
 // has the bytes.
 #pragma once

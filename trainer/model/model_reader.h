@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the weights of a model file, binary or text, or of a checkpoint.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Models as text:
 //
 //   # millrace model 1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gathers small pieces of an output file into large writes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file that grows by whole rows: a reader never sees half of one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trainer/run/binary_metrics.h"
 
 #include <algorithm>

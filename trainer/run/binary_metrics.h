@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How good a probabilistic binary classifier is on a set of examples, each figure under its right
 // name.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scalars against training steps, as TensorBoard reads them: a TFRecord file of Event messages.
 //
 //   Event      1: wall_time double   2: step int64   3: file_version "brain.Event:2" (first record)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trainer/run/host_info.h"
 
 #include <unistd.h>

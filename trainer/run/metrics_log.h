@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics of a run: a row for each evaluation of the model, in metrics.csv, metrics.jsonl and a
 // TensorBoard event file of the run folder.
 #pragma once

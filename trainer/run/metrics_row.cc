@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trainer/run/metrics_row.h"
 
 #include <charconv>

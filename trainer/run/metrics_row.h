@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One evaluation of the model during a run, and its forms: for people, CSV, JSON, TensorBoard.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The folder that holds all output of a run.
 //
 //   run.json                          what ran where, and how it ended

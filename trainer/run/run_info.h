@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What run.json says about a run.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One step of logistic regression: the loss of a batch and what the model learns from it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checkpoints: the whole state of a store and of its training run in one state file, so that a run
 // that resumes from it ends bit for bit where an undisturbed one does. docs/formats.md has the
 // bytes.

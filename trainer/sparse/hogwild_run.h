@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SGD steps by several threads on one array of weights, without locks (Niu et al. 2011). Threads
 // read weights while others change them, and an update is occasionally lost: the result depends on
 // timing. On skewed data the threads also contend for the cache lines of popular features.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a sparse model lives, and how a step reaches it. The servers of a job are in
 // cluster_backend.h.
 #pragma once

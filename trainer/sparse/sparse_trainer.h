@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The training run of sparse logistic regression.
 //
 //   ASSIGN_OR_RETURN(auto trainer, SparseTrainer::Create(options, {.now_s = NowSeconds}));

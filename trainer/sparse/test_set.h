@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The test data: evaluates the model as often as asked, reads the files as seldom as possible.
 #pragma once
 

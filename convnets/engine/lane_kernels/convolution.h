@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Convolutions of K x K taps, and max pooling. A part of lane_kernels_body.h, which describes how
 // to include it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fully connected layers, and the softmax loss. A part of lane_kernels_body.h, which describes how
 // to include it.
 #pragma once

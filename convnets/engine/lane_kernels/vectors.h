@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectors of LANES floats with one image per lane, the conversion between this layout and images in
 // rows, and passes over whole arrays. A part of lane_kernels_body.h, which describes how to include
 // it.

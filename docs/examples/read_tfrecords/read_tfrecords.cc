@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads TFRecord files of sparse examples into shuffled batches and prints what is in them:
 //
 //   read_tfrecords 'data/train-*'

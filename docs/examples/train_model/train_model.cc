@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trains sparse logistic regression with FTRL-proximal on TFRecord files, evaluates it on others
 // and saves the model, which millrace-predict reads:
 //

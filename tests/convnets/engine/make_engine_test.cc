@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fast engines against the plain one, and against themselves.
 #include <gtest/gtest.h>
 

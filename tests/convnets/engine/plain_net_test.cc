@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The gradient of every op and net against finite differences of its loss.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convnets/engine/thread_team.h"
 
 #include <gtest/gtest.h>

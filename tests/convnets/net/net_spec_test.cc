@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "convnets/net/net_spec.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/example/example_decoder.h"
 
 #include <gtest/gtest.h>

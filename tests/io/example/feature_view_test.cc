@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/example/feature_view.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which rows a queue gives, and in which order.
 #include <map>
 #include <set>

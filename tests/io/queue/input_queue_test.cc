@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bad data, other formats, the cache, the ends of a queue's life.
 #include "io/queue/input_queue.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Corrupt files: which are rejected, which records are skipped and which are found again.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writer against decoders that share nothing with the project: zlib's and zstd's own one-shot
 // calls, the gzip and zstd programs where they are installed, and a CRC-32C computed bit by bit.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "io/text/vw.h"
 
 #include <gtest/gtest.h>

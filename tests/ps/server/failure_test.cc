@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real servers, real sockets: who dies, stands still or cannot write.
 #include <gtest/gtest.h>
 

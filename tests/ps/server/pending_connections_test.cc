@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/server/pending_connections.h"
 
 #include <gtest/gtest.h>

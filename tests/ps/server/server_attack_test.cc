@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real servers, real sockets: what those on the wire can do to a server.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real servers, real sockets: jobs, messages and ports.
 #include "ps/server/server.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exchange's messages against the code that Thrift generates, and the transport below them.
 #include "ps/wire/exchange_wire.h"
 

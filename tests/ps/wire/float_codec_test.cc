@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/float_codec.h"
 
 #include <gtest/gtest.h>

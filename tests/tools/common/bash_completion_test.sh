@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Sources the completion scripts of all programs and calls them as bash does.
 # Usage: bash_completion_test.sh BIN_DIR
 set -u

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records convert, run as a program; its files are read with the record reader and the
 // general decoder.
 #pragma once

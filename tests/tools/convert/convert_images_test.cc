@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MNIST files and folders of images.
 #include "tools/convert/convert_images.h"
 #include "tests/tools/convert/convert_files.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Text formats, and what all formats share.
 #include "io/text/criteo.h"
 #include "io/text/libsvm.h"

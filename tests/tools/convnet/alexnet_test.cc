@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AlexNet as people run it, on pictures from files and on servers.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """tools/experiments.sh: list, errors, and real experiments end to end: experiments_test.py SOURCE_DIR BIN_DIR"""
 import html.parser
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Attacks a running server on loopback: random bytes, huge sizes, wrong tokens, half-open connections.
 
 Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it stops when the server exits. Prints

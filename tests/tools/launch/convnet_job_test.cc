@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs that train a net with servers and lose processes.
 
 #include "tests/support/fault_fixture.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-launch with shell scripts as servers and workers: real processes and signals.
 
 #include <arpa/inet.h>

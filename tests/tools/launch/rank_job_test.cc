@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs whose ranks are started by mpirun or srun. mpirun is the real program; for srun the tests
 // set its environment variables.
 

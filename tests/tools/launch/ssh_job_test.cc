@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Jobs on other hosts, with a real ssh client and a real sshd on a loopback port and temporary
 // keys.
 

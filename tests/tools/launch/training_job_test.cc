@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole training jobs of the real programs, with every kind of fault that a job should survive.
 
 #include <memory>

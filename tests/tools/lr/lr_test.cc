@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-lr as people run it: real processes, real files, real kills.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs a build into an empty folder and uses what is there, as somebody who has nothing else.
 # Usage: install_test.sh BUILD_DIR
 set -eu

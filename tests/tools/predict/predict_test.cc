@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-predict, run as a program.
 
 #include <gtest/gtest.h>

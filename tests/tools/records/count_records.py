@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Counts the records of TFRecord files by other means than the project's own: Python's gzip, a plain CRC-32C.
 
 Prints one line per file: the number of records, their data bytes, and the path. Fails if a record is corrupt.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records cat, stat and verify, run as programs.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // millrace-records synth as a user runs it; libprotobuf decodes its files.
 
 #include <gtest/gtest.h>

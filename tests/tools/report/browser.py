@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A headless Chromium, driven by chromedriver over the WebDriver protocol, with only the standard library."""
 import base64
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs of several real processes, with obstacles: a slow network, a slow server, a slow worker."""
 import os
 import re

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Diagnoses on traces whose truth is known.
 
 #include "tools/report/diagnosis.h"

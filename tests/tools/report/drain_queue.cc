@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The input of a training run without the training: drain_queue BATCH_SIZE NUM_FEATURES THREADS
 // EPOCHS CACHE_MB FILE... reads and decodes as millrace-lr does for direct steps, and prints the
 // seconds it took, and the rows.

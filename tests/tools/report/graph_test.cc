@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The computation graph of runs whose traces are written by hand.
 
 #include "tools/report/graph.h"

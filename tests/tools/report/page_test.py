@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests the report page and the live page in a browser: page_test.py BIN_DIR SCREENSHOT_DIR
 
 Skipped (exit status 77) where there is no Chromium.

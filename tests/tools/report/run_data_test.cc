@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Run folders: traces on one axis, merged traces, and corrupt files.
 
 #include "tools/report/run_data.h"

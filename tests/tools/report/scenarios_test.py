@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs with a bottleneck on purpose, and the diagnosis of each: scenarios_test.py BIN_DIR HELPER_DIR
 
 The named bottleneck must be right. Each predicted speedup ("at most x times as fast") is compared with runs without the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A disk of a chosen speed, for programs that are started with this library preloaded: read(2) of a
 // regular file takes as long as a disk would that delivers the number of bytes per second that the
 // file "slow_disk.rate" next to the library states. Reads of several threads wait for each other.

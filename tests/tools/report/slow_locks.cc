@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A slow server, for a millrace-ps that is started with this library preloaded: every
 // pthread_mutex_lock takes as many microseconds longer as the file "slow_locks.us" next to the
 // library states. A server locks its shard a few times for each request.

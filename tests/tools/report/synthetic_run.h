@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Run folders with synthetic traces that have the span names of real ones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/synth/bayes_score.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How evenly the servers of a job share the synthetic data, from 1 to 16 of them.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Lists the events of TensorBoard files, by the formats alone. Usage: list_events.py FILE...
 
 A line for each event, cells separated by tabs: wall time, step, and then one of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All experiments: name, purpose, duration, and the function that runs it."""
 import dataclasses
 import typing

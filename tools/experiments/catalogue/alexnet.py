@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AlexNet: examples/s by batch and workers, and proof that it learns."""
 from .. import charts, figures, old_figures, samples, traces, units
 from ..jobs import Job

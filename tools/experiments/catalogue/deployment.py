@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modes, hosts, placement and the start of a job."""
 from .. import old_figures, units
 from ..jobs import Job

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gradient of millrace-lr against finite differences of the loss, computed here."""
 import math
 import random

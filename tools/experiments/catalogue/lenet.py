@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LeNet on MNIST: the grid of batches and workers, Adam, and the batch sweep."""
 from .. import charts, checks, figures, old_figures, samples, units
 from ..data import MNIST_TEST_IMAGES

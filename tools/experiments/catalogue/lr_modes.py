@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S4: sparse logistic regression on 33,762,578 features, one server and three workers: synchronous and asynchronous."""
 from .. import charts, checks, figures, old_figures, samples, units
 from ..data import DENSE_BYTES, FIELDS, RAW_BYTES_PER_KEY

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S4's per-op table at batch 10 and 100, and its timelines: a step on a worker, a synchronous round on all processes."""
 from .. import figures, old_figures, traces, units
 from ..data import DENSE_BYTES, FIELDS, RAW_BYTES_PER_KEY

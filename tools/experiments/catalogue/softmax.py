@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax regression on MNIST: by mode (S0), on four hosts (S1), with the resources of every process (S3)."""
 from .. import charts, checks, figures, old_figures, samples, units
 from ..data import MNIST_TEST_IMAGES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S2: softmax regression for 6,000 steps, and all resources against the batch."""
 from .. import charts, old_figures, samples, units
 from . import softmax

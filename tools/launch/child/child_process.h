@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Child processes of the launcher and of a process shim: how one is started, and how all are
 // killed.
 #pragma once

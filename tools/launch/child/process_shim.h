@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The process shim runs between the launcher and one process of the job. It starts that process,
 // forwards signals to it and kills all its descendants when it exits, when the launcher is killed
 // or when the connection to the launcher is lost. The launcher starts it as a child on this host

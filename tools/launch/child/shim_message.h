@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The messages of a launcher to a process shim, on the shim's standard input:
 //
 //   type  1 byte   'D' working directory, 'A' one word of the command, 'T' the token, 'G' start,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The secret token of a job, and a file for it that only its owner can read.
 #pragma once
 

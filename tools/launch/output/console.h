@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The output of the launcher: its own messages, the lines of all processes, each with the name of
 // its process, and optional log files with the same lines.
 #pragma once

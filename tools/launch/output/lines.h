@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the bytes that a process writes into lines that can be shown.
 #pragma once
 

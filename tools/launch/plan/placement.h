@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which processes a job has, on which host each runs, and at which address it listens.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides what the launcher does when processes of the job fail.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Line charts on canvas, with a cursor that several charts can share.
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The computation graph: boxes in lanes, in the order of the data flow, with the time of each.
 
 const laneNames = {input: 'input threads', training: 'training', exchange: 'exchange', servers: 'servers'};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts the data of a run on the page; a live page fetches the data again every second.
 
 const $ = id => document.getElementById(id);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The zoomable timeline of all threads. A frame costs a few binary searches per pixel, independent of
 // the number of spans. A pixel with several spans shows how much of it they fill.
 

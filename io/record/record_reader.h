@@ -20,7 +20,7 @@ struct RecordView {
 class RecordReader {
  public:
   // `path` "-" is standard input.
-  static Result<RecordReader> Open(const std::string& path, BlockOptions options = {});
+  static Result<RecordReader> Open(const std::string& path, const BlockOptions& options = {});
 
   // True and a record, false at the end, or an error that names file, offset, expected and found.
   // No records follow an error. With OnCorrupt::kSkip, corrupt records are counted in corruption()
@@ -40,7 +40,8 @@ class RecordReader {
   size_t next_ = 0;
 };
 
-inline Result<RecordReader> RecordReader::Open(const std::string& path, BlockOptions options) {
+inline Result<RecordReader> RecordReader::Open(const std::string& path,
+                                               const BlockOptions& options) {
   ASSIGN_OR_RETURN(auto blocks, BlockReader::Open(path, options));
   return RecordReader(std::move(blocks), options.framing);
 }

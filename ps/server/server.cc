@@ -199,13 +199,13 @@ class Server::Impl {
   std::jthread serving_;
 };
 
-Server::Server(Private, ServerOptions options) : impl_(std::make_unique<Impl>(options)) {}
+Server::Server(Private, const ServerOptions& options) : impl_(std::make_unique<Impl>(options)) {}
 Server::~Server() = default;
 
-Result<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
+Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   RETURN_IF_ERROR(options.Validate());
   SilenceThrift();
-  auto server = std::make_unique<Server>(Private{}, std::move(options));
+  auto server = std::make_unique<Server>(Private{}, options);
   RETURN_IF_ERROR(server->impl_->Listen());
   return server;
 }

@@ -32,8 +32,8 @@ class Server {
 
  public:
   // Accepts connections on return.
-  static Result<std::unique_ptr<Server>> Start(ServerOptions options);
-  explicit Server(Private, ServerOptions options);
+  static Result<std::unique_ptr<Server>> Start(const ServerOptions& options);
+  Server(Private, const ServerOptions& options);
   ~Server();  // closes all connections
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -18,7 +18,7 @@ struct Outcome {
   io::CorruptionStats corruption;
 };
 
-inline Outcome ReadAll(const std::string& path, io::BlockOptions options = {}) {
+inline Outcome ReadAll(const std::string& path, const io::BlockOptions& options = {}) {
   Outcome outcome;
   auto reader = io::RecordReader::Open(path, options);
   outcome.status = reader.status();

@@ -24,7 +24,8 @@ void AddSteps(const StepTimes& t, int steps, double now, SyntheticTrace& trace) 
   for (int s = 0; s < steps; ++s) {
     trace.Span(1, "step", "step", now, t.total(), "\"rows\":100");
     double at = now;
-    const auto part = [&](const char* name, const char* cat, double duration, std::string args) {
+    const auto part = [&](const char* name, const char* cat, double duration,
+                          const std::string& args) {
       if (duration > 0) trace.Span(1, name, cat, at, duration, args);
       at += duration;
     };

@@ -98,7 +98,7 @@ TEST(Policy, OneRestartOfTheJobCoversExitsAtTheSameTime) {
 }
 
 TEST(Policy, EndReasonNamesTheFlagThatHelps) {
-  const auto why = [](ProcessExit exit, size_t restarts) {
+  const auto why = [](const ProcessExit& exit, size_t restarts) {
     return EndReason(std::vector<ProcessExit>{exit}, restarts);
   };
   EXPECT_NE(why(kWorkerKilled, 0).find("--restart=N would restart it)"), std::string::npos);

@@ -29,6 +29,7 @@ struct ShardOptions {
   size_t num_workers = 1;
   std::string checkpoints = {};                 // folder; empty: none can be written
   int64_t rejoin_ns = int64_t{4} * 1000000000;  // sync: how long the job waits for a lost worker
+  // Called under the lock of whoever drives the shard.
   std::function<void(const std::string&)> on_note = nullptr;
 };
 

@@ -20,7 +20,7 @@ TEST(UpdateOptions, ContradictionsAreRefused) {
   EXPECT_FALSE((UpdateOptions{.rate = -1}).Validate().ok());
   EXPECT_FALSE((UpdateOptions{.rate = NAN}).Validate().ok());
   EXPECT_FALSE((UpdateOptions{.rule = Rule::kFtrl, .decay = Decay::kInverseSqrt}).Validate().ok());
-  EXPECT_FALSE(RuleFromName("rmsprop").ok());
+  EXPECT_FALSE(RuleFromName("magic").ok());
   EXPECT_FALSE(DecayFromName("linear").ok());
   EXPECT_EQ(*RuleFromName("adagrad"), Rule::kAdaGrad);
 }

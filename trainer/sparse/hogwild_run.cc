@@ -114,7 +114,7 @@ class Hogwild {
   const uint64_t examples_;
   std::mutex mu_;
   HogwildStretch stretch_;  // guarded by mu_, as are the queue and the store's steps
-  Status status_;           // likewise
+  Status status_;           // guarded by mu_
 };
 
 }  // namespace

@@ -274,7 +274,7 @@ TEST(Shard, AnEmptyStepChangesNothing) {
   shard->Finish(1, 0);
   EXPECT_TRUE(shard->ReplyDue(0, 2));
   EXPECT_TRUE(shard->OthersFinished(0));
-  EXPECT_EQ(shard->progress().step, 1u) << "nobody learnt anything";
+  EXPECT_EQ(shard->progress().step, 1u) << "no worker trained on anything";
 }
 
 TEST(Shard, TheEndIsBlockedOnALostWorkerThatMayComeBack) {

@@ -359,7 +359,7 @@ TEST(MessageTransport, AMessageThatCouldNotBeSentIsNotSentLater) {
   EXPECT_THROW(SendExchange({}, *out), apache::thrift::transport::TTransportException);
 }
 
-// What a stranger can make a server hold: a message that has the same field again and again.
+// What an unauthenticated peer can make a server hold: a message that repeats the same field.
 TEST(MessageTransport, MemoryOfAMessageIsBounded) {
   auto buffer = std::make_shared<TMemoryBuffer>();
   const auto out = ProtocolOn(buffer);

@@ -25,7 +25,7 @@ using sparse::UpdateOptions;
 using test::EmptyStore;
 using test::kRules;
 
-// A store that has learnt something of keys below 1000.
+// A store that was trained on keys below 1000.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {
   auto store = EmptyStore(num_features, options);
   Random random(5);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real servers, real sockets: what those on the wire can do to a server.
+// What peers can do to a real server over a socket.
+#include "ps/server/connection.h"
+
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -8,15 +10,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "io/base/random.h"
-#include "ps/wire/key_codec.h"
-#include "ps/worker/remote_store.h"
 #include "ps/worker/thrift_transport.h"
 #include "tests/support/server_fixture.h"
 #include "tests/support/test_files.h"
@@ -149,25 +147,6 @@ TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
   // And the connection is closed behind it.
   EXPECT_EQ((*channel)->Stats(stats).code(), Code::kIo);
   EXPECT_EQ(server_->summary().refused, 2u);
-}
-
-TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
-  StartServer(1);
-  auto store = StartedWorker(Config(1));
-  ExpectServes(*store);
-  const auto twin = Twin(Config(1));
-  ASSERT_TRUE(twin);
-  std::string keys;
-  EncodeKeys(std::vector<uint64_t>{5, 100000}, keys);
-  ExchangeRequest request;
-  request.sequence = 1;
-  request.pulls = true;
-  request.pull_list = ListSignature(keys);
-  request.pull_keys = keys;
-  ExchangeReply reply;
-  ASSERT_TRUE(twin->SendExchange(request).ok());
-  const Status status = twin->ReceiveExchange(reply);
-  EXPECT_EQ(status.message(), "key list: expected keys below 100000, found 100000");
 }
 
 TEST_F(ServerTest, TlsAcceptsOnlyPeersWithACertificate) {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real servers, real sockets: who dies, stands still or cannot write.
+#include "ps/worker/job_session.h"
+
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,62 +11,12 @@
 #include <vector>
 
 #include "ps/wire/key_codec.h"
-#include "ps/worker/remote_dense_store.h"
-#include "ps/worker/remote_store.h"
 #include "ps/worker/thrift_transport.h"
 #include "tests/support/server_fixture.h"
 #include "tests/support/test_files.h"
 
 namespace millrace::ps {
 namespace {
-
-TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
-  StartServer(1);
-  auto store = StartedWorker(Config(1));
-  ExpectServes(*store);
-  server_.reset();
-  const auto begin = steady_clock::now();
-  const std::vector<uint64_t> keys = {1};
-  std::vector<float> weights(1);
-  const Status status = store->Pull(keys, weights);
-  EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(20));
-  EXPECT_EQ(status.code(), Code::kIo);
-  EXPECT_NE(status.message().find("server 0 at 127.0.0.1:"), std::string::npos);
-  EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();
-}
-
-TEST_F(ServerTest, AServerThatWasStartedAgainHasLostTheJob) {
-  StartServer(1);
-  auto store = StartedWorker(Config(1));
-  ExpectServes(*store);
-  const int port = server_->port();
-  server_.reset();
-  options_.port = port;
-  StartServer(1);
-  const std::vector<uint64_t> keys = {1};
-  std::vector<float> weights(1);
-  const Status status = store->Pull(keys, weights);
-  EXPECT_NE(status.message().find("resume the job"), std::string::npos) << status.message();
-}
-
-TEST_F(ServerTest, AWorkerThatIsGoneEndsTheOthersWithItsName) {
-  options_.shard.rejoin_ns = 300000000;
-  StartServer(2);
-  auto first = Worker(Config(2), 0);
-  auto second = Worker(Config(2), 1);
-  ASSERT_TRUE(first && second);
-  std::jthread waiting([&] { ASSERT_TRUE(second->Start().ok()); });
-  ASSERT_TRUE(first->Start().ok());
-  waiting.join();
-  const std::jthread tick([&] { EXPECT_FALSE(server_->Wait([] { return false; }).ok()); });
-  second.reset();
-  transports_.pop_back();
-  const std::vector<uint64_t> keys = {1};
-  Status status = first->Push(keys, std::vector<float>{1}, {.rows = 1, .weight = 1});
-  if (status.ok()) status = first->Flush();
-  EXPECT_EQ(status.code(), Code::kFailed);
-  EXPECT_NE(status.message().find("worker 1"), std::string::npos) << status.message();
-}
 
 // Twenty seconds pass in one.
 class FastClock final : public Clock {
@@ -173,56 +122,34 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
   EXPECT_NE(saved.message().find("with an incomplete step"), std::string::npos) << saved.message();
 }
 
-TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
-  const test::TemporaryFolder folder;
-  test::WriteFile(folder / "file", "");
-  options_.shard.checkpoints = folder / "file/shard-0";
-  StartServer(1);
-  auto store = StartedWorker(Config(1));
-  const Status saved = store->Checkpoint(1, "state");
-  EXPECT_EQ(saved.code(), Code::kFailed);
-  EXPECT_NE(saved.message().find(options_.shard.checkpoints), std::string::npos) << saved.message();
-  ExpectServes(*store);
-}
-
-// Checkpoints here take much longer than a call may wait.
-TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
-  const test::TemporaryFolder folder;
-  options_.shard.checkpoints = folder / "shard-0";
-  options_.call_ms = 1;
-  JobConfig config = Config(3, 0);
+// The chief waits for a number of examples without asking again and again.
+TEST_F(ServerTest, WaitingForProgressEndsWithTheExamplesOrWithTheWorkers) {
+  options_.call_ms = 20000;
+  StartServer(2);
+  JobConfig config = Config(2);
   config.mode = Mode::kAsync;
-  config.dense.emplace();
-  StartServer(3);
-  std::unique_ptr<TestWorker> jobs[3];
-  for (size_t w = 0; w < 3; ++w) jobs[w] = Worker(config, w);
-  std::vector<std::jthread> workers;
-  std::atomic<bool> done = false;
-  for (size_t w = 0; w < 2; ++w) {
-    workers.emplace_back([&, w] {
-      std::vector<float> weights(1 << 20), gradient(1 << 20, 1.0f);
-      RemoteDenseStore store(*jobs[w]->session);
-      const std::vector<sparse::DenseParam> params = {{.name = "a", .weights = weights}};
-      ASSERT_TRUE(store.Init(params).ok());
-      for (uint64_t id = 1; w == 0 && id <= 10; ++id) {
-        const Status saved = jobs[w]->Checkpoint(id, "state");
-        EXPECT_TRUE(saved.ok()) << saved.message();
-      }
-      while (w == 1 && !done) {
-        store.SetStep({.rows = 1, .weight = 1}, "");
-        ASSERT_TRUE(store.Push(0, gradient).ok());
-        const Status pulled = store.Pull(0);
-        ASSERT_TRUE(pulled.ok()) << pulled.message();
-      }
-      done = true;
-    });
-  }
-  ASSERT_TRUE(jobs[2]->Start().ok());
-  SessionOptions again = Session(config, 2);
-  again.rejoin = true;
-  while (!done) {
-    ASSERT_TRUE(Worker(again));
-  }
+  auto chief = Worker(config, 0), other = Worker(config, 1);
+  std::jthread start([&] { EXPECT_TRUE(other->Start().ok()); });
+  ASSERT_TRUE(chief->Start().ok());
+  start.join();
+  ASSERT_TRUE(chief->Finish().ok());
+  const std::vector<uint64_t> keys = {7};
+  const std::vector<float> gradient = {1};
+  std::jthread pushing([&] {
+    for (int i = 0; i < 3; ++i) {
+      std::this_thread::sleep_for(milliseconds(20));
+      EXPECT_TRUE(other->Push(keys, gradient, {.rows = 10, .weight = 10}).ok());
+      EXPECT_TRUE(other->Flush().ok());
+    }
+  });
+  const auto more = chief->session->WaitForProgress(30);
+  ASSERT_TRUE(more.ok() && *more);
+  EXPECT_EQ(chief->session->progress().examples, 30u);
+  pushing.join();
+  ASSERT_TRUE(other->Finish().ok());
+  const auto end = chief->session->WaitForProgress(1000);
+  ASSERT_TRUE(end.ok());
+  EXPECT_FALSE(*end);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Real servers, real sockets: dense blocks.
+#include "ps/worker/remote_dense_store.h"
+
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "profiler/trace.h"
-#include "ps/worker/remote_dense_store.h"
 #include "tests/support/server_fixture.h"
 
 namespace millrace::ps {
@@ -135,30 +134,6 @@ TEST_F(ServerTest, PackedDenseBlocksAreSmallerBothWaysAndTrainTheSame) {
   }
   EXPECT_NE(finals[0][1], 0);
   EXPECT_EQ(finals[0], finals[1]);
-}
-
-TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
-  JobConfig config = Config(1, 0);
-  config.dense.emplace();
-  StartServer(1);
-  const std::vector<float> weights(10), many(10 << 20);
-  FloatCodec codec;
-  std::string values, packed;
-  ASSERT_TRUE(codec.Encode(weights, {}, values).ok());
-  ASSERT_TRUE(codec.Encode(many, {.zstd = true}, packed).ok());
-  const auto store = Worker(config, 0);
-  const auto init = [&](uint32_t block, const std::string& numbers) {
-    DenseReply reply;
-    return store->session->client(0).Call([&](Channel& channel) {
-      return channel.InitDense({.block = block, .values = numbers}, reply);
-    });
-  };
-  ASSERT_TRUE(init(0, values).ok());
-  const Status unknown = init(1, packed);
-  EXPECT_NE(unknown.message().find("dense block 1 is packed, and unknown"), std::string::npos)
-      << unknown.message();
-  const Status large = init(0, packed);
-  EXPECT_NE(large.message().find("zstd: "), std::string::npos) << large.message();
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/job_config.h"
 
+#include <errno.h>
+#include <sys/random.h>
+
 #include <utility>
 
 namespace millrace::ps {
@@ -84,6 +87,14 @@ Result<JobConfig> JobConfig::From(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(config.data, fields.Text("data"));
   RETURN_IF_ERROR(config.Validate());
   return config;
+}
+
+Result<uint64_t> DrawIdentity() {
+  uint64_t identity = 0;
+  if (::getrandom(&identity, sizeof identity, 0) != sizeof identity) {
+    return IoError("no random bytes for the identity of the process", errno);
+  }
+  return identity | 1;  // 0 stands for no identity
 }
 
 Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs) {

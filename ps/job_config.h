@@ -45,6 +45,10 @@ struct JobConfig {
   static Result<JobConfig> From(const io::StateFields& fields);
 };
 
+// A random number that tells a process from all others, also from one that is started in its place.
+// It does not come from the run's seed, which they share.
+Result<uint64_t> DrawIdentity();
+
 // Whether `theirs` is the same job as `ours`; the error names the first difference.
 Status CheckSameJob(const io::StateFields& ours, const io::StateFields& theirs);
 

@@ -9,9 +9,11 @@ namespace cpp millrace.ps.rpc
 
 const i32 kProtocolVersion = 5
 
-// The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard.
+// The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard. With `busy` it is
+// valid, but the shard writes or reads a checkpoint: the call can be made again.
 exception Refused {
   1: string message
+  2: bool busy
 }
 // The job as a whole has failed, or a server could not do its work (write a checkpoint, for example); the message says
 // which process failed and how.
@@ -27,7 +29,8 @@ struct JoinRequest {
   5: string config      // lines "name value": must be the same for all workers
   6: bool rejoin        // this worker was part of the job before
   7: i64 attempt        // ascending within a process: an older connection never replaces a newer one
-  8: i64 process        // random, drawn by the process
+  8: i64 process        // random, drawn by the process: only it may replace its own connection
+  9: i64 epoch          // from the chief: of the run, see docs/formats.md; 0: the run keeps no checkpoints
 }
 struct JoinReply {
   1: i64 generation     // of this worker's connection; part of every later call
@@ -161,8 +164,9 @@ service ParameterServer {
   DenseReply push_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
   DenseReply pull_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
 
-  // Chief only. A repeated step asks whether the checkpoint is done.
-  CheckpointReply checkpoint(1: i32 worker, 2: i64 generation, 3: i64 step, 4: binary chief_state)
+  // Chief only. A repeated step asks whether the checkpoint is done. The shard keeps the new checkpoint and `committed`,
+  // which is complete on all shards (-1: none is), and may remove all others.
+  CheckpointReply checkpoint(1: i32 worker, 2: i64 generation, 3: i64 step, 4: binary chief_state, 5: i64 committed)
       throws (1: Refused refused, 2: JobFailed failed)
   CheckpointReply restore(1: i32 worker, 2: i64 generation, 3: i64 step) throws (1: Refused refused, 2: JobFailed failed)
   binary chief_state(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "io/state/checkpoint_folder.h"
+#include "io/state/manifest.h"
 
 namespace millrace::convnets {
 namespace {
@@ -25,6 +26,7 @@ Result<trainer::TrainingStart> LocalNetBackend::Start(const NetStart& start) {
 }
 
 Result<trainer::TrainingStart> LocalNetBackend::Restore() {
+  RETURN_IF_ERROR(io::CheckNoShards(options_.checkpoints));
   io::RemoveTemporaryFiles(options_.checkpoints);
   ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
                    io::ListCheckpoints(options_.checkpoints));

@@ -23,6 +23,7 @@ enum class Code {
   kCorrupt,    // bytes violate their format
   kCancelled,  // a stop was requested
   kFailed,     // the distributed job failed, perhaps in another process
+  kBusy,       // a server cannot serve the call now: it can be made again
 };
 
 class [[nodiscard]] Status {
@@ -43,6 +44,7 @@ inline Status Invalid(std::string message) { return {Code::kInvalid, std::move(m
 inline Status NotFound(std::string message) { return {Code::kNotFound, std::move(message)}; }
 inline Status Corrupt(std::string message) { return {Code::kCorrupt, std::move(message)}; }
 inline Status Failed(std::string message) { return {Code::kFailed, std::move(message)}; }
+inline Status Busy(std::string message) { return {Code::kBusy, std::move(message)}; }
 inline Status Cancelled(std::string message) { return {Code::kCancelled, std::move(message)}; }
 // `message` followed by the text of `error_number` (an errno value).
 inline Status IoError(std::string message, int error_number) {

@@ -80,14 +80,22 @@ void RemoveTemporaryFiles(const std::string& folder) {
   }
 }
 
+void KeepCheckpoints(const std::string& folder, std::span<const uint64_t> steps) {
+  const auto files = ListCheckpoints(folder);
+  if (!files.ok()) return;
+  for (const CheckpointFile& file : *files) {
+    if (std::find(steps.begin(), steps.end(), file.steps) == steps.end()) Remove(file.path);
+  }
+}
+
 void RemoveOtherCheckpoints(const std::string& folder, uint64_t steps, size_t keep) {
   const auto files = ListCheckpoints(folder);
   if (!files.ok()) return;
-  size_t kept = 0;
+  std::vector<uint64_t> kept = {steps};
   for (const CheckpointFile& file : *files) {
-    if (file.steps == steps || (file.steps < steps && kept++ < keep)) continue;
-    Remove(file.path);
+    if (file.steps < steps && kept.size() <= keep) kept.push_back(file.steps);
   }
+  KeepCheckpoints(folder, kept);
 }
 
 }  // namespace millrace::io

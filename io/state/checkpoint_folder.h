@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder);
 
 // Removes temporary files of killed processes.
 void RemoveTemporaryFiles(const std::string& folder);
+
+// Removes all checkpoints but those of `steps`. Errors are ignored: the next call tries again.
+void KeepCheckpoints(const std::string& folder, std::span<const uint64_t> steps);
 
 // Keeps the checkpoint of `steps` and the `keep` newest ones before it; removes all others. Later
 // checkpoints belong to a run that was rolled back. Errors are ignored: the next call tries again.

@@ -36,7 +36,7 @@ Connection::Connection(ServerState& state, PendingConnections::Entry pending,
       pending_(std::move(pending)),
       protocol_(std::move(protocol)),
       output_(std::move(output)),
-      handler_(state.shard, state.instance) {
+      handler_(state.shard) {
   protocol_->setStringSizeLimit(state.unauthenticated_limits.max_string);
   protocol_->transport().SetLimits(state.unauthenticated_limits);
 }
@@ -70,6 +70,12 @@ void Connection::Refuse(const std::string& message) {
 
 void Connection::ThrowIf(const Status& status) {
   if (status.ok()) return;
+  if (status.code() == Code::kBusy) {
+    rpc::Refused refused;
+    refused.message = status.message();
+    refused.busy = true;
+    throw refused;
+  }
   if (status.code() == Code::kInvalid || status.code() == Code::kCorrupt) Refuse(status.message());
   rpc::JobFailed failed;
   failed.message = status.message();
@@ -169,9 +175,11 @@ void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
 }
 
 void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
-                            int64_t step, const std::string& chief_state) {
+                            int64_t step, const std::string& chief_state, int64_t committed) {
   Enter("checkpoint", worker, generation);
-  ThrowIf(handler_.Checkpoint(static_cast<uint64_t>(step), chief_state, reply.done));
+  CheckpointRequest request = {.id = static_cast<uint64_t>(step), .chief_state = chief_state};
+  if (committed >= 0) request.committed = static_cast<uint64_t>(committed);
+  ThrowIf(handler_.Checkpoint(request, reply.done));
 }
 
 void Connection::restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,

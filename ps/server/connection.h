@@ -21,7 +21,6 @@ namespace millrace::ps {
 struct ServerState {
   SharedShard& shard;
   const std::string token;
-  const uint64_t instance;  // differs from that of an earlier server in the same place
   const ConnectionLimits unauthenticated_limits;
   const bool poll;
 
@@ -52,7 +51,7 @@ class Connection final : public rpc::ParameterServerIf {
   void push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
   void pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
   void checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation, int64_t step,
-                  const std::string& chief_state) override;
+                  const std::string& chief_state, int64_t committed) override;
   void restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
                int64_t step) override;
   void chief_state(std::string& state, int32_t worker, int64_t generation) override;

@@ -22,24 +22,37 @@ Result<SharedKeys> MakeList(KeyDecoder& decoder, std::string_view bytes, uint64_
   return SharedKeys(std::move(list));
 }
 
+void SetBusy(ExchangeReply& reply) {
+  reply.outcome = Outcome::kBlocked;
+  reply.blocked_on = kBlockedOnCheckpoint;
+}
+
 }  // namespace
+
+ExchangeHandler::ExchangeHandler(ShardAccess& access, size_t worker, uint64_t generation)
+    : access_(access),
+      shard_number_(access.shard().options().shard),
+      worker_(worker),
+      generation_(generation) {}
 
 Status ExchangeHandler::Handle(const ExchangeRequest& request, ExchangeReply& reply) {
   profiler::TraceScope span(
       "serve_exchange", Cat::kServer,
       {.bytes = static_cast<int64_t>(request.gradient.size() + request.push_keys.size() +
                                      request.pull_keys.size())});
-  span.FlowIn(FlowId(worker_, access_.shard().options().shard, request.sequence));
+  span.FlowIn(FlowId(worker_, shard_number_, request.sequence));
   const int64_t begin_ns = access_.NowNs();
   RETURN_IF_ERROR(Accept(request, reply));
   if (reply.outcome == Outcome::kDone) {
     bool zstd = false;
     {
       const ShardLock lock(access_);
-      RETURN_IF_ERROR(CheckCaller());
-      RETURN_IF_ERROR(WaitUntilDue(request, reply));
-      if (reply.outcome == Outcome::kDone) RETURN_IF_ERROR(FillReply(request, reply));
-      zstd = access_.shard().config().zstd;
+      RETURN_IF_ERROR(Enter(reply));
+      if (reply.outcome == Outcome::kDone) RETURN_IF_ERROR(WaitUntilDue(request, reply));
+      if (reply.outcome == Outcome::kDone) {
+        RETURN_IF_ERROR(FillReply(request, reply));
+        zstd = access_.shard().config().zstd;
+      }
     }
     if (reply.outcome == Outcome::kDone) RETURN_IF_ERROR(Encode(request, zstd, reply));
   }
@@ -50,8 +63,8 @@ Status ExchangeHandler::Handle(const ExchangeRequest& request, ExchangeReply& re
 Status ExchangeHandler::Accept(const ExchangeRequest& request, ExchangeReply& reply) {
   reply = {};
   ShardLock lock(access_);
-  RETURN_IF_ERROR(CheckCaller());
-  if (!WaitUntilFree(reply)) return {};
+  RETURN_IF_ERROR(Enter(reply));
+  if (reply.outcome != Outcome::kDone) return {};
   if (!FindLists(request)) {
     reply.outcome = Outcome::kUnknownList;
     return {};
@@ -60,21 +73,21 @@ Status ExchangeHandler::Accept(const ExchangeRequest& request, ExchangeReply& re
   lock.unlock();
   RETURN_IF_ERROR(Decode(request, local_features));
   lock.lock();
-  RETURN_IF_ERROR(CheckCaller());
-  if (!WaitUntilFree(reply)) return {};
-  return Receive(request);
+  RETURN_IF_ERROR(Enter(reply));
+  return reply.outcome == Outcome::kDone ? Receive(request) : Status();
+}
+
+Status ExchangeHandler::Enter(ExchangeReply& reply) {
+  if (!access_.WaitUntilFree()) {
+    SetBusy(reply);
+    return {};
+  }
+  return CheckCaller();
 }
 
 Status ExchangeHandler::CheckCaller() {
   RETURN_IF_ERROR(access_.shard().CheckCaller(worker_, generation_));
   return access_.shard().failed();
-}
-
-bool ExchangeHandler::WaitUntilFree(ExchangeReply& reply) {
-  if (access_.WaitUntilFree()) return true;
-  reply.outcome = Outcome::kBlocked;
-  reply.blocked_on = kBlockedOnCheckpoint;
-  return false;
 }
 
 bool ExchangeHandler::FindLists(const ExchangeRequest& request) {
@@ -136,13 +149,16 @@ Status ExchangeHandler::WaitUntilDue(const ExchangeRequest& request, ExchangeRep
   if (!due()) {
     profiler::TraceScope span("barrier_wait", Cat::kBarrier);
     const int64_t wait_ns = access_.NowNs();
-    access_.WaitUntil(due);
+    const bool is_free = access_.WaitUntil(due);
     reply.barrier_ns = access_.NowNs() - wait_ns;
+    if (!is_free) {
+      SetBusy(reply);
+      return {};
+    }
     span.Set("worker", shard.last_worker());
-    RETURN_IF_ERROR(shard.failed());
     RETURN_IF_ERROR(CheckCaller());
   }
-  if (due() && access_.WaitUntilFree()) return {};
+  if (due()) return {};
   reply.outcome = Outcome::kBlocked;
   reply.blocked_on = shard.ReplyBlockedOn(worker_);
   return {};

@@ -19,9 +19,8 @@ namespace millrace::ps {
 // encoding happen without the shard's lock. Not thread-safe.
 class ExchangeHandler {
  public:
-  // `access` outlives the handler.
-  ExchangeHandler(ShardAccess& access, size_t worker, uint64_t generation)
-      : access_(access), worker_(worker), generation_(generation) {}
+  // With the lock. `access` outlives the handler.
+  ExchangeHandler(ShardAccess& access, size_t worker, uint64_t generation);
 
   // The whole exchange. The reply's weights stay valid until the next call. Errors: kInvalid and
   // kCorrupt if the request is refused, others if the job has failed.
@@ -39,11 +38,13 @@ class ExchangeHandler {
   Status WaitUntilDue(const ExchangeRequest& request, ExchangeReply& reply);
   Status FillReply(const ExchangeRequest& request, ExchangeReply& reply);
   Status Encode(const ExchangeRequest& request, bool zstd, ExchangeReply& reply);
+  // With the lock: waits until the shard is free, then checks the caller. `reply` says that it is
+  // blocked while a checkpoint keeps the shard busy.
+  Status Enter(ExchangeReply& reply);
   Status CheckCaller();
-  // With the lock. False, and `reply` says so, while a checkpoint keeps the shard busy.
-  bool WaitUntilFree(ExchangeReply& reply);
 
   ShardAccess& access_;
+  const size_t shard_number_;
   const size_t worker_;
   const uint64_t generation_;
   KeyDecoder key_decoder_;

@@ -89,8 +89,6 @@ class Server::Impl {
         shard_(options.shard, std::chrono::milliseconds(options.call_ms)),
         state_{.shard = shard_,
                .token = options.token,
-               .instance = static_cast<uint64_t>(
-                   std::chrono::system_clock::now().time_since_epoch().count()),
                .unauthenticated_limits = {.idle_ms = options.authenticate_ms,
                                           .message_ms = options.authenticate_ms,
                                           .max_string = kUnauthenticatedMaxString,
@@ -130,34 +128,37 @@ class Server::Impl {
 
   bool WaitBegun(const std::function<bool()>& should_stop) {
     const ShardLock lock(shard_);
-    const Shard& shard = shard_.shard();
-    const auto begun = [&] { return shard.StartBlockedOn().empty(); };
-    while (!begun() && shard.failed().ok() && !should_stop()) shard_.WaitFor(kTick, begun);
-    return begun();
+    const auto begun = [&] { return shard_.shard().StartBlockedOn().empty(); };
+    while (!should_stop()) {
+      if (!shard_.WaitFor(kTick, begun)) continue;  // a checkpoint is being restored
+      if (begun() || !shard_.shard().failed().ok()) return begun();
+    }
+    return false;
   }
 
   Status Wait(const std::function<bool()>& should_stop) {
     const ShardLock lock(shard_);
-    Shard& shard = shard_.shard();
-    const auto done = [&] { return !shard_.busy() && shard.done(); };
-    while (true) {
-      if (!shard_.busy()) shard.Tick(NowNs());
+    const auto done = [&] { return shard_.shard().done(); };
+    while (!should_stop()) {
+      if (!shard_.WaitFor(kTick, done)) continue;
+      Shard& shard = shard_.shard();
+      shard.Tick(NowNs());
       if (!shard.failed().ok()) {
         shard_.NotifyAll();
         return shard.failed();
       }
       if (done()) return {};
-      if (should_stop()) return Cancelled("interrupted");
-      shard_.WaitFor(kTick, done);
     }
+    return Cancelled("interrupted");
   }
 
   Summary summary() {
     const ShardLock lock(shard_);
-    const JobProgress& progress = shard_.shard().progress();
     Summary summary;
-    summary.steps = progress.step;
-    summary.examples = progress.examples;
+    if (shard_.WaitUntilFree()) {
+      summary.steps = shard_.shard().progress().step;
+      summary.examples = shard_.shard().progress().examples;
+    }
     for (const auto& [kind, count] : state_.calls) {
       summary.messages += count.messages;
       summary.bytes_in += count.bytes_in;
@@ -205,7 +206,9 @@ Server::~Server() = default;
 Result<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   RETURN_IF_ERROR(options.Validate());
   SilenceThrift();
-  auto server = std::make_unique<Server>(Private{}, options);
+  ServerOptions mine = options;
+  ASSIGN_OR_RETURN(mine.shard.instance, DrawIdentity());
+  auto server = std::make_unique<Server>(Private{}, mine);
   RETURN_IF_ERROR(server->impl_->Listen());
   return server;
 }

@@ -58,6 +58,17 @@ Status Shard::MakeModel(const std::string& config) {
   return {};
 }
 
+bool Shard::SameProcess(const JoinRequest& request) const {
+  return request.process != 0 && request.process == workers_[request.worker].process;
+}
+
+std::string Shard::JoinBlockedOn(const JoinRequest& request) const {
+  if (request.worker >= workers_.size() || !request.rejoin || SameProcess(request)) return "";
+  const WorkerPhase phase = workers_[request.worker].phase;
+  if (phase != WorkerPhase::kJoined && phase != WorkerPhase::kFinished) return "";
+  return Describe(request.worker) + ", whose connection is still open";
+}
+
 Status Shard::CheckJoin(const JoinRequest& request) const {
   const size_t worker = request.worker;
   if (worker >= workers_.size()) {
@@ -65,19 +76,23 @@ Status Shard::CheckJoin(const JoinRequest& request) const {
                    std::to_string(workers_.size()) + " workers");
   }
   const WorkerRecord& record = workers_[worker];
-  const bool same_process = request.process != 0 && request.process == record.process;
-  if (same_process && request.attempt < record.attempt) {
+  const bool same_process = SameProcess(request);
+  if (same_process && request.attempt <= record.attempt) {
     return Invalid(Describe(worker) + " has a newer connection");
+  }
+  if (worker == 0 && open_ && request.epoch != epoch_) {
+    return Invalid("this server belongs to epoch " + std::to_string(epoch_) +
+                   " of its run, found worker 0 of epoch " + std::to_string(request.epoch));
   }
   if (joins_closed_ && worker != 0 && !record.finished) {
     return Invalid(Describe(worker) + " comes back too late: the job has ended without it");
   }
-  if (record.phase == WorkerPhase::kJoined && !request.rejoin && !same_process) {
+  if (record.phase == WorkerPhase::kJoined && !same_process) {
     return Invalid(Describe(worker) + " is in this job already; found another one (" +
                    request.name + ") with the same task_index");
   }
   const bool ended = record.phase == WorkerPhase::kFinished || record.phase == WorkerPhase::kLeft;
-  if (!ended || request.rejoin) return {};
+  if (!ended || (request.rejoin && JoinBlockedOn(request).empty())) return {};
   return Invalid(Describe(worker) + " has finished: the job is ending");
 }
 
@@ -94,6 +109,7 @@ Result<uint64_t> Shard::Join(const JoinRequest& request) {
   if (record.phase == WorkerPhase::kLost) {
     Note(Describe(request.worker) + " is back as " + request.name);
   }
+  if (request.worker == 0) epoch_ = request.epoch;
   record.name = request.name;
   record.process = request.process;
   record.attempt = request.attempt;
@@ -106,6 +122,10 @@ Result<uint64_t> Shard::Join(const JoinRequest& request) {
 
 Status Shard::Open(size_t worker) {
   if (worker != 0) return Invalid("only worker 0 opens a job, found " + Describe(worker));
+  if (epoch_ != 0 && !options_.checkpoints.empty() && !claim_) {
+    ASSIGN_OR_RETURN(claim_, io::FolderClaim::Take(options_.checkpoints,
+                                                   {.epoch = epoch_, .owner = options_.instance}));
+  }
   open_ = true;
   return {};
 }
@@ -406,14 +426,15 @@ bool Shard::done() const {
   return any && workers_[0].phase == WorkerPhase::kLeft;
 }
 
-Status Shard::Save(uint64_t id, const std::string& chief_state) {
-  if (!config_) return Invalid("there is no model to save yet");
+Status Shard::Save(const CheckpointRequest& request) {
+  if (!open_) return Invalid("there is no model to save yet");
+  if (!claim_) return Invalid("checkpoints need a place: expected run_dir");
   const bool together = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
   if (dense_ && together && !dense_->AllAt(progress_.step)) {
     return Failed("no checkpoint was written: a worker stopped in the middle of step " +
                   std::to_string(progress_.step + 1) + "; the last one stays");
   }
-  return ShardFile::Save(*this, id, chief_state);
+  return ShardFile::Save(*this, request);
 }
 
 Status Shard::Restore(uint64_t id) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/state/manifest.h"
 #include "ps/job_config.h"
 #include "ps/server/dense_table.h"
 #include "ps/server/gradient_sum.h"
@@ -27,7 +28,10 @@ struct ShardOptions {
   size_t shard = 0;
   size_t num_shards = 1;
   size_t num_workers = 1;
-  std::string checkpoints = {};                 // folder; empty: none can be written
+  uint64_t instance = 1;         // of the server process: differs from all others of this shard
+  std::string checkpoints = {};  // folder; empty: none can be written
+  // Called every now and then while a checkpoint is written: tests make a slow disk of it.
+  std::function<void()> while_saving = nullptr;
   int64_t rejoin_ns = int64_t{4} * 1000000000;  // sync: how long the job waits for a lost worker
   // Called under the lock of whoever drives the shard.
   std::function<void(const std::string&)> on_note = nullptr;
@@ -39,11 +43,13 @@ class Shard {
  public:
   explicit Shard(ShardOptions options);
 
+  // Not empty: the worker is still connected by another process. A process that rejoins waits until
+  // that connection ends: no process replaces a live one.
+  std::string JoinBlockedOn(const JoinRequest& request) const;
   // The first worker's config creates the model. Returns the generation that the worker's calls
-  // must carry. With `rejoin`, or from the same process with a later `attempt`, the new connection
-  // replaces the worker's former one.
+  // must carry. A later `attempt` of the same process replaces its former connection.
   Result<uint64_t> Join(const JoinRequest& request);
-  // From the chief (worker 0): the model is ready.
+  // From the chief (worker 0): the model is ready. Claims the folder of checkpoints.
   Status Open(size_t worker);
   // Empty when training may begin (all workers have joined, the chief has opened the job).
   std::string StartBlockedOn() const;
@@ -97,7 +103,7 @@ class Shard {
   bool done() const;
 
   // Checkpoints, see shard_file.h. The chief chooses `id`, the same on all shards.
-  Status Save(uint64_t id, const std::string& chief_state);
+  Status Save(const CheckpointRequest& request);
   Status Restore(uint64_t id);
   std::vector<uint64_t> SavedCheckpoints() const;
   const std::string& chief_state() const { return chief_state_; }
@@ -119,6 +125,7 @@ class Shard {
   friend class ShardFile;
 
   Status MakeModel(const std::string& config);
+  bool SameProcess(const JoinRequest& request) const;
   // Whether the worker may be part of the job, still or again.
   Status CheckJoin(const JoinRequest& request) const;
   bool Active(const WorkerRecord& worker) const;
@@ -149,6 +156,8 @@ class Shard {
   bool joins_closed_ = false;
   JobProgress progress_;
   std::string chief_state_;  // of the checkpoint that was restored
+  uint64_t epoch_ = 0;       // of the run, as the chief has it
+  std::optional<io::FolderClaim> claim_;
   Status failed_;
   GradientSum sum_;
   StragglerWatch stragglers_;

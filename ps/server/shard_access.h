@@ -24,6 +24,7 @@ class ShardAccess {
   virtual void lock() = 0;
   virtual void unlock() = 0;
 
+  // Only while the shard is free, and only until the lock is released.
   virtual Shard& shard() = 0;
   virtual int64_t NowNs() = 0;
   // A checkpoint is being written or restored without the lock: the shard must not be used.
@@ -32,8 +33,9 @@ class ShardAccess {
   virtual bool shutting_down() const = 0;
   // False: still busy, or shutting down.
   virtual bool WaitUntilFree() = 0;
-  // Returns when `ready` is true, the job has failed, or time is up.
-  virtual void WaitUntil(const std::function<bool()>& ready) = 0;
+  // Returns when `ready` is true, the job has failed, or time is up. `ready` is called only while
+  // the shard is free. False: the shard is not free.
+  virtual bool WaitUntil(const std::function<bool()>& ready) = 0;
   virtual void NotifyAll() = 0;
   // Runs `work` without the lock while the shard is busy. Empty when it takes longer than one call
   // may: the next call with the same `id` waits for the same work.

@@ -15,7 +15,7 @@ namespace millrace::ps {
 namespace {
 
 constexpr char kKind[] = "shard";
-constexpr size_t kKeptBefore = 1;
+constexpr size_t kEntriesPerCall = 16;  // of ShardOptions::while_saving
 constexpr char kDigits[] = "0123456789abcdef";
 
 // States are any bytes; fields are lines of text.
@@ -133,14 +133,13 @@ Result<Restored> ReadFields(const io::StateFields& fields, size_t workers) {
 
 }  // namespace
 
-Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief_state) {
+Status ShardFile::Save(Shard& shard, const CheckpointRequest& request) {
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   const std::string& folder = shard.options_.checkpoints;
-  if (folder.empty()) return Invalid("checkpoints need a place: expected --run_dir");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return IoError("cannot create the folder " + folder, error.value());
-  io::RemoveTemporaryFiles(folder);
+  RETURN_IF_ERROR(shard.claim_->Change([&](io::Manifest&) {
+    io::RemoveTemporaryFiles(folder);
+    return Status();
+  }));
   io::StateFields fields;
   fields.Add("kind", kKind);
   fields.AddUint("shard", shard.options_.shard);
@@ -151,7 +150,7 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
   fields.AddUint("progress.examples", shard.progress_.examples);
   fields.AddDouble("progress.loss", shard.progress_.loss);
   fields.AddDouble("progress.weight", shard.progress_.weight);
-  fields.Add("chief_state", ToHex(chief_state));
+  fields.Add("chief_state", ToHex(request.chief_state));
   for (size_t i = 0; i < shard.workers_.size(); ++i) {
     fields.AddUint(WorkerField(i, "sequence"), shard.workers_[i].applied);
     fields.Add(WorkerField(i, "state"), ToHex(shard.workers_[i].applied_state));
@@ -159,17 +158,27 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
   if (shard.dense_) AddDenseFields(*shard.dense_, fields);
   ASSIGN_OR_RETURN(
       io::StateWriter writer,
-      io::StateWriter::Create(io::CheckpointPath(folder, id), fields,
+      io::StateWriter::Create(io::CheckpointPath(folder, request.id), fields,
                               {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_)}));
   if (shard.dense_) {
     WriteDense(*shard.dense_, writer);
   } else {
-    shard.store_->ForEach(
-        [&](uint64_t key, std::span<const float> state) { writer.Add(key, state); });
+    size_t entries = 0;
+    shard.store_->ForEach([&](uint64_t key, std::span<const float> state) {
+      writer.Add(key, state);
+      if (shard.options_.while_saving && entries++ % kEntriesPerCall == 0) {
+        shard.options_.while_saving();
+      }
+    });
   }
-  RETURN_IF_ERROR(writer.Finish());
-  io::RemoveOtherCheckpoints(folder, id, kKeptBefore);
-  return {};
+  return shard.claim_->Change([&](io::Manifest& manifest) -> Status {
+    RETURN_IF_ERROR(writer.Finish());
+    manifest.checkpoint = request.id;
+    manifest.previous = request.committed;
+    const uint64_t kept[] = {request.id, request.committed.value_or(request.id)};
+    io::KeepCheckpoints(folder, kept);
+    return {};
+  });
 }
 
 Status ShardFile::Restore(Shard& shard, uint64_t id) {
@@ -222,8 +231,6 @@ Status ShardFile::Restore(Shard& shard, uint64_t id) {
     worker.received = worker.applied = restored.workers[i].first;
     worker.received_state = worker.applied_state = std::move(restored.workers[i].second);
   }
-  // Newer ones, which not all shards had, are of a past that is left behind.
-  io::RemoveOtherCheckpoints(shard.options_.checkpoints, id, kKeptBefore);
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "ps/wire/messages.h"
 
 namespace millrace::ps {
 
@@ -15,9 +16,10 @@ class Shard;
 
 class ShardFile {
  public:
-  // The file appears whole or not at all; the newest one before it is kept, others go.
-  static Status Save(const Shard& shard, uint64_t id, const std::string& chief_state);
-  // Everything is read and checked before anything is changed.
+  // The file appears whole or not at all. It and the committed one are kept, others go. Nothing
+  // changes if the folder was claimed by a later start of the run.
+  static Status Save(Shard& shard, const CheckpointRequest& request);
+  // Everything is read and checked before anything is changed. No file is removed.
   static Status Restore(Shard& shard, uint64_t id);
   // The numbers of the files there are, newest first.
   static std::vector<uint64_t> List(const std::string& folder);

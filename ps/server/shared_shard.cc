@@ -18,10 +18,9 @@ bool SharedShard::WaitUntilFree() {
   return !busy_ && !shutting_down_;
 }
 
-void SharedShard::WaitUntil(const std::function<bool()>& ready) { WaitFor(call_time_, ready); }
-
-void SharedShard::WaitFor(std::chrono::milliseconds limit, const std::function<bool()>& ready) {
-  Wait(limit, [&] { return ready() || shutting_down_ || !shard_.failed().ok(); });
+bool SharedShard::WaitFor(std::chrono::milliseconds limit, const std::function<bool()>& ready) {
+  Wait(limit, [&] { return shutting_down_ || (!busy_ && (ready() || !shard_.failed().ok())); });
+  return !busy_ && !shutting_down_;
 }
 
 void SharedShard::Shutdown() {

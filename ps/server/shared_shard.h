@@ -20,17 +20,20 @@ class SharedShard final : public ShardAccess {
 
   void lock() override { mu_.lock(); }
   void unlock() override { mu_.unlock(); }
-  Shard& shard() override { return shard_; }
+  Shard& shard() override {
+    CHECK(!busy_);
+    return shard_;
+  }
   int64_t NowNs() override;
   bool busy() const override { return busy_; }
   bool shutting_down() const override { return shutting_down_; }
   bool WaitUntilFree() override;
-  void WaitUntil(const std::function<bool()>& ready) override;
+  bool WaitUntil(const std::function<bool()>& ready) override { return WaitFor(call_time_, ready); }
   void NotifyAll() override { changed_.notify_all(); }
   std::optional<Status> RunLong(uint64_t id, std::function<Status(Shard&)> work) override;
 
   // Needs the lock. WaitUntil with another time limit.
-  void WaitFor(std::chrono::milliseconds limit, const std::function<bool()>& ready);
+  bool WaitFor(std::chrono::milliseconds limit, const std::function<bool()>& ready);
   // Takes the lock. From now on all waits end at once, and the shard is never free.
   void Shutdown();
 

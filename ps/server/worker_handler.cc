@@ -21,16 +21,26 @@ WorkerHandler::~WorkerHandler() {
   const ShardLock lock(access_);
   if (!joined()) return;
   exchange_.reset();  // the shard may reuse its buffers
-  if (!access_.shutting_down()) {
-    access_.shard().Disconnected(worker_, generation_, access_.NowNs());
+  // A lost worker can complete a step, which must not change a checkpoint that is being written.
+  while (!access_.WaitUntilFree()) {
+    if (access_.shutting_down()) return;
   }
+  access_.shard().Disconnected(worker_, generation_, access_.NowNs());
   access_.NotifyAll();
 }
 
 Status WorkerHandler::Enter() {
   if (!joined()) return Invalid("expected join first");
+  if (!access_.WaitUntilFree()) return Busy(kBlockedOnCheckpoint);
   RETURN_IF_ERROR(access_.shard().CheckCaller(worker_, generation_));
   return access_.shard().failed();
+}
+
+Status WorkerHandler::EnterChief(const char* what) {
+  RETURN_IF_ERROR(Enter());
+  if (worker_ == 0) return {};
+  return Invalid(std::string("only worker 0 ") + what + ", found worker " +
+                 std::to_string(worker_));
 }
 
 Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) {
@@ -42,12 +52,19 @@ Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) {
     return {};
   }
   Shard& shard = access_.shard();
+  const auto may_join = [&] { return shard.JoinBlockedOn(request).empty(); };
+  if (!may_join() && !access_.WaitUntil(may_join)) {
+    reply.blocked_on = kBlockedOnCheckpoint;
+    return {};
+  }
+  reply.blocked_on = shard.JoinBlockedOn(request);
+  if (!reply.blocked_on.empty()) return {};
   ASSIGN_OR_RETURN(generation_, shard.Join(request));
   worker_ = request.worker;
   exchange_ = std::make_unique<ExchangeHandler>(access_, worker_, generation_);
   reply.generation = generation_;
   reply.clock_ns = access_.NowNs();
-  reply.instance = instance_;
+  reply.instance = shard.options().instance;
   reply.checkpoints = shard.SavedCheckpoints();
   access_.NotifyAll();
   return {};
@@ -57,16 +74,14 @@ Status WorkerHandler::Start(bool open, StartReply& reply) {
   reply = {};
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
-  if (!access_.WaitUntilFree()) {
-    reply.blocked_on = kBlockedOnCheckpoint;
-    return {};
-  }
   Shard& shard = access_.shard();
   if (open) {
     RETURN_IF_ERROR(shard.Open(worker_));
     access_.NotifyAll();
   }
-  access_.WaitUntil([&] { return shard.StartBlockedOn().empty(); });
+  if (!access_.WaitUntil([&] { return shard.StartBlockedOn().empty(); })) {
+    return Busy(kBlockedOnCheckpoint);
+  }
   reply.blocked_on = shard.StartBlockedOn();
   const WorkerRecord& record = shard.worker(worker_);
   reply.sequence = record.received;
@@ -106,9 +121,10 @@ Status WorkerHandler::AllFinished(uint64_t until_examples, AllFinishedReply& rep
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
   Shard& shard = access_.shard();
-  access_.WaitUntil([&] {
+  const bool is_free = access_.WaitUntil([&] {
     return shard.progress().examples >= until_examples || shard.UnfinishedWorkers().empty();
   });
+  if (!is_free) return Busy(kBlockedOnCheckpoint);
   reply.blocked_on = shard.UnfinishedWorkers();
   reply.progress = shard.progress();
   if (reply.blocked_on.empty() && worker_ == 0) shard.CloseJoins();
@@ -125,22 +141,24 @@ Status WorkerHandler::Leave() {
 }
 
 Status WorkerHandler::RunLong(uint64_t id, std::function<Status(Shard&)> work, bool& done) {
-  const ShardLock lock(access_);
-  RETURN_IF_ERROR(Enter());
   const std::optional<Status> result = access_.RunLong(id, std::move(work));
   done = result.has_value();
   if (!result || result->ok()) return {};
   return Failed(result->message());  // a failure of the server, not of the request
 }
 
-Status WorkerHandler::Checkpoint(uint64_t id, const std::string& chief_state, bool& done) {
+Status WorkerHandler::Checkpoint(const CheckpointRequest& request, bool& done) {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterChief("orders checkpoints"));
   return RunLong(
-      id, [id, chief_state](Shard& shard) { return shard.Save(id, chief_state); }, done);
+      2 * request.id, [request](Shard& shard) { return shard.Save(request); }, done);
 }
 
 Status WorkerHandler::Restore(uint64_t id, bool& done) {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterChief("restores checkpoints"));
   return RunLong(
-      id, [id](Shard& shard) { return shard.Restore(id); }, done);
+      2 * id + 1, [id](Shard& shard) { return shard.Restore(id); }, done);
 }
 
 Status WorkerHandler::ChiefState(std::string& state) {
@@ -176,7 +194,7 @@ Status WorkerHandler::Load(const std::string& entries) {
   EntryList list;
   RETURN_IF_ERROR(DecodeEntries(entries, list));
   const ShardLock lock(access_);
-  RETURN_IF_ERROR(Enter());
+  RETURN_IF_ERROR(EnterChief("loads weights"));
   Shard& shard = access_.shard();
   if (shard.StartBlockedOn().empty()) {
     return Invalid("the job has begun: no weights can be loaded any more");
@@ -200,25 +218,20 @@ Status WorkerHandler::DecodeDense(ShardLock& lock, const DenseRequest& request) 
   lock.unlock();
   const Status decoded = floats_.Decode(request.values, dense_);
   lock.lock();
-  return decoded.ok() ? access_.shard().CheckCaller(worker_, generation_) : decoded;
+  return decoded;
 }
 
 Status WorkerHandler::EnterDense(ShardLock& lock, const DenseRequest& request, DenseReply& reply) {
   reply = {};
   RETURN_IF_ERROR(Enter());
-  bool is_free = access_.WaitUntilFree();
-  if (is_free && !request.values.empty()) {
-    RETURN_IF_ERROR(DecodeDense(lock, request));
-    is_free = access_.WaitUntilFree();
-  }
-  if (!is_free) reply.blocked_on = kBlockedOnCheckpoint;
-  return {};
+  if (request.values.empty()) return {};
+  RETURN_IF_ERROR(DecodeDense(lock, request));
+  return Enter();
 }
 
 Status WorkerHandler::InitDense(const DenseRequest& request, DenseReply& reply) {
   ShardLock lock(access_);
   RETURN_IF_ERROR(EnterDense(lock, request, reply));
-  if (!reply.blocked_on.empty()) return {};
   const Status done = access_.shard().InitDense(worker_, request.block, dense_);
   access_.NotifyAll();
   return done;
@@ -229,7 +242,6 @@ Status WorkerHandler::PushDense(const DenseRequest& request, DenseReply& reply) 
               {.bytes = static_cast<int64_t>(request.values.size())});
   ShardLock lock(access_);
   RETURN_IF_ERROR(EnterDense(lock, request, reply));
-  if (!reply.blocked_on.empty()) return {};
   const Status done = access_.shard().PushDense(request.block, {.worker = worker_,
                                                                 .sequence = request.sequence,
                                                                 .step = request.step,
@@ -243,18 +255,15 @@ Status WorkerHandler::PullDense(const DenseRequest& request, DenseReply& reply) 
   TRACE_SCOPE("serve_pull_dense", Cat::kServer);
   ShardLock lock(access_);
   RETURN_IF_ERROR(EnterDense(lock, request, reply));
-  if (!reply.blocked_on.empty()) return {};
   Shard& shard = access_.shard();
-  const auto ready = [&] {
-    return shard.DenseReady(worker_, request.block, request.sequence) && !access_.busy();
-  };
+  const auto ready = [&] { return shard.DenseReady(worker_, request.block, request.sequence); };
   {
     TRACE_SCOPE("barrier_wait", Cat::kBarrier);
-    access_.WaitUntil(ready);
+    if (!access_.WaitUntil(ready)) return Busy(kBlockedOnCheckpoint);
   }
   RETURN_IF_ERROR(shard.failed());
   if (!ready()) {
-    reply.blocked_on = access_.busy() ? kBlockedOnCheckpoint : shard.ReplyBlockedOn(worker_);
+    reply.blocked_on = shard.ReplyBlockedOn(worker_);
     if (reply.blocked_on.empty()) reply.blocked_on = "worker 0 to prepare the model";
     return {};
   }

@@ -23,8 +23,8 @@ namespace millrace::ps {
 // kCorrupt if a call is refused, others if the job has failed. Not thread-safe.
 class WorkerHandler {
  public:
-  // `access` outlives the handler. `instance` identifies the server process.
-  WorkerHandler(ShardAccess& access, uint64_t instance) : access_(access), instance_(instance) {}
+  // `access` outlives the handler.
+  explicit WorkerHandler(ShardAccess& access) : access_(access) {}
   // Without Leave, the shard takes the worker for lost.
   ~WorkerHandler();
   WorkerHandler(const WorkerHandler&) = delete;
@@ -49,7 +49,7 @@ class WorkerHandler {
   Status PushDense(const DenseRequest& request, DenseReply& reply);
   Status PullDense(const DenseRequest& request, DenseReply& reply);
 
-  Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done);
+  Status Checkpoint(const CheckpointRequest& request, bool& done);
   Status Restore(uint64_t id, bool& done);
   Status ChiefState(std::string& state);
   Status Entries(int64_t first, EntriesReply& reply);
@@ -58,15 +58,18 @@ class WorkerHandler {
   Status Stats(StatsReply& reply);
 
  private:
-  // With the lock: whether the worker may call, and the job is well.
+  // With the lock: waits until the shard is free (kBusy if it is not in time), then checks that the
+  // worker may call and the job has not failed.
   Status Enter();
+  // The same for calls that only the chief may make.
+  Status EnterChief(const char* what);
+  // With the lock. `id` tells different pieces of work apart.
   Status RunLong(uint64_t id, std::function<Status(Shard&)> work, bool& done);
   // Decodes the request's numbers into dense_. `reply` says so if the shard is busy.
   Status EnterDense(ShardLock& lock, const DenseRequest& request, DenseReply& reply);
   Status DecodeDense(ShardLock& lock, const DenseRequest& request);
 
   ShardAccess& access_;
-  const uint64_t instance_;
   size_t worker_ = 0;
   uint64_t generation_ = 0;
   std::unique_ptr<ExchangeHandler> exchange_;  // null before Join and after Leave

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -31,6 +32,7 @@ struct JoinRequest {
   uint64_t attempt = 0;  // from 1 on, within a process
   uint64_t process = 0;  // random; 0: unknown
   bool rejoin = false;
+  uint64_t epoch = 0;  // from the chief; 0: the run keeps no checkpoints
 };
 struct JoinReply {
   uint64_t generation = 0;
@@ -38,6 +40,13 @@ struct JoinReply {
   std::vector<uint64_t> checkpoints;
   uint64_t instance = 0;
   std::string blocked_on;  // not empty: the worker has not joined and calls again
+};
+
+// All shards write it, with the chief's state.
+struct CheckpointRequest {
+  uint64_t id = 0;
+  std::string chief_state = {};
+  std::optional<uint64_t> committed = {};  // complete on all shards: it stays
 };
 
 struct StartReply {

@@ -16,6 +16,7 @@ void ToRpc(const JoinRequest& from, rpc::JoinRequest& to) {
   to.rejoin = from.rejoin;
   to.attempt = static_cast<int64_t>(from.attempt);
   to.process = static_cast<int64_t>(from.process);
+  to.epoch = static_cast<int64_t>(from.epoch);
 }
 
 JoinRequest FromRpc(const rpc::JoinRequest& from) {
@@ -25,7 +26,8 @@ JoinRequest FromRpc(const rpc::JoinRequest& from) {
           .config = from.config,
           .attempt = static_cast<uint64_t>(from.attempt),
           .process = static_cast<uint64_t>(from.process),
-          .rejoin = from.rejoin};
+          .rejoin = from.rejoin,
+          .epoch = static_cast<uint64_t>(from.epoch)};
 }
 
 void ToRpc(const JoinReply& from, rpc::JoinReply& to) {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/worker/job_session.h"
 
-#include <errno.h>
-#include <sys/random.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "io/state/checkpoint_folder.h"
 #include "ps/wire/entry_codec.h"
 
 namespace millrace::ps {
@@ -16,25 +14,10 @@ constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
 
-// A number that tells this process from one started later in its place. It is not drawn from the
-// run's seed, which both would share.
-Status DrawIdentity(uint64_t* process) {
-  if (::getrandom(process, sizeof *process, 0) != sizeof *process)
-    return IoError("no random bytes for the worker's identity", errno);
-  *process |= 1;  // 0 stands for no identity
-  return {};
-}
-
-// The steps that all shards have.
-std::vector<uint64_t> Common(const std::vector<std::vector<uint64_t>>& lists) {
-  std::vector<uint64_t> common;
-  for (const uint64_t id : lists.front()) {
-    const bool everywhere = std::all_of(lists.begin(), lists.end(), [&](const auto& list) {
-      return std::find(list.begin(), list.end(), id) != list.end();
-    });
-    if (everywhere) common.push_back(id);
-  }
-  return common;
+std::string ListText(const std::vector<uint64_t>& ids) {
+  std::string text;
+  for (const uint64_t id : ids) text += (text.empty() ? "" : ", ") + std::to_string(id);
+  return text.empty() ? "none" : text;
 }
 
 // The entries of one shard's model, which arrive in pieces.
@@ -111,15 +94,31 @@ Result<std::unique_ptr<JobSession>> JobSession::Join(SessionOptions options, Tra
 }
 
 Status JobSession::JoinAll() {
-  RETURN_IF_ERROR(DrawIdentity(&join_.process));
-  std::vector<std::vector<uint64_t>> lists;
+  ASSIGN_OR_RETURN(join_.process, DrawIdentity());
+  if (chief() && !options_.checkpoints.empty()) RETURN_IF_ERROR(ReadEpoch());
   for (ShardClient& client : clients_) {
     JoinReply reply;
     RETURN_IF_ERROR(client.Connect(reply));
-    lists.push_back(std::move(reply.checkpoints));
+    checkpoints_.push_back(std::move(reply.checkpoints));
   }
-  checkpoints_ = Common(lists);
   MeasureClock();
+  return {};
+}
+
+// A chief that rejoins belongs to the job that is running; any other one starts the next.
+Status JobSession::ReadEpoch() {
+  ASSIGN_OR_RETURN(manifest_, io::ReadManifest(options_.checkpoints));
+  join_.epoch = manifest_.epoch + (options_.rejoin ? 0 : 1);
+  return {};
+}
+
+Status JobSession::ClaimFolder() {
+  io::Manifest mine = {.epoch = join_.epoch, .owner = join_.process, .shards = clients_.size()};
+  if (restored_ || options_.rejoin) {
+    mine.checkpoint = manifest_.checkpoint;
+    mine.previous = manifest_.previous;
+  }
+  ASSIGN_OR_RETURN(claim_, io::FolderClaim::Take(options_.checkpoints, mine, options_.rejoin));
   return {};
 }
 
@@ -156,11 +155,56 @@ Status JobSession::Restore(uint64_t checkpoint) {
   });
 }
 
+// Progress that this job cannot use is never taken for none.
+Status JobSession::CheckUsable() const {
+  const std::string& folder = options_.checkpoints;
+  if (manifest_.checkpoint && manifest_.shards != clients_.size()) {
+    const std::string by =
+        manifest_.shards == 0 ? "one process" : std::to_string(manifest_.shards) + " servers";
+    return Invalid(folder + " has checkpoints of " + by + ", this job has " +
+                   std::to_string(clients_.size()) +
+                   " servers: resume with as many as before, or start a new run elsewhere");
+  }
+  if (manifest_.epoch > 0) return {};
+  ASSIGN_OR_RETURN(const auto files, io::ListCheckpoints(folder));
+  if (!files.empty()) {
+    return Invalid(folder +
+                   " has checkpoints of one process: resume without servers, or start a "
+                   "new run elsewhere");
+  }
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    if (checkpoints_[shard].empty()) continue;
+    return Invalid(clients_[shard].Describe() + " has checkpoints (" +
+                   ListText(checkpoints_[shard]) + "), but " + folder +
+                   " has no manifest that names one: resume where the first worker ran before, or "
+                   "start a new run elsewhere");
+  }
+  return {};
+}
+
+Status JobSession::CheckSaved(uint64_t checkpoint) const {
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    const std::vector<uint64_t>& saved = checkpoints_[shard];
+    if (std::find(saved.begin(), saved.end(), checkpoint) != saved.end()) continue;
+    return Invalid(clients_[shard].Describe() + ": expected checkpoint " +
+                   std::to_string(checkpoint) + ", which the manifest in " + options_.checkpoints +
+                   " names, found " + ListText(saved));
+  }
+  return {};
+}
+
 Result<std::optional<std::string>> JobSession::RestoreLatest() {
+  if (options_.checkpoints.empty()) return Invalid("resume needs a run folder");
+  RETURN_IF_ERROR(CheckUsable());
   Status status;
-  for (const uint64_t id : checkpoints_) {
-    status = Restore(id);
+  for (const auto& id : {manifest_.checkpoint, manifest_.previous}) {
+    if (!id) continue;
+    const Status saved = CheckSaved(*id);
+    status = saved.ok() ? Restore(*id) : saved;
     if (status.ok()) {
+      restored_ = true;
+      manifest_.checkpoint = *id;
+      if (manifest_.previous == id) manifest_.previous.reset();
       std::string state;
       RETURN_IF_ERROR(
           clients_[0].Call([&](Channel& channel) { return channel.ChiefState(state); }));
@@ -169,7 +213,7 @@ Result<std::optional<std::string>> JobSession::RestoreLatest() {
     Note(status.message());
   }
   RETURN_IF_ERROR(status);
-  Note("the servers have no checkpoint in common: starting from the beginning");
+  Note(options_.checkpoints + " has no checkpoint: starting from the beginning");
   return std::optional<std::string>();
 }
 
@@ -200,6 +244,7 @@ Status JobSession::KeepWaiting(const std::string& blocked_on, const char* to_do,
 
 // The shard that has received the fewest of this worker's pushes decides where it resumes.
 Result<JobSession::ResumePoint> JobSession::Start() {
+  if (chief() && !options_.checkpoints.empty()) RETURN_IF_ERROR(ClaimFolder());
   StartReply least;
   int64_t note_ns = clock_.NowNs() + kNoteEveryNs / 5;
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
@@ -273,10 +318,19 @@ Status JobSession::CheckSameStep() const {
 }
 
 Status JobSession::Checkpoint(uint64_t id, const std::string& chief_state) {
+  if (!claim_) return Invalid("checkpoints need a run folder");
   RETURN_IF_ERROR(CheckSameStep());
-  return CallAll([&](size_t, Channel& channel) -> Status {
+  const CheckpointRequest request = {
+      .id = id, .chief_state = chief_state, .committed = claim_->manifest().checkpoint};
+  const Status saved = CallAll([&](size_t, Channel& channel) -> Status {
     bool done = false;
-    while (!done) RETURN_IF_ERROR(channel.Checkpoint(id, chief_state, done));
+    while (!done) RETURN_IF_ERROR(channel.Checkpoint(request, done));
+    return {};
+  });
+  RETURN_IF_ERROR(saved);
+  return claim_->Change([&](io::Manifest& manifest) -> Status {
+    if (manifest.checkpoint == id) return {};
+    manifest.previous = std::exchange(manifest.checkpoint, id);
     return {};
   });
 }

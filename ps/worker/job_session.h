@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/state/manifest.h"
 #include "ps/job_config.h"
 #include "ps/sharding.h"
 #include "ps/wire/messages.h"
@@ -29,6 +30,8 @@ struct SessionOptions {
   std::string token = {};
   std::string name = {};  // of this process, for messages
   bool rejoin = false;    // this worker was part of the job before
+  // For the chief: the folder of the run's manifest (io/state/manifest.h); empty: no checkpoints.
+  std::string checkpoints = {};
   WaitOptions wait = {};
 
   Status Validate() const;
@@ -60,9 +63,9 @@ class JobSession {
     return config().mode == Mode::kSync && config().replicas_to_aggregate == 0;
   }
 
-  // Before Start, for the chief. Restores the newest checkpoint that all servers have and that is
-  // intact on all of them, and returns the state that the chief saved with it; none if the servers
-  // have no checkpoint in common.
+  // Before Start, for the chief. Restores the newest checkpoint of the manifest that is intact on
+  // all servers, and returns the state that the chief saved with it; none if the run has never
+  // completed a checkpoint. kInvalid if the run has progress that this job cannot use.
   Result<std::optional<std::string>> RestoreLatest();
   // Keys ascend.
   Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
@@ -73,7 +76,8 @@ class JobSession {
     uint64_t sequence = 0;
     std::string state;
   };
-  // Waits until all workers have joined and the chief has called it.
+  // Waits until all workers have joined and the chief has called it. From then on the run's folders
+  // belong to this job.
   Result<ResumePoint> Start();
 
   // For the chief: ends the training of all workers. A push that arrives later does not count, nor
@@ -90,8 +94,9 @@ class JobSession {
   // The last call.
   Status Leave();
 
-  // For the chief, with the store flushed: all shards write a checkpoint with that number. In sync
-  // mode it holds the state after the last step; in the other modes each shard's present one.
+  // For the chief, with the store flushed: all shards write a checkpoint with that number, and then
+  // the manifest names it. In sync mode it holds the state after the last step; in the other modes
+  // each shard's present one.
   // kFailed if it cannot be written, or if a step is complete on some shards only.
   Status Checkpoint(uint64_t id, const std::string& chief_state);
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
@@ -130,6 +135,11 @@ class JobSession {
  private:
   Status JoinAll();
   Status CallAll(const std::function<Status(size_t shard, Channel&)>& call);
+  // The epoch of this job, and the checkpoints that it may take.
+  Status ReadEpoch();
+  Status ClaimFolder();
+  Status CheckUsable() const;
+  Status CheckSaved(uint64_t checkpoint) const;
   Status Restore(uint64_t checkpoint);
   Status CheckSameStep() const;
   void MeasureClock();
@@ -145,8 +155,11 @@ class JobSession {
   Sharding sharding_;
   StopGrace stop_grace_;
   JoinRequest join_;
+  io::Manifest manifest_;  // the chief's, as it was before this job
   std::deque<ShardClient> clients_;
-  std::vector<uint64_t> checkpoints_;  // that all shards have, newest first
+  std::vector<std::vector<uint64_t>> checkpoints_;  // that each shard has, newest first
+  bool restored_ = false;
+  std::optional<io::FolderClaim> claim_;  // the chief's
   int64_t clock_offset_ns_ = 0;
 
   uint64_t sequence_ = 0;

@@ -39,17 +39,6 @@ class Measure {
   const uint64_t sent_, received_;
 };
 
-// Repeats the call while a checkpoint keeps the server busy.
-template <typename MakeCall>
-Status CallUntilFree(JobSession& session, size_t shard, MakeCall call) {
-  DenseReply reply;
-  do {
-    RETURN_IF_ERROR(
-        session.client(shard).Call([&](Channel& channel) { return call(channel, reply); }));
-  } while (!reply.blocked_on.empty());
-  return {};
-}
-
 }  // namespace
 
 RemoteDenseStore::RemoteDenseStore(JobSession& session) : session_(session), steps_(session) {
@@ -121,7 +110,8 @@ void RemoteDenseStore::MakeBlocks(std::span<const sparse::DenseParam> params) {
 Status RemoteDenseStore::SendInit(Block& block) {
   Sender& sender = *senders_[block.shard];
   RETURN_IF_ERROR(sender.codec.Encode(block.weights, {}, sender.values));
-  return CallUntilFree(session_, block.shard, [&](Channel& channel, DenseReply& reply) {
+  DenseReply reply;
+  return session_.client(block.shard).Call([&](Channel& channel) {
     return channel.InitDense({.block = block.number, .values = sender.values}, reply);
   });
 }
@@ -135,7 +125,8 @@ Status RemoteDenseStore::SendGradient(Block& block, uint64_t sequence, uint32_t 
   ++sender.wire.exchanges;
   sender.wire.predicted_sent += kPushBytes + sender.values.size();
   sender.wire.predicted_received += kPushReplyBytes;
-  return CallUntilFree(session_, block.shard, [&](Channel& channel, DenseReply& reply) {
+  DenseReply reply;
+  return session_.client(block.shard).Call([&](Channel& channel) {
     const Measure measure(channel, sender.wire);
     return channel.PushDense({.block = block.number,
                               .sequence = sequence,

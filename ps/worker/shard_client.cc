@@ -197,6 +197,11 @@ Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
       CountBytes();
       return status;
     }
+    if (status.code() == Code::kBusy) {
+      if (stop_grace_.over()) return Cancelled("interrupted");
+      NoteBlocked(status.message());
+      continue;
+    }
     if (status.code() != Code::kIo) {
       return Status(status.code(), Describe() + ": " + status.message());
     }

@@ -115,10 +115,12 @@ class ThriftChannel final : public Channel {
   Status Leave() override {
     return Call([&] { client_.leave(worker_, generation_); });
   }
-  Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) override {
+  Status Checkpoint(const CheckpointRequest& request, bool& done) override {
     rpc::CheckpointReply out;
     RETURN_IF_ERROR(Call([&] {
-      client_.checkpoint(out, worker_, generation_, static_cast<int64_t>(id), chief_state);
+      client_.checkpoint(out, worker_, generation_, static_cast<int64_t>(request.id),
+                         request.chief_state,
+                         request.committed ? static_cast<int64_t>(*request.committed) : -1);
     }));
     done = out.done;
     return {};
@@ -172,7 +174,7 @@ class ThriftChannel final : public Channel {
       call();
       return {};
     } catch (const rpc::Refused& refused) {
-      return Invalid(refused.message);
+      return refused.busy ? Busy(refused.message) : Invalid(refused.message);
     } catch (const rpc::JobFailed& failed) {
       return Failed(failed.message);
     } catch (const TSSLException& error) {

@@ -31,7 +31,7 @@ class RealClock final : public Clock {
 // A worker's connection to one shard. One call at a time. Errors: kIo if the connection is broken
 // or a deadline has passed (the server may or may not have received the call: it can be made again
 // on a new connection), kFailed if the job has failed or the server could not do its work, kInvalid
-// if the server refuses. Not thread-safe.
+// if the server refuses, kBusy if it asks for the same call again. Not thread-safe.
 class Channel {
  public:
   virtual ~Channel() = default;
@@ -44,7 +44,7 @@ class Channel {
   virtual Status Finish() = 0;
   virtual Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) = 0;
   virtual Status Leave() = 0;
-  virtual Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) = 0;
+  virtual Status Checkpoint(const CheckpointRequest& request, bool& done) = 0;
   virtual Status Restore(uint64_t id, bool& done) = 0;
   virtual Status ChiefState(std::string& state) = 0;
   virtual Status Entries(int64_t first, EntriesReply& reply) = 0;

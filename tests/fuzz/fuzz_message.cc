@@ -33,7 +33,6 @@ struct Shared {
   SharedShard shard{{}, std::chrono::milliseconds(10)};
   ServerState state{.shard = shard,
                     .token = "token",
-                    .instance = 1,
                     .unauthenticated_limits = {.idle_ms = 1000,
                                                .message_ms = 1000,
                                                .max_string = kUnauthenticatedMaxString,

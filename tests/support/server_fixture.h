@@ -83,6 +83,8 @@ class ServerTest : public testing::Test {
     options.config = config;
     options.worker = worker;
     options.token = options_.token;
+    const std::string& folder = options_.shard.checkpoints;
+    options.checkpoints = folder.empty() ? "" : folder + "/chief";
     options.wait.give_up_ns = 500000000;
     options.wait.first_join_ns = 5000000000;
     return options;
@@ -108,7 +110,7 @@ class ServerTest : public testing::Test {
     return worker;
   }
 
-  // A bare connection that replaces that of worker 0; null if it may not.
+  // A bare connection of worker 0, which was lost before; null if it may not join.
   std::unique_ptr<Channel> Twin(const JobConfig& config) {
     auto transport = MakeThriftTransport(thrift_);
     auto channel = (*transport)->Connect(0);

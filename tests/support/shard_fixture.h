@@ -24,8 +24,9 @@ inline JobConfig Config(Mode mode, size_t workers, sparse::Rule rule = sparse::R
 }
 
 inline JoinRequest JoinOf(size_t worker, const std::string& name, const JobConfig& config,
-                          bool rejoin = false) {
+                          bool rejoin = false, uint64_t epoch = 1) {
   JoinRequest request;
+  request.epoch = worker == 0 ? epoch : 0;
   request.worker = worker;
   request.name = name;
   request.config = config.Fields().Encode();

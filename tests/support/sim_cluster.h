@@ -28,6 +28,7 @@ struct SimFaults {
   double lose_request = 0;  // the connection breaks before the server receives the call
   double lose_reply = 0;    // the server has handled the call, the worker gets no reply
   double repeat = 0;        // the server receives the call twice
+  double slow_disk = 0;     // others get turns while a checkpoint is being written
 };
 
 class SimCluster;
@@ -36,22 +37,27 @@ class SimCluster;
 class SimShard final : public ShardAccess {
  public:
   SimShard(SimCluster& cluster, ShardOptions options)
-      : cluster_(cluster), shard_(std::move(options)) {}
+      : cluster_(cluster), shard_(WithSlowDisk(std::move(options))) {}
 
   void lock() override { mu_.lock(); }
   void unlock() override { mu_.unlock(); }
-  Shard& shard() override { return shard_; }
+  Shard& shard() override {
+    CHECK(!busy_);
+    return shard_;
+  }
   int64_t NowNs() override;
   bool busy() const override { return busy_; }
   bool shutting_down() const override { return false; }
   bool WaitUntilFree() override;
-  void WaitUntil(const std::function<bool()>& ready) override;
+  bool WaitUntil(const std::function<bool()>& ready) override;
   void NotifyAll() override {}
   std::optional<Status> RunLong(uint64_t id, std::function<Status(Shard&)> work) override;
 
  private:
   static constexpr int kPatience = 20;  // turns until a call replies that it is blocked
 
+  ShardOptions WithSlowDisk(ShardOptions options);
+  std::vector<float> Numbers() const;
   // Without the lock meanwhile.
   void GiveTurn();
 
@@ -70,10 +76,11 @@ class SimCluster : public Clock {
     for (size_t s = 0; s < shards; ++s) {
       const std::string folder =
           checkpoints.empty() ? "" : checkpoints + "/shard-" + std::to_string(s);
-      shards_.push_back(std::make_unique<SimShard>(
-          *this,
-          ShardOptions{
-              .shard = s, .num_shards = shards, .num_workers = workers, .checkpoints = folder}));
+      shards_.push_back(std::make_unique<SimShard>(*this, ShardOptions{.shard = s,
+                                                                       .num_shards = shards,
+                                                                       .num_workers = workers,
+                                                                       .instance = seed + 1,
+                                                                       .checkpoints = folder}));
     }
   }
 
@@ -118,6 +125,11 @@ class SimCluster : public Clock {
     return random_.Uniform() < probability;
   }
 
+  uint64_t Below(uint64_t limit) {
+    std::lock_guard lock(mu_);
+    return random_.Below(limit);
+  }
+
   int64_t NowNs() override {
     std::lock_guard lock(mu_);
     return now_ns_;
@@ -127,6 +139,9 @@ class SimCluster : public Clock {
     std::lock_guard lock(mu_);
     now_ns_ += ns;
   }
+
+  // Called instead of giving turns away, if set.
+  std::function<void()> while_saving;
 
   SimShard& access(size_t s) { return *shards_[s]; }
   Shard& shard(size_t s) { return shards_[s]->shard(); }
@@ -177,8 +192,10 @@ inline bool SimShard::WaitUntilFree() {
   return !busy_;
 }
 
-inline void SimShard::WaitUntil(const std::function<bool()>& ready) {
-  for (int turns = 0; !ready() && shard_.failed().ok() && turns < kPatience; ++turns) GiveTurn();
+inline bool SimShard::WaitUntil(const std::function<bool()>& ready) {
+  const auto done = [&] { return !busy_ && (ready() || !shard_.failed().ok()); };
+  for (int turns = 0; !done() && turns < kPatience; ++turns) GiveTurn();
+  return !busy_;
 }
 
 // The other workers go on meanwhile, and find the shard busy.
@@ -186,9 +203,32 @@ inline std::optional<Status> SimShard::RunLong(uint64_t, std::function<Status(Sh
   if (busy_) return std::nullopt;
   busy_ = true;
   for (int turns = 0; turns < kPatience && cluster_.Happens(0.8); ++turns) GiveTurn();
+  const uint64_t step = shard_.progress().step;
+  const std::vector<float> before = Numbers();
+  const bool restores = !shard_.StartBlockedOn().empty();
   const Status status = work(shard_);
+  if (!restores) {
+    EXPECT_EQ(shard_.progress().step, step) << "a step was made while a checkpoint was written";
+    EXPECT_EQ(Numbers(), before) << "the model changed while a checkpoint was written";
+  }
   busy_ = false;
   return status;
+}
+
+inline ShardOptions SimShard::WithSlowDisk(ShardOptions options) {
+  options.while_saving = [this] {
+    if (cluster_.while_saving) return cluster_.while_saving();
+    while (cluster_.Happens(cluster_.faults().slow_disk)) GiveTurn();
+  };
+  return options;
+}
+
+inline std::vector<float> SimShard::Numbers() const {
+  std::vector<float> all;
+  shard_.store().ForEach([&](uint64_t, std::span<const float> slot) {
+    all.insert(all.end(), slot.begin(), slot.end());
+  });
+  return all;
 }
 
 // A worker's connection to a shard, with faults.
@@ -197,7 +237,7 @@ class SimChannel final : public Channel {
   SimChannel(SimCluster& cluster, size_t worker, size_t shard)
       : cluster_(cluster),
         worker_(worker),
-        handler_(std::make_unique<WorkerHandler>(cluster.access(shard), /*instance=*/1)) {}
+        handler_(std::make_unique<WorkerHandler>(cluster.access(shard))) {}
 
   Status Join(const JoinRequest& request, JoinReply& reply) override {
     cluster_.Yield(worker_);
@@ -242,8 +282,8 @@ class SimChannel final : public Channel {
     return handler_->AllFinished(until_examples, reply);
   }
   Status Leave() override { return handler_->Leave(); }
-  Status Checkpoint(uint64_t id, const std::string& chief_state, bool& done) override {
-    return Faulty([&] { return handler_->Checkpoint(id, chief_state, done); });
+  Status Checkpoint(const CheckpointRequest& request, bool& done) override {
+    return Faulty([&] { return handler_->Checkpoint(request, done); });
   }
   Status Restore(uint64_t id, bool& done) override {
     return Faulty([&] { return handler_->Restore(id, done); });

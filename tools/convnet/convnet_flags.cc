@@ -174,6 +174,7 @@ Result<std::optional<convnets::ServerOptions>> Job(const convnets::NetTrainOptio
   if (!session) return std::optional<convnets::ServerOptions>();
   convnets::ServerOptions job{*session};
   job.resume = FLAGS_resume;
+  job.checkpoints = train.checkpoints;
   job.config.dense = train.update;
   job.config.data = train.net.name + ", batch_size " + std::to_string(train.batch_size) +
                     ", seed " + std::to_string(train.seed);

@@ -32,6 +32,7 @@ Result<std::unique_ptr<ClusterBackend>> ClusterBackend::Join(ps::SessionOptions 
                                                              const BeforeStart& before_start) {
   ASSIGN_OR_RETURN(const sparse::Kernels* kernels, sparse::KernelsByName(options.kernel));
   AddConfig(options, session_options.config);
+  session_options.checkpoints = options.checkpoints;
   const bool rejoin = session_options.rejoin;
   ASSIGN_OR_RETURN(auto session, ps::JobSession::Join(std::move(session_options)));
   auto backend =

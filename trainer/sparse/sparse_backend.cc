@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "io/state/manifest.h"
 #include "sparse/kernels.h"
 #include "trainer/sparse/checkpoint.h"
 
@@ -23,6 +24,7 @@ Result<std::unique_ptr<LocalBackend>> LocalBackend::Create(
 
 Status LocalBackend::Restore(const TrainOptions& options,
                              const std::function<void(const std::string&)>& on_note) {
+  RETURN_IF_ERROR(io::CheckNoShards(checkpoints_));
   ASSIGN_OR_RETURN(LatestCheckpoint latest, LoadLatestCheckpoint(checkpoints_, *store_));
   if (!latest.state) {
     latest.warnings.push_back(checkpoints_ + " has no checkpoint: starting from the beginning");

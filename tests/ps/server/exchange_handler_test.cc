@@ -16,6 +16,7 @@ TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);
+  store.reset();
   const auto twin = Twin(Config(1));
   ASSERT_TRUE(twin);
   std::string keys;

@@ -31,7 +31,7 @@ TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
     for (uint64_t n = 0; n < 5; ++n) step(*shard, n);
     // A push for the next step that waits is no part of the checkpoint.
     ASSERT_TRUE(shard->Receive(1, MakePush(6, 5, {1}, 1), 0).ok());
-    ASSERT_TRUE(shard->Save(5, "the chief").ok());
+    ASSERT_TRUE(shard->Save({.id = 5, .chief_state = "the chief"}).ok());
     auto twin = Started(config);
     for (uint64_t n = 0; n < 9; ++n) step(*twin, n);
 
@@ -57,7 +57,7 @@ TEST(Shard, ADamagedCheckpointOrOneOfAnotherJobChangesNothing) {
   options.checkpoints = folder / "c";
   auto shard = Started(Config(Mode::kSync, 1), options);
   ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
-  ASSERT_TRUE(shard->Save(1, "").ok());
+  ASSERT_TRUE(shard->Save({.id = 1}).ok());
   JobConfig other = Config(Mode::kSync, 1);
   other.num_features = 2000;
   Shard wrong_job(options);
@@ -91,7 +91,7 @@ TEST(Shard, NoWorkerIsBlockedOnAGradientThatWasPendingBeforeTheRestart) {
     ASSERT_TRUE(shard->Receive(worker, MakePush(1, 0, {}, 0), 0).ok());
   EXPECT_EQ(shard->progress().step, 1u);
   ASSERT_FALSE(shard->DenseReady(2, 0, 1));
-  const Status saved = shard->Save(1, "");
+  const Status saved = shard->Save({.id = 1});
   ASSERT_TRUE(saved.ok()) << saved.message();
   Shard restored(options);
   for (size_t w = 0; w < 3; ++w) {
@@ -105,18 +105,57 @@ TEST(Shard, NoWorkerIsBlockedOnAGradientThatWasPendingBeforeTheRestart) {
             "dense block 1: not in the checkpoint, whose net was cut differently");
 }
 
-TEST(Shard, CheckpointsThatARestartLeavesBehindAreForgotten) {
+// A checkpoint that not all shards have is of no use, but nothing shows that before the next one is
+// complete everywhere.
+TEST(ShardFile, OnlyTheNextCheckpointRemovesOthersAndNeverTheCommittedOne) {
   const test::TemporaryFolder folder;
   const JobConfig config = Config(Mode::kAsync, 1);
-  const ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
+  ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
   auto shard = Started(config, options);
-  for (const uint64_t id : {5, 8}) ASSERT_TRUE(shard->Save(id, "").ok());
+  ASSERT_TRUE(shard->Save({.id = 5}).ok());
+  ASSERT_TRUE(shard->Save({.id = 8, .committed = 5}).ok());
+  options.instance = 2;
   Shard again(options);
-  ASSERT_TRUE(again.Join(JoinOf(0, "", config)).ok());
+  ASSERT_TRUE(again.Join(JoinOf(0, "", config, false, /*epoch=*/2)).ok());
   ASSERT_TRUE(again.Restore(5).ok());  // another shard does not have the newer one
-  EXPECT_EQ(again.SavedCheckpoints(), std::vector<uint64_t>{5});
-  ASSERT_TRUE(again.Save(7, "").ok());
+  EXPECT_EQ(again.SavedCheckpoints(), (std::vector<uint64_t>{8, 5}));
+  ASSERT_TRUE(again.Open(0).ok());
+  ASSERT_TRUE(again.Save({.id = 7, .committed = 5}).ok());
   EXPECT_EQ(again.SavedCheckpoints(), (std::vector<uint64_t>{7, 5}));
+}
+
+// A server that was suspended while its job was resumed by another one.
+TEST(ShardFile, AServerWhoseJobWasResumedElsewhereChangesNothing) {
+  const test::TemporaryFolder folder;
+  const JobConfig config = Config(Mode::kAsync, 1);
+  ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
+  auto suspended = Started(config, options);
+  ASSERT_TRUE(suspended->Save({.id = 5}).ok());
+  options.instance = 2;
+  Shard newer(options);
+  ASSERT_TRUE(newer.Join(JoinOf(0, "", config, false, /*epoch=*/2)).ok());
+  ASSERT_TRUE(newer.Restore(5).ok() && newer.Open(0).ok());
+  ASSERT_TRUE(newer.Save({.id = 9, .committed = 5}).ok());
+  const Status saved = suspended->Save({.id = 7, .committed = 6});
+  EXPECT_EQ(saved.code(), Code::kInvalid);
+  EXPECT_NE(saved.message().find("belongs to epoch 2 of its run now, this process to epoch 1"),
+            std::string::npos)
+      << saved.message();
+  EXPECT_EQ(newer.SavedCheckpoints(), (std::vector<uint64_t>{9, 5}));
+}
+
+TEST(ShardFile, OneServerPerShardAndEpoch) {
+  const test::TemporaryFolder folder;
+  const JobConfig config = Config(Mode::kAsync, 1);
+  ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
+  auto first = Started(config, options);
+  options.instance = 2;
+  Shard second(options);
+  ASSERT_TRUE(second.Join(JoinOf(0, "", config)).ok());
+  const Status opened = second.Open(0);
+  EXPECT_EQ(opened.code(), Code::kInvalid);
+  EXPECT_NE(opened.message().find("epoch 1"), std::string::npos) << opened.message();
+  EXPECT_TRUE(first->Save({.id = 1}).ok());
 }
 
 }  // namespace

@@ -60,6 +60,7 @@ TEST(Shard, AnotherJobAndASecondWorkerOfTheSameNumberAreRefused) {
   EXPECT_NE(twin.status().message().find("is in this job already"), std::string::npos);
   JobConfig other = Config(Mode::kSync, 2);
   other.update.rate = 0.25;
+  shard->Disconnected(1, 1, 0);
   const auto wrong_job = shard->Join(JoinOf(1, "other", other, true));
   EXPECT_EQ(wrong_job.status().message(), "the job has option.rate 1, found 0.25");
   EXPECT_FALSE(shard->Join(JoinOf(2, "x", Config(Mode::kSync, 2))).ok());
@@ -70,7 +71,12 @@ TEST(Shard, AnotherJobAndASecondWorkerOfTheSameNumberAreRefused) {
 
 TEST(Shard, AnOldConnectionIsRefusedAfterANewOneAndItsEndMeansNothing) {
   auto shard = Started(Config(Mode::kSync, 2));
-  const auto generation = shard->Join(JoinOf(1, "host", Config(Mode::kSync, 2), true));
+  shard->Disconnected(1, 1, 0);
+  JoinRequest join = JoinOf(1, "host", Config(Mode::kSync, 2), true);
+  join.process = 7;
+  ASSERT_TRUE(shard->Join(join).ok());
+  join.attempt = 1;
+  const auto generation = shard->Join(join);
   ASSERT_TRUE(generation.ok());
   EXPECT_FALSE(shard->CheckCaller(1, *generation - 1).ok());
   EXPECT_TRUE(shard->CheckCaller(1, *generation).ok());
@@ -186,6 +192,12 @@ TEST(Shard, AProcessThatJoinsAgainIsNotItsOwnDouble) {
   EXPECT_TRUE(shard.CheckCaller(0, *third).ok());
   EXPECT_FALSE(shard.CheckCaller(0, *first).ok());
   EXPECT_FALSE(join(8, 9).ok());
+  EXPECT_FALSE(join(7, 3).ok()) << "a repeated join replaces nothing";
+  EXPECT_FALSE(join(8, 1, /*again=*/true).ok()) << "the worker is connected";
+  JoinRequest again = JoinOf(0, "host, pid 1", Config(Mode::kSync, 1), true);
+  EXPECT_EQ(shard.JoinBlockedOn(again), "worker 0 (host, pid 1), whose connection is still open");
+  shard.Disconnected(0, *third, 0);
+  EXPECT_EQ(shard.JoinBlockedOn(again), "");
   EXPECT_TRUE(join(8, 1, /*again=*/true).ok()) << "started again, in a container";
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <thread>
@@ -120,6 +121,118 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
   EXPECT_NE(saved.message().find("is at step 1 and server 1"), std::string::npos)
       << saved.message();
   EXPECT_NE(saved.message().find("with an incomplete step"), std::string::npos) << saved.message();
+}
+
+// Progress that a job cannot use is refused, and left as it is.
+class ResumeTest : public ServerTest {
+ protected:
+  static constexpr size_t kShards = 2;
+
+  void StartServers(size_t shards = kShards) {
+    servers_.clear();
+    options_.shard.num_shards = shards;
+    std::vector<HostPort> hosts;
+    for (size_t shard = 0; shard < shards; ++shard) {
+      options_.shard.shard = shard;
+      options_.shard.checkpoints = folder_ / ("shard-" + std::to_string(shard));
+      StartServer(1);
+      hosts.push_back(thrift_.servers[0]);
+      servers_.push_back(std::move(server_));
+    }
+    thrift_.servers = hosts;
+  }
+  std::unique_ptr<TestWorker> Join(size_t shards = kShards) {
+    JobConfig config = Config(1);
+    config.num_shards = shards;
+    SessionOptions options = Session(config, 0);
+    options.checkpoints = folder_.path();
+    return Worker(options);
+  }
+  // A run with checkpoints 10 and 20.
+  void MakeRun() {
+    StartServers();
+    auto worker = Join();
+    ASSERT_TRUE(worker && worker->Start().ok());
+    for (const uint64_t id : {10, 20}) {
+      const Status saved = worker->Checkpoint(id, "state " + std::to_string(id));
+      ASSERT_TRUE(saved.ok()) << saved.message();
+    }
+  }
+  std::string Checkpoint(size_t shard, int id) const {
+    return folder_ /
+           ("shard-" + std::to_string(shard) + "/checkpoint-0000000000" + std::to_string(id));
+  }
+  Result<std::optional<std::string>> Resume(size_t shards = kShards) {
+    StartServers(shards);
+    auto worker = Join(shards);
+    if (!worker) return Failed("cannot join");
+    return worker->session->RestoreLatest();
+  }
+  void ExpectRefused(const std::string& why, size_t shards = kShards) {
+    const auto state = Resume(shards);
+    EXPECT_FALSE(state.ok());
+    EXPECT_NE(state.status().message().find(why), std::string::npos) << state.status().message();
+  }
+
+  const test::TemporaryFolder folder_;
+  std::vector<std::unique_ptr<Server>> servers_;
+};
+
+TEST_F(ResumeTest, TheNewestCheckpointThatAllServersHaveIsTaken) {
+  MakeRun();
+  auto state = Resume();
+  ASSERT_TRUE(state.ok() && *state) << state.status().message();
+  EXPECT_EQ(**state, "state 20");
+  std::filesystem::remove(Checkpoint(1, 20));
+  state = Resume();
+  ASSERT_TRUE(state.ok() && *state) << state.status().message();
+  EXPECT_EQ(**state, "state 10");
+  EXPECT_TRUE(std::filesystem::exists(Checkpoint(0, 20))) << "a resume removes nothing";
+}
+
+TEST_F(ResumeTest, AServerWithoutItsCheckpointsIsNoStartFromTheBeginning) {
+  MakeRun();
+  for (const int id : {10, 20}) std::filesystem::remove(Checkpoint(1, id));
+  ExpectRefused("expected checkpoint 10, which the manifest in " + folder_.path() +
+                " names, found none");
+  for (const int id : {10, 20}) EXPECT_TRUE(std::filesystem::exists(Checkpoint(0, id)));
+}
+
+TEST_F(ResumeTest, ADamagedCheckpointOnOneServerCostsTheOthersNothing) {
+  MakeRun();
+  for (const int id : {10, 20}) test::WriteFile(Checkpoint(1, id), "not a checkpoint");
+  ExpectRefused("checkpoint-000000000010: offset 16: expected");
+  for (const int id : {10, 20}) EXPECT_TRUE(std::filesystem::exists(Checkpoint(0, id)));
+}
+
+TEST_F(ResumeTest, AnotherNumberOfServersIsRefused) {
+  MakeRun();
+  ExpectRefused("has checkpoints of 2 servers, this job has 1 servers", 1);
+}
+
+TEST_F(ResumeTest, CheckpointsWithoutAManifestAreRefused) {
+  MakeRun();
+  std::filesystem::remove(folder_ / "manifest");
+  ExpectRefused("has checkpoints (20, 10), but " + folder_.path() + " has no manifest");
+}
+
+TEST_F(ResumeTest, CheckpointsOfOneProcessAreRefused) {
+  test::WriteFile(folder_ / "checkpoint-000000000010", "");
+  ExpectRefused("has checkpoints of one process");
+}
+
+TEST_F(ResumeTest, ARunThatWasKilledBeforeItsFirstCheckpointWasCompleteStartsAgain) {
+  StartServers();
+  auto worker = Join();
+  ASSERT_TRUE(worker && worker->Start().ok());
+  bool done = false;  // on one server only
+  ASSERT_TRUE(worker->session->client(0)
+                  .Call([&](Channel& channel) { return channel.Checkpoint({.id = 10}, done); })
+                  .ok());
+  worker.reset();
+  const auto state = Resume();
+  ASSERT_TRUE(state.ok()) << state.status().message();
+  EXPECT_FALSE(state->has_value());
 }
 
 // The chief waits for a number of examples without asking again and again.

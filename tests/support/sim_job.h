@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs for the simulation: what their workers do, and what must come out.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/base/random.h"
+#include "io/state/checkpoint_folder.h"
+#include "io/state/manifest.h"
+#include "ps/wire/float_codec.h"
+#include "ps/wire/key_codec.h"
+#include "ps/worker/job_session.h"
+#include "ps/worker/remote_store.h"
+#include "tests/support/sim_cluster.h"
+
+namespace millrace::ps::test {
+
+constexpr uint64_t kFeatures = 200;
+constexpr uint64_t kSteps = 30;
+constexpr SimFaults kBadNetwork = {.lose_request = 0.05, .lose_reply = 0.05, .repeat = 0.1};
+
+struct Job {
+  uint64_t seed = 0;
+  size_t shards = 1;
+  size_t workers = 1;
+  Mode mode = Mode::kSync;
+  uint64_t staleness = 2;
+  uint64_t replicas = 0;
+  SimFaults faults = {};
+  double crash = 0;                 // a worker's process dies before a step
+  double checkpoint = 0;            // after a step
+  bool resume = false;              // from the newest checkpoint
+  uint64_t stop_at = ~uint64_t{0};  // all processes die before this step
+  std::string checkpoints = {};     // folder
+  bool ones = false;  // gradients of -1: a weight then counts the pushes that touched it
+  size_t slow_worker = ~size_t{0};
+  double misbehave = 0;  // a worker makes a call that it may not make, before a step
+  std::function<void(uint64_t step)> before_step = nullptr;
+};
+
+inline std::vector<uint64_t> KeysOf(const Job& job, size_t worker, uint64_t step) {
+  Random random(DeriveSeed(job.seed, worker, step));
+  std::vector<uint64_t> keys;
+  if (random.Below(10) == 0) return keys;  // a batch may have none
+  for (uint64_t key = 0; key < kFeatures; ++key) {
+    if (random.Below(8) == 0) keys.push_back(key);
+  }
+  return keys;
+}
+
+// Each number of it depends on all weights, as in a real model: weights of different steps on
+// different shards would show.
+inline std::vector<float> GradientOf(const Job& job, size_t worker, uint64_t step,
+                                     std::span<const uint64_t> keys,
+                                     std::span<const float> weights) {
+  float sum = 0;
+  for (const float w : weights) sum += w;
+  std::vector<float> gradient(keys.size(), -1.0f);
+  for (size_t i = 0; i < keys.size() && !job.ones; ++i) {
+    Random random(DeriveSeed(job.seed + 1, worker * 1000 + step, keys[i]));
+    gradient[i] = static_cast<float>(random.Uniform() - 0.5) + 0.03125f * sum;
+  }
+  return gradient;
+}
+
+inline uint32_t RowsOf(const Job& job, size_t worker, uint64_t step) {
+  return job.ones ? 1 : 1 + static_cast<uint32_t>((worker + step) % 3);
+}
+
+inline JobConfig ConfigOf(const Job& job) {
+  JobConfig config;
+  config.num_workers = job.workers;
+  config.num_shards = job.shards;
+  config.mode = job.mode;
+  config.staleness = job.staleness;
+  config.replicas_to_aggregate = job.replicas;
+  config.num_features = kFeatures;
+  config.update.rule = sparse::Rule::kSgd;
+  config.update.rate = job.ones ? 1 : 0.3;
+  return config;
+}
+
+inline SessionOptions OptionsOf(const Job& job, size_t worker, bool again) {
+  SessionOptions options;
+  options.config = ConfigOf(job);
+  options.worker = worker;
+  options.rejoin = again;
+  options.checkpoints = job.checkpoints;
+  return options;
+}
+
+// Batch n + 1 is that of step n. Now and then the wrong keys are prefetched, or none.
+inline Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size_t worker,
+                   uint64_t step) {
+  const std::vector<uint64_t> keys = KeysOf(job, worker, step);
+  if (step + 1 < kSteps && cluster.Happens(0.9)) {
+    if (cluster.Happens(0.1)) store.Prefetch(kSteps + step, std::vector<uint64_t>{1, 2, 3});
+    if (cluster.Happens(0.9)) store.Prefetch(step + 2, KeysOf(job, worker, step + 1));
+  }
+  std::vector<float> weights(keys.size());
+  RETURN_IF_ERROR(store.PullBatch(step + 1, keys, weights));
+  for (int i = 0; worker == job.slow_worker && i < 30; ++i) cluster.Yield(worker);
+  const std::vector<float> gradient = GradientOf(job, worker, step, keys, weights);
+  const uint32_t rows = RowsOf(job, worker, step);
+  store.SetState(std::to_string(step + 1));
+  return store.Push(
+      keys, gradient,
+      {.batch = step + 1, .rows = rows, .weight = static_cast<double>(rows), .loss = 1});
+}
+
+// The manifest names that checkpoint, and all shards have it.
+inline void ExpectCommitted(const Job& job, uint64_t id) {
+  const auto manifest = io::ReadManifest(job.checkpoints);
+  ASSERT_TRUE(manifest.ok()) << manifest.status().message();
+  EXPECT_EQ(manifest->checkpoint, id);
+  for (size_t shard = 0; shard < job.shards; ++shard) {
+    const std::string folder = job.checkpoints + "/shard-" + std::to_string(shard);
+    EXPECT_TRUE(std::filesystem::exists(io::CheckpointPath(folder, id))) << folder;
+  }
+}
+
+// The chief saves the model after some steps, in sync jobs.
+inline Status MayCheckpoint(const Job& job, SimCluster& cluster, JobSession& session,
+                            RemoteStore& store) {
+  if (!session.chief() || !cluster.Happens(job.checkpoint)) return {};
+  RETURN_IF_ERROR(store.Flush());
+  const uint64_t step = session.progress().step;
+  RETURN_IF_ERROR(session.Checkpoint(step, std::to_string(step)));
+  ExpectCommitted(job, step);
+  return {};
+}
+
+// A call that the protocol forbids, by a worker that holds the token. It must be refused and change
+// nothing.
+inline void Misbehave(const Job& job, SimCluster& cluster, JobSession& session, RemoteStore& store,
+                      uint64_t step) {
+  ASSERT_TRUE(store.Flush().ok());
+  const size_t shard = cluster.Below(job.shards);
+  const size_t victim = cluster.Below(job.workers);
+  bool done = false;
+  ExchangeReply reply;
+  ExchangeRequest push;
+  std::string keys, gradient;
+  EncodeKeys(std::vector<uint64_t>{1}, keys);
+  FloatCodec floats;
+  EXPECT_TRUE(floats.Encode(std::vector<float>{1}, {}, gradient).ok());
+  push.pushes = true;
+  push.rows = 1;
+  push.push_list = ListSignature(keys);
+  push.push_keys = keys;
+  push.gradient = gradient;
+  const auto exchange = [&](Channel& channel) -> Status {
+    RETURN_IF_ERROR(channel.SendExchange(push));
+    Status status;
+    do {
+      status = channel.ReceiveExchange(reply);
+    } while (status.ok() && reply.outcome == Outcome::kBlocked);
+    return status;
+  };
+  const uint64_t kind = cluster.Below(6);
+  const auto refused = [&](const std::function<Status(Channel&)>& call) {
+    const Status status = session.client(shard).Call(call);
+    EXPECT_TRUE(status.code() == Code::kInvalid || status.code() == Code::kFailed)
+        << "call " << kind << ": " << status.message();
+  };
+  switch (kind) {
+    case 0:  // the chief's alone
+      if (session.chief()) return;
+      return refused([&](Channel& c) { return c.Checkpoint({.id = step, .committed = 0}, done); });
+    case 1:
+      return refused([&](Channel& c) -> Status {
+        do {
+          RETURN_IF_ERROR(c.Restore(step, done));
+        } while (!done);
+        return {};
+      });
+    case 2:
+      return refused([&](Channel& c) { return c.Load(""); });
+    case 3:  // a push out of order
+      push.sequence = session.sequence() + 5;
+      return refused(exchange);
+    case 4:  // from the future; ignored where a push of that number was received before
+      push.sequence = session.sequence() + 1;
+      push.step = ~uint64_t{0} >> 1;
+      (void)session.client(shard).Call(exchange);
+      return;
+    default: {  // takes the place of another worker
+      WorkerHandler intruder(cluster.access(shard));
+      JoinRequest join;
+      join.worker = victim;
+      join.config = ConfigOf(job).Fields().Encode();
+      join.process = 99;
+      join.rejoin = true;
+      JoinReply joined;
+      // It succeeds only if its victim is lost; then it is lost at once, too.
+      const Status status = intruder.Join(join, joined);
+      EXPECT_TRUE(status.ok() || status.code() == Code::kInvalid) << status.message();
+    }
+  }
+}
+
+// One life of a worker's process. False when it died before its work was done.
+inline bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, Status& status) {
+  SimTransport transport(cluster, worker);
+  auto joined = JobSession::Join(OptionsOf(job, worker, again), transport, cluster);
+  status = joined.status();
+  if (!status.ok()) return true;
+  JobSession& session = **joined;
+  if (job.resume && session.chief() && !again) {
+    const auto state = session.RestoreLatest();
+    status = state.status();
+    if (!status.ok()) return true;
+    EXPECT_TRUE(state->has_value());
+  }
+  const auto resume_point = session.Start();
+  status = resume_point.status();
+  if (!status.ok()) return true;
+  const uint64_t begin = resume_point->sequence;
+  EXPECT_EQ(resume_point->state, begin > 0 ? std::to_string(begin) : "");
+  RemoteStore store(session);
+  for (uint64_t step = begin; step < kSteps && status.ok(); ++step) {
+    if (cluster.Happens(job.crash)) return false;
+    if (job.before_step) job.before_step(step);
+    if (cluster.Happens(job.misbehave)) Misbehave(job, cluster, session, store, step);
+    if (step == job.stop_at) {
+      status = store.Flush();
+      return !status.ok();
+    }
+    status = Step(job, cluster, store, worker, step);
+    if (status.ok()) status = MayCheckpoint(job, cluster, session, store);
+  }
+  if (status.ok()) status = store.Flush();
+  if (status.ok()) status = session.Finish();
+  if (status.ok()) status = session.Leave();
+  return true;
+}
+
+inline void LiveOn(const Job& job, SimCluster& cluster, size_t worker) {
+  Status status;
+  for (bool again = false; !Live(job, cluster, worker, again, status); again = true) {
+  }
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+inline std::vector<float> WeightsOf(SimCluster& cluster, size_t shards) {
+  const Sharding sharding(kFeatures, shards);
+  std::vector<float> weights(kFeatures);
+  for (uint64_t key = 0; key < kFeatures; ++key) {
+    const Sharding::Place place = sharding.Of(key);
+    EXPECT_TRUE(
+        cluster.shard(place.shard).store().Pull({&place.local, 1}, {&weights[key], 1}).ok());
+  }
+  return weights;
+}
+
+// Weights by key after the whole job.
+inline std::vector<float> RunJob(const Job& job) {
+  SimCluster cluster(job.seed, job.shards, job.workers, job.faults, job.checkpoints);
+  cluster.Run([&](size_t worker) { LiveOn(job, cluster, worker); });
+  return WeightsOf(cluster, job.shards);
+}
+
+// What sync training must give, in plain loops: each step's gradients added up in the order of
+// workers, divided by their weight, and applied once.
+inline std::vector<float> Serial(const Job& job) {
+  std::vector<float> weights(kFeatures);
+  for (uint64_t step = 0; step < kSteps; ++step) {
+    std::map<uint64_t, float> sum;
+    double weight = 0;
+    for (size_t worker = 0; worker < job.workers; ++worker) {
+      const std::vector<uint64_t> keys = KeysOf(job, worker, step);
+      std::vector<float> pulled;
+      for (const uint64_t key : keys) pulled.push_back(weights[key]);
+      const std::vector<float> gradient = GradientOf(job, worker, step, keys, pulled);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        const auto [at, is_new] = sum.emplace(keys[i], gradient[i]);
+        if (!is_new) at->second += gradient[i];
+      }
+      weight += RowsOf(job, worker, step);
+    }
+    for (const auto& [key, g] : sum) weights[key] -= 0.3f * (g * static_cast<float>(1 / weight));
+  }
+  return weights;
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+inline std::vector<float> ExpectedCounts(const Job& job) {
+  std::vector<float> counts(kFeatures);
+  for (size_t worker = 0; worker < job.workers; ++worker) {
+    for (uint64_t step = 0; step < kSteps; ++step) {
+      for (const uint64_t key : KeysOf(job, worker, step)) ++counts[key];
+    }
+  }
+  return counts;
+}
+
+}  // namespace millrace::ps::test

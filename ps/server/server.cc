@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/server/server.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <thrift/server/TThreadedServer.h>
 #include <thrift/transport/TSSLServerSocket.h>
 #include <thrift/transport/TSSLSocket.h>
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
 #include <future>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -31,6 +37,15 @@ constexpr std::chrono::milliseconds kTick(100);
 // A peer that reads no byte of a reply for this long is gone.
 constexpr int kSendMs = 5000;
 
+// A host that is gone without closing its connections is noticed after idle + count * interval
+// seconds: until then no other process can take the place of its worker.
+void ProbeWhenIdle(int socket) {
+  constexpr int kIdleS = 10, kIntervalS = 5, kCount = 3;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleS, sizeof kIdleS);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kIntervalS, sizeof kIntervalS);
+  ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kCount, sizeof kCount);
+}
+
 class ConnectionFactory final : public apache::thrift::TProcessorFactory {
  public:
   ConnectionFactory(ServerState& state, PendingConnections& pending)
@@ -41,6 +56,7 @@ class ConnectionFactory final : public apache::thrift::TProcessorFactory {
     auto output = std::dynamic_pointer_cast<MessageTransport>(info.output->getTransport());
     auto socket = std::dynamic_pointer_cast<TSocket>(info.transport);
     CHECK(protocol && output && socket);
+    ProbeWhenIdle(socket->getSocketFD());
     return std::make_shared<ConnectionProcessor>(std::make_shared<Connection>(
         state_, pending_.Add(socket->getSocketFD()), std::move(protocol), std::move(output)));
   }
@@ -48,6 +64,44 @@ class ConnectionFactory final : public apache::thrift::TProcessorFactory {
  private:
   ServerState& state_;
   PendingConnections& pending_;
+};
+
+// Passes notes on from a thread of its own: a terminal or pipe that takes no more text must not
+// hold up the shard.
+class NoteQueue {
+ public:
+  explicit NoteQueue(std::function<void(const std::string&)> on_note)
+      : on_note_(std::move(on_note)) {
+    if (on_note_) thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+  }
+
+  // Thread-safe. Drops the note if too many are pending.
+  void Add(const std::string& note) {
+    std::lock_guard lock(mu_);
+    if (notes_.size() < kMaxNotes) notes_.push_back(note);
+    changed_.notify_all();
+  }
+
+ private:
+  static constexpr size_t kMaxNotes = 1000;
+
+  // Until the queue is destroyed and empty.
+  void Run(const std::stop_token& stop) {
+    std::unique_lock lock(mu_);
+    while (changed_.wait(lock, stop, [&] { return !notes_.empty(); })) {
+      const std::string note = std::move(notes_.front());
+      notes_.pop_front();
+      lock.unlock();
+      on_note_(note);
+      lock.lock();
+    }
+  }
+
+  const std::function<void(const std::string&)> on_note_;
+  std::mutex mu_;
+  std::condition_variable_any changed_;
+  std::deque<std::string> notes_;  // guarded by mu_
+  std::jthread thread_;
 };
 
 // Tells when the server listens, or that it cannot.
@@ -86,7 +140,8 @@ class Server::Impl {
  public:
   explicit Impl(const ServerOptions& options)
       : options_(options),
-        shard_(options.shard, std::chrono::milliseconds(options.call_ms)),
+        notes_(options.shard.on_note),
+        shard_(WithNotes(options.shard), std::chrono::milliseconds(options.call_ms)),
         state_{.shard = shard_,
                .token = options.token,
                .unauthenticated_limits = {.idle_ms = options.authenticate_ms,
@@ -95,7 +150,7 @@ class Server::Impl {
                                           .max_message = kUnauthenticatedMaxMessage},
                .poll = options.poll},
         pending_({.authenticate_within = std::chrono::milliseconds(options.authenticate_ms)},
-                 options.shard.on_note) {}
+                 [this](const std::string& note) { notes_.Add(note); }) {}
 
   ~Impl() {
     shard_.Shutdown();
@@ -172,6 +227,11 @@ class Server::Impl {
   int port_ = 0;
 
  private:
+  ShardOptions WithNotes(ShardOptions options) {
+    options.on_note = [this](const std::string& note) { notes_.Add(note); };
+    return options;
+  }
+
   // Returns why the server cannot listen; empty if it does.
   std::string Serve(const std::shared_ptr<TServerSocket>& socket) {
     server_ = std::make_shared<TThreadedServer>(
@@ -192,6 +252,7 @@ class Server::Impl {
     return listening->Wait();
   }
 
+  NoteQueue notes_;
   SharedShard shard_;
   ServerState state_;
   PendingConnections pending_;

@@ -14,7 +14,7 @@
 namespace millrace::ps {
 
 struct ServerOptions {
-  ShardOptions shard;
+  ShardOptions shard;  // `on_note` is called from a thread of its own, one note at a time
   std::string host = "127.0.0.1";
   int port = 0;       // 0: a free one
   std::string token;  // peers without it are refused; empty: any peer may join

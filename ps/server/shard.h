@@ -33,7 +33,7 @@ struct ShardOptions {
   // Called every now and then while a checkpoint is written: tests make a slow disk of it.
   std::function<void()> while_saving = nullptr;
   int64_t rejoin_ns = int64_t{4} * 1000000000;  // sync: how long the job waits for a lost worker
-  // Called under the lock of whoever drives the shard.
+  // Called by the shard, under the lock of its driver: it must not block.
   std::function<void(const std::string&)> on_note = nullptr;
 };
 

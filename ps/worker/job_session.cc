@@ -290,7 +290,7 @@ Result<bool> JobSession::WaitForProgress(uint64_t until_examples) {
 
 Status JobSession::WaitAllFinished() {
   int64_t note_ns = clock_.NowNs() + kNoteEveryNs;
-  return CallAll([&](size_t, Channel& channel) -> Status {
+  const Status finished = CallAll([&](size_t, Channel& channel) -> Status {
     AllFinishedReply reply;
     do {
       RETURN_IF_ERROR(channel.AllFinished(kNoLimit, reply));
@@ -298,6 +298,27 @@ Status JobSession::WaitAllFinished() {
     } while (!reply.blocked_on.empty());
     return {};
   });
+  RETURN_IF_ERROR(finished);
+  return config().mode == Mode::kSync ? Status() : NotePartialPushes();
+}
+
+// A worker that is lost between its pushes to two shards, and does not come back, leaves a batch
+// that is in the weights of some shards only.
+Status JobSession::NotePartialPushes() {
+  ASSIGN_OR_RETURN(const std::vector<StatsReply> shards, Stats());
+  for (size_t w = 0; w < shards[0].workers.size(); ++w) {
+    uint64_t most = 0;
+    for (const StatsReply& shard : shards) most = std::max(most, shard.workers[w].pushes);
+    std::string missing;
+    for (size_t shard = 0; shard < shards.size(); ++shard) {
+      if (shards[shard].workers[w].pushes == most) continue;
+      missing += (missing.empty() ? "" : ", ") + clients_[shard].Describe();
+    }
+    if (missing.empty()) continue;
+    Note("worker " + std::to_string(w) + " was lost: its last batch did not reach " + missing +
+         " and is in the other servers' part of the model only");
+  }
+  return {};
 }
 
 Status JobSession::Leave() {

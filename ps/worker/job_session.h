@@ -142,6 +142,7 @@ class JobSession {
   Status CheckSaved(uint64_t checkpoint) const;
   Status Restore(uint64_t checkpoint);
   Status CheckSameStep() const;
+  Status NotePartialPushes();
   void MeasureClock();
   void Note(const std::string& message) const;
   // Reports `blocked_on` once in a while; kCancelled when the caller should stop.

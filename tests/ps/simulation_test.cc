@@ -243,6 +243,41 @@ TEST(Simulation, BackupWorkersMakeTheStepAndLateOnesAreDropped) {
   }
 }
 
+// A worker that is lost between its pushes to two servers: the chief says so at the end.
+TEST(Simulation, ABatchThatReachedSomeServersOnlyIsReported) {
+  uint64_t reported = 0;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const Job job = {.seed = seed, .shards = 3, .workers = 2, .mode = Mode::kAsync, .ones = true};
+    SimCluster cluster(job.seed, job.shards, job.workers, {});
+    std::string notes;
+    cluster.Run([&](size_t worker) {
+      SimTransport transport(cluster, worker);
+      SessionOptions options = OptionsOf(job, worker, false);
+      options.wait.on_note = [&](const std::string& note) { notes += note + "\n"; };
+      auto session = JobSession::Join(options, transport, cluster);
+      ASSERT_TRUE(session.ok() && (*session)->Start().ok());
+      RemoteStore store(**session);
+      for (uint64_t step = 0; step < 5; ++step) {
+        ASSERT_TRUE(Step(job, cluster, store, worker, step).ok());
+      }
+      if (worker == 1) return;  // lost, with a push on its way
+      ASSERT_TRUE(store.Flush().ok() && (*session)->Finish().ok());
+      ASSERT_TRUE((*session)->WaitAllFinished().ok());
+      ASSERT_TRUE((*session)->Leave().ok());
+    });
+    bool partial = false;
+    for (size_t s = 1; s < job.shards; ++s) {
+      partial |= cluster.shard(s).worker(1).pushes != cluster.shard(0).worker(1).pushes;
+    }
+    EXPECT_EQ(notes.find("worker 1 was lost: its last batch did not reach server") != notes.npos,
+              partial)
+        << notes;
+    reported += partial ? 1 : 0;
+  }
+  EXPECT_GT(reported, 5u);
+}
+
 TEST(Simulation, AWorkerThatNeverComesBackEndsASyncJobAndNotAnAsyncOne) {
   for (const Mode mode : {Mode::kSync, Mode::kAsync, Mode::kSsp}) {
     SCOPED_TRACE(ModeName(mode));

@@ -22,7 +22,9 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
+class ConnectionTest : public ServerTest {};
+
+TEST_F(ConnectionTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const long before_kb = PeakKb();
@@ -40,7 +42,7 @@ TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
 }
 
 // A call before joining whose fields come again and again.
-TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
+TEST_F(ConnectionTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const long before_kb = PeakKb();
@@ -65,7 +67,7 @@ TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
   ExpectServes(*store);
 }
 
-TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
+TEST_F(ConnectionTest, RandomBytesCostTheSenderItsConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   Random random(1);
@@ -81,7 +83,7 @@ TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
   ExpectServes(*store);
 }
 
-TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
+TEST_F(ConnectionTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const int silent = Connect(), half = Connect(), slow = Connect();
@@ -102,7 +104,7 @@ TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
 
 // Unauthenticated peers have more time than the worker tries to join, and reconnect when they are
 // closed.
-TEST_F(ServerTest, AWorkerJoinsAServerFullOfUnauthenticatedPeers) {
+TEST_F(ConnectionTest, AWorkerJoinsAServerFullOfUnauthenticatedPeers) {
   options_.authenticate_ms = 60000;
   std::atomic<size_t> notes = 0;
   options_.shard.on_note = [&](const std::string&) { ++notes; };
@@ -131,7 +133,7 @@ TEST_F(ServerTest, AWorkerJoinsAServerFullOfUnauthenticatedPeers) {
   EXPECT_GT(server_->summary().refused, 100u);
 }
 
-TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
+TEST_F(ConnectionTest, PeersWithoutTheTokenAreRefused) {
   StartServer(1);
   auto transport = MakeThriftTransport(thrift_);
   ASSERT_TRUE(transport.ok());
@@ -149,7 +151,7 @@ TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
   EXPECT_EQ(server_->summary().refused, 2u);
 }
 
-TEST_F(ServerTest, TlsAcceptsOnlyPeersWithACertificate) {
+TEST_F(ConnectionTest, TlsAcceptsOnlyPeersWithACertificate) {
   const millrace::test::TemporaryFolder folder;
   const std::string make =
       "cd " + (folder / "") +

@@ -16,7 +16,9 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
+class WorkerHandlerTest : public ServerTest {};
+
+TEST_F(WorkerHandlerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "file", "");
   options_.shard.checkpoints = folder / "file/shard-0";
@@ -29,7 +31,7 @@ TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
 }
 
 // Checkpoints here take much longer than a call may wait.
-TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
+TEST_F(WorkerHandlerTest, CheckpointsHoldOthersUpAndEndNobody) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   options_.call_ms = 1;
@@ -68,7 +70,7 @@ TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
   }
 }
 
-TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
+TEST_F(WorkerHandlerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
   JobConfig config = Config(1, 0);
   config.dense.emplace();
   StartServer(1);

@@ -18,6 +18,8 @@
 namespace millrace::ps {
 namespace {
 
+class JobSessionTest : public ServerTest {};
+
 // Twenty seconds pass in one.
 class FastClock final : public Clock {
  public:
@@ -28,7 +30,7 @@ class FastClock final : public Clock {
   RealClock real_;
 };
 
-TEST_F(ServerTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
+TEST_F(JobSessionTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   clock_ = std::make_unique<FastClock>();
@@ -63,7 +65,7 @@ TEST_F(ServerTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop
   EXPECT_EQ(weights[0], -1);
 }
 
-TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
+TEST_F(JobSessionTest, ShardsOfDifferentStepsAreNotSaved) {
   const test::TemporaryFolder folder;
   JobConfig config = Config(2);
   config.num_shards = options_.shard.num_shards = 2;
@@ -123,7 +125,7 @@ TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
 }
 
 // The chief waits for a number of examples without asking again and again.
-TEST_F(ServerTest, WaitingForProgressEndsWithTheExamplesOrWithTheWorkers) {
+TEST_F(JobSessionTest, WaitingForProgressEndsWithTheExamplesOrWithTheWorkers) {
   options_.call_ms = 20000;
   StartServer(2);
   JobConfig config = Config(2);

@@ -32,10 +32,10 @@ struct Job {
   uint64_t staleness = 2;
   uint64_t replicas = 0;
   SimFaults faults = {};
-  double crash = 0;                 // a worker's process dies before a step
+  double crash = 0;                 // a worker's process crashes before a step
   double checkpoint = 0;            // after a step
   bool resume = false;              // from the newest checkpoint
-  uint64_t stop_at = ~uint64_t{0};  // all processes die before this step
+  uint64_t stop_at = ~uint64_t{0};  // all processes crash before this step
   std::string checkpoints = {};     // folder
   bool ones = false;  // gradients of -1: a weight then counts the pushes that touched it
   size_t slow_worker = ~size_t{0};
@@ -115,7 +115,7 @@ Status MayCheckpoint(const Job& job, SimCluster& cluster, JobSession& session, R
   return session.Checkpoint(session.progress().step, std::to_string(session.progress().step));
 }
 
-// One life of a worker's process. False when it died before its work was done.
+// Runs a worker's process. False if it crashed before its work was done.
 bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, Status& status) {
   SimTransport transport(cluster, worker);
   auto joined = JobSession::Join(OptionsOf(job, worker, again), transport, cluster);
@@ -228,7 +228,7 @@ TEST(Simulation, SyncStaysTheSameWhateverTheNetworkDoes) {
   }
 }
 
-TEST(Simulation, SyncStaysTheSameWhenWorkersDieAndComeBack) {
+TEST(Simulation, SyncStaysTheSameWhenWorkersCrashAndRejoin) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     const Job job = {.seed = seed,
@@ -255,9 +255,8 @@ TEST(Simulation, SyncStaysTheSameWithCheckpointsInBetween) {
   }
 }
 
-// All processes die, servers included; what was saved goes on, and ends where an undisturbed job
-// does.
-TEST(Simulation, ARestoredJobEndsWhereAnUndisturbedOneDoes) {
+// All processes crash, servers included. The restored job gives the model of an uninterrupted one.
+TEST(Simulation, RestoredJobGivesTheSameModel) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const millrace::test::TemporaryFolder folder;
@@ -437,7 +436,7 @@ TEST(Simulation, BackupWorkersMakeTheStepAndLateOnesAreDropped) {
   }
 }
 
-TEST(Simulation, AWorkerThatNeverComesBackEndsASyncJobAndNotAnAsyncOne) {
+TEST(Simulation, LostWorkerEndsASyncJobButNotAnAsyncJob) {
   for (const Mode mode : {Mode::kSync, Mode::kAsync, Mode::kSsp}) {
     SCOPED_TRACE(ModeName(mode));
     const Job job = {.seed = 7, .shards = 2, .workers = 3, .mode = mode, .ones = true};

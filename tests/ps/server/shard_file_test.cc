@@ -15,8 +15,7 @@
 namespace millrace::ps {
 namespace {
 
-// Training goes on from a checkpoint bit by bit as it would have without it.
-TEST(ShardFile, ARestoredShardGoesOnAsTheFirstWould) {
+TEST(ShardFile, RestoredShardContinuesBitForBit) {
   const test::TemporaryFolder folder;
   for (const auto rule : {sparse::Rule::kSgd, sparse::Rule::kFtrl, sparse::Rule::kAdam}) {
     SCOPED_TRACE(sparse::RuleName(rule));
@@ -31,7 +30,7 @@ TEST(ShardFile, ARestoredShardGoesOnAsTheFirstWould) {
       }
     };
     for (uint64_t n = 0; n < 5; ++n) step(*shard, n);
-    // A push for the next step that waits is no part of the checkpoint.
+    // A pending push for the next step is not part of the checkpoint.
     ASSERT_TRUE(shard->Receive(1, MakePush(6, 5, {1}, 1), 0).ok());
     ASSERT_TRUE(shard->Save(5, "the chief").ok());
     auto twin = Started(config);
@@ -53,8 +52,8 @@ TEST(ShardFile, ARestoredShardGoesOnAsTheFirstWould) {
   }
 }
 
-// One that waits for its step while the job goes on without it is not in the checkpoint.
-TEST(ShardFile, NoWorkerIsBlockedOnAGradientThatWasPendingBeforeTheRestart) {
+// A gradient that is pending in a step that the job completes without it is not in the checkpoint.
+TEST(ShardFile, PendingGradientDoesNotBlockAfterARestore) {
   const test::TemporaryFolder folder;
   JobConfig config = Config(Mode::kSync, 3);
   config.replicas_to_aggregate = 2;
@@ -82,7 +81,7 @@ TEST(ShardFile, NoWorkerIsBlockedOnAGradientThatWasPendingBeforeTheRestart) {
             "dense block 1: not in the checkpoint, whose net was cut differently");
 }
 
-TEST(ShardFile, CheckpointsThatARestartLeavesBehindAreForgotten) {
+TEST(ShardFile, RestoreRemovesNewerCheckpoints) {
   const test::TemporaryFolder folder;
   const JobConfig config = Config(Mode::kAsync, 1);
   const ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};

@@ -18,7 +18,7 @@ namespace {
 
 class WorkerHandlerTest : public ServerTest {};
 
-TEST_F(WorkerHandlerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
+TEST_F(WorkerHandlerTest, FailedCheckpointDoesNotEndTheConnection) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "file", "");
   options_.shard.checkpoints = folder / "file/shard-0";
@@ -31,7 +31,7 @@ TEST_F(WorkerHandlerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
 }
 
 // Checkpoints here take much longer than a call may wait.
-TEST_F(WorkerHandlerTest, CheckpointsHoldOthersUpAndEndNobody) {
+TEST_F(WorkerHandlerTest, LongCheckpointsDelayOtherWorkersButDisconnectNone) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   options_.call_ms = 1;

@@ -12,7 +12,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST(MessageProtocol, FieldsOfAnotherTypeOrNameArePassedOver) {
+TEST(MessageProtocol, FieldsOfAnotherTypeOrNumberAreSkipped) {
   auto buffer = std::make_shared<TMemoryBuffer>();
   const auto out = ProtocolOn(buffer);
   out->writeMessageBegin("exchange", T_CALL, 0);

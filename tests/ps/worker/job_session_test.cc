@@ -20,7 +20,7 @@ namespace {
 
 class JobSessionTest : public ServerTest {};
 
-// Twenty seconds pass in one.
+// Runs twenty times as fast as real time.
 class FastClock final : public Clock {
  public:
   int64_t NowNs() override { return 20 * real_.NowNs(); }
@@ -30,7 +30,7 @@ class FastClock final : public Clock {
   RealClock real_;
 };
 
-TEST_F(JobSessionTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
+TEST_F(JobSessionTest, BlockedStepIsDroppedWhenTheChiefIsAskedToStop) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   clock_ = std::make_unique<FastClock>();
@@ -53,8 +53,8 @@ TEST_F(JobSessionTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedTo
   }
   ASSERT_TRUE(chief->Flush().ok());
   ASSERT_TRUE(chief->Pull(keys, weights).ok());
-  ASSERT_TRUE(
-      chief->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());  // the other one does nothing
+  ASSERT_TRUE(chief->Push(keys, gradient, {.rows = 1, .weight = 1})
+                  .ok());  // the other worker pushes nothing
   asked = true;
   EXPECT_EQ(chief->Flush().code(), Code::kCancelled);
   ASSERT_TRUE(chief->Stop().ok());
@@ -124,7 +124,7 @@ TEST_F(JobSessionTest, ShardsOfDifferentStepsAreNotSaved) {
   EXPECT_NE(saved.message().find("with an incomplete step"), std::string::npos) << saved.message();
 }
 
-// The chief waits for a number of examples without asking again and again.
+// The chief blocks until the job has trained on a number of examples, without polling.
 TEST_F(JobSessionTest, WaitingForProgressEndsWithTheExamplesOrWithTheWorkers) {
   options_.call_ms = 20000;
   StartServer(2);

@@ -21,7 +21,7 @@ namespace {
 class RemoteStoreTest : public ServerTest {};
 
 // With an evaluation and a checkpoint in between.
-TEST_F(RemoteStoreTest, PrefetchingChangesNothingButTheBytes) {
+TEST_F(RemoteStoreTest, PrefetchingSavesExchangesAndKeepsTheModel) {
   const millrace::test::TemporaryFolder folder;
   options_.shard.checkpoints = folder.path();
   std::vector<std::vector<float>> models;
@@ -58,7 +58,7 @@ TEST_F(RemoteStoreTest, PrefetchingChangesNothingButTheBytes) {
   EXPECT_GT(exchanges[0], exchanges[1]) << "without prefetching a step takes two exchanges";
 }
 
-TEST_F(RemoteStoreTest, APrefetchedBatchThatIsReplacedIsNotPulled) {
+TEST_F(RemoteStoreTest, ReplacedPrefetchedBatchIsDropped) {
   StartServer(1);
   auto worker = StartedWorker(Config(1, 0));
   const std::vector<uint64_t> first = {1}, second = {2}, other = {3, 4};

@@ -14,7 +14,7 @@ namespace {
 
 class ShardClientTest : public ServerTest {};
 
-TEST_F(ShardClientTest, AServerThatIsGoneIsNamedInTime) {
+TEST_F(ShardClientTest, LostServerIsNamedBeforeTheTimeout) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);
@@ -29,7 +29,7 @@ TEST_F(ShardClientTest, AServerThatIsGoneIsNamedInTime) {
   EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();
 }
 
-TEST_F(ShardClientTest, AServerThatWasStartedAgainHasLostTheJob) {
+TEST_F(ShardClientTest, RestartedServerIsAnErrorWithAdvice) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);

@@ -118,7 +118,7 @@ TEST_F(SparseTrainerTest, HogwildLearnsNearlyTheSame) {
   }
 }
 
-TEST_F(SparseTrainerTest, HogwildIsForPlainSgdAlone) {
+TEST_F(SparseTrainerTest, HogwildRequiresPlainSgd) {
   options_.hogwild = 2;
   options_.update.rule = sparse::Rule::kFtrl;
   EXPECT_FALSE(options_.Validate().ok());
@@ -183,7 +183,7 @@ TEST_F(SparseTrainerTest, MaxExamplesEndsTheRun) {
 
 // Stopped after every possible number of batches (in steps of a prime), resumed with another number
 // of threads: the same model and the same rows as the run that was never stopped.
-TEST_F(SparseTrainerTest, ResumedRunEqualsTheUndisturbedOneBitForBit) {
+TEST_F(SparseTrainerTest, ResumedRunEqualsAnUninterruptedOneBitForBit) {
   for (const sparse::Rule rule : kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
@@ -308,7 +308,7 @@ TEST_F(SparseTrainerTest, DivergenceIsAnErrorThatNamesTheStepAndARate) {
 }
 
 // Hours of training must not be lost to a bad byte of the test data.
-TEST_F(SparseTrainerTest, BadTestDataLeavesACheckpointFromWhichTheRunGoesOnExactly) {
+TEST_F(SparseTrainerTest, BadTestDataLeavesACheckpointThatResumesExactly) {
   const std::string expected = Train(options_);
   const std::string bad = options_.test.files[0], whole = test::ReadFile(bad);
   std::string damaged = whole;

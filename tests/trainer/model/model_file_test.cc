@@ -19,11 +19,11 @@
 namespace millrace::trainer {
 namespace {
 
+using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
 using test::EmptyStore;
-using test::kRules;
 
 // A store that was trained on keys below 1000.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {

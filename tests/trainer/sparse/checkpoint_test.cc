@@ -22,11 +22,11 @@
 namespace millrace::trainer {
 namespace {
 
+using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
 using test::EmptyStore;
-using test::kRules;
 
 // Steps [begin, end) of a run that depends on the step's number alone.
 void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {

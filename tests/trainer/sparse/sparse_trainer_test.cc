@@ -67,11 +67,8 @@ class SparseTrainerTest : public testing::Test {
   double clock_ = 0;
 };
 
-constexpr sparse::Rule kRules[] = {sparse::Rule::kSgd, sparse::Rule::kAdaGrad, sparse::Rule::kFtrl,
-                                   sparse::Rule::kAdam};
-
 TEST_F(SparseTrainerTest, EveryRuleLearns) {
-  for (const sparse::Rule rule : kRules) {
+  for (const sparse::Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
     options_.train.epochs = 6;  // the slow rules need them
@@ -87,7 +84,7 @@ TEST_F(SparseTrainerTest, EveryRuleLearns) {
 }
 
 TEST_F(SparseTrainerTest, OneSeedGivesTheSameModelWithAnyNumberOfThreads) {
-  for (const sparse::Rule rule : kRules) {
+  for (const sparse::Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
     options_.train.threads = 1;
@@ -184,7 +181,7 @@ TEST_F(SparseTrainerTest, MaxExamplesEndsTheRun) {
 // Stopped after every possible number of batches (in steps of a prime), resumed with another number
 // of threads: the same model and the same rows as the run that was never stopped.
 TEST_F(SparseTrainerTest, ResumedRunEqualsAnUninterruptedOneBitForBit) {
-  for (const sparse::Rule rule : kRules) {
+  for (const sparse::Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
     options_.train.epochs = 2;

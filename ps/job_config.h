@@ -31,14 +31,14 @@ struct JobConfig {
   uint64_t num_shards = 1;
   Mode mode = Mode::kSync;
   uint64_t staleness = 3;  // ssp
-  // sync: so many gradients make a step, and later ones for it are dropped; 0: those of all workers
+  // sync: the number of gradients that complete a step; later ones are dropped. 0: all workers
   uint64_t replicas_to_aggregate = 0;
-  uint64_t num_features = 0;  // 0: an open model
+  uint64_t num_features = 0;  // 0: a hashed-key table
   sparse::UpdateOptions update = {};
   std::optional<sparse::DenseOptions> dense = {};  // a net's parameters instead of a sparse model
   bool zstd = false;                               // gradients and weights are packed on the wire
-  bool bf16 = false;                               // gradients travel with 8 bits of precision
-  std::string data;  // what decides which rows a worker gets; compared, not understood
+  bool bf16 = false;                               // gradients are sent with 8 bits of precision
+  std::string data;  // decides which rows a worker gets; compared, not parsed
 
   Status Validate() const;
   io::StateFields Fields() const;

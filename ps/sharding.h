@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which shard has which feature.
+// The assignment of features to shards.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace millrace::ps {
 
-// Dense-index tables: of S neighbouring keys each shard gets one, and which one is drawn from their
-// common number q = key / S, which is also the key's place in its shard. So a shard is a dense
-// array, its keys keep their order, and neither a hot field nor a stride in the keys can favour a
-// shard:
+// Dense-index tables: each shard gets one of S neighbouring keys. A hash of their common number
+// q = key / S decides which one, and q is the position of the key in its shard. So a shard is a
+// dense array, its keys keep their order, and neither a hot field nor a stride in the keys
+// overloads a shard:
 //
 //   shard = (key mod S + mix(q)) mod S,   local = q
 //
@@ -33,7 +33,7 @@ class Sharding {
     const uint64_t shard = key - q * shards_ + Reduce(Mix64(q));
     return {shard >= shards_ ? shard - shards_ : shard, q};
   }
-  // The opposite.
+  // The inverse.
   uint64_t KeyOf(size_t shard, uint64_t local) const {
     if (num_features_ == 0) return local;
     const uint64_t turn = Reduce(Mix64(local));

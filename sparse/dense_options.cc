@@ -10,7 +10,7 @@
 namespace millrace::sparse {
 namespace {
 
-constexpr std::array kRules = {DenseRule::kSgd, DenseRule::kMomentum, DenseRule::kAdam};
+constexpr std::array kDenseRules = {DenseRule::kSgd, DenseRule::kMomentum, DenseRule::kAdam};
 
 }  // namespace
 
@@ -27,7 +27,7 @@ const char* DenseRuleName(DenseRule rule) {
 }
 
 Result<DenseRule> DenseRuleFromName(std::string_view name) {
-  for (const DenseRule rule : kRules) {
+  for (const DenseRule rule : kDenseRules) {
     if (name == DenseRuleName(rule)) return rule;
   }
   return Invalid("optimizer: expected sgd, momentum or adam, found '" + std::string(name) + "'");

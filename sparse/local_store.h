@@ -14,7 +14,7 @@
 namespace millrace::sparse {
 
 struct ModelShape {
-  uint64_t num_features = 0;  // 0: an open model, any 64-bit key
+  uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key
 };
 
 class LocalStore : public WeightStore {
@@ -40,9 +40,9 @@ class LocalStore : public WeightStore {
   // whose gradients are forgotten.
   Status LoadWeight(uint64_t key, float weight);
 
-  // Whether the store can work on batches that are not compacted: indexed models of at most 2^32
-  // features (SGD: without L2). The calls below are for such stores and batches, and every col must
-  // be below num_features.
+  // Whether the store can work on batches that are not compacted: dense-index tables of at most
+  // 2^32 features (SGD: without L2). The calls below are for such stores and batches, and every col
+  // must be below num_features.
   virtual bool direct() const = 0;
   virtual void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const = 0;
   // One step: margins out, then residuals in and the update rule with the gradient X^T residuals.

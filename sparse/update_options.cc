@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sparse/update_options.h"
 
-#include <array>
 #include <cmath>
 #include <string>
 
 namespace millrace::sparse {
 namespace {
-
-constexpr std::array kRules = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
 
 double DefaultRate(Rule rule) {
   switch (rule) {

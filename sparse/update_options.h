@@ -2,6 +2,7 @@
 // The update rule of a sparse model and its parameters.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
@@ -12,6 +13,7 @@
 namespace millrace::sparse {
 
 enum class Rule { kSgd, kAdaGrad, kFtrl, kAdam };
+inline constexpr std::array kRules = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
 const char* RuleName(Rule rule);
 // Accepts "sgd", "adagrad", "ftrl", "adam".
 Result<Rule> RuleFromName(std::string_view name);

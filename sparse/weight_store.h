@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that a training loop knows of the model: weights out, gradients in.
+// The interface of a training loop to the model: weights out, gradients in.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct PushInfo {
 
 // Keys are sorted and unique in every call. Not thread-safe.
 //
-// A training loop numbers its batches 1, 2, 3, ... For each one it may announce the next one's
-// keys, pulls the batch, and pushes its gradient:
+// A training loop numbers its batches 1, 2, 3, ... For each one it may prefetch the next one's
+// keys; it pulls the batch and pushes its gradient:
 //
 //   store.Prefetch(n + 1, next_keys);
 //   store.PullBatch(n, keys, weights);

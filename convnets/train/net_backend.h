@@ -28,7 +28,7 @@ struct NetStart {
 // Not thread-safe.
 class NetBackend : public trainer::Backend {
  public:
-  // To be called once, first. On return the parameters' memory holds the weights to start with.
+  // Call it once, first. On return the parameters' memory holds the initial weights.
   virtual Result<trainer::TrainingStart> Start(const NetStart& start) = 0;
   virtual sparse::DenseStore& store() = 0;
   // What the present step is made of, and this process's resume point after it: before the first
@@ -40,7 +40,7 @@ class NetBackend : public trainer::Backend {
 struct LocalNetOptions {
   sparse::DenseOptions update;
   std::string checkpoints;  // folder; empty: none are written
-  bool resume = false;      // from the newest checkpoint that is whole
+  bool resume = false;      // from the newest complete checkpoint
   std::function<void(const std::string&)> on_note = nullptr;
 };
 

@@ -17,13 +17,13 @@ namespace millrace::convnets {
 
 using FloatArrays = std::vector<std::span<float>>;
 
-// The file appears whole or not at all.
+// The file appears complete or not at all.
 Status SaveArrays(const std::string& path, const io::StateFields& fields,
                   const FloatArrays& arrays);
 
-// Reads all of the file before anything of it reaches the arrays. An error, with the arrays as they
-// were, if a field of `expected` has another value there (the message has both), or if the arrays
-// of the file are not as long as these. Returns the file's fields.
+// Reads the whole file before it changes the arrays, and returns the file's fields. An error leaves
+// the arrays unchanged: a field of `expected` has another value in the file (the message names
+// both), or the arrays of the file have another length.
 Result<io::StateFields> LoadArrays(const std::string& path, const io::StateFields& expected,
                                    const FloatArrays& arrays);
 

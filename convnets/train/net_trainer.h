@@ -57,9 +57,9 @@ class NetTrainer final : private trainer::TrainingTask {
   NetTrainer(Private, const NetTrainOptions& options, const ImageSet& train, const ImageSet* test,
              NetSpec spec);
 
-  // Of the checkpoint that the run resumes from, if any.
+  // The step of the checkpoint that the run resumes from, if any.
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
-  // To be called once.
+  // Call it once.
   Result<trainer::TrainSummary> Run() { return loop_->Run(); }
   // The weights alone, with the net's name and shape.
   Status SaveModel(const std::string& path) const;

@@ -45,9 +45,9 @@ class ServerBackend final : public NetBackend {
   // The last call.
   Status Leave() { return session_->Leave(); }
   int64_t clock_offset_ns() const { return session_->clock_offset_ns(); }
-  // Of this worker, by shard.
+  // The traffic of this worker, by shard.
   std::vector<ps::WireStats> wire() const;
-  // Of all workers; none where the servers no longer reply.
+  // The statistics of all workers; empty if the servers no longer reply.
   std::vector<ps::WorkerStats> workers();
   // Known after Start.
   uint64_t bytes_a_step() const { return store_.bytes_a_step(); }

@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kFingerprintBytes = 4096;  // from each end of a file
 
-// Of a regular file: its size and the CRC of both ends.
+// The size of a regular file and the CRC of both ends.
 uint64_t FileFingerprint(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;

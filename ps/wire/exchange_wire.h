@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call `exchange` of parameter_server.thrift, byte for byte as the code that Thrift generates
-// has it, but without that code's copies of keys and numbers, which cost more than all else in it.
+// writes it, but without that code's copies of keys and numbers, which are its main cost.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace millrace::ps {
 
-// These throw what Thrift throws, with bad bytes and broken connections.
+// These functions throw Thrift's exceptions for invalid bytes and broken connections.
 
 // The worker's side: the whole message, sent.
 void SendExchange(const ExchangeRequest& request, MessageProtocol& out);

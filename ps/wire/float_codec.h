@@ -7,7 +7,7 @@
 //   +--------+----------------------------------------------------------+
 //
 // Format bit 0: bf16 (the upper half of an f32, rounded to the nearest even one). Bit 1: zstd; the
-// lowest bytes of all numbers come first, then the next ones, so that like stands beside like.
+// lowest bytes of all numbers come first, then the next ones, so that similar bytes are adjacent.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ class FloatCodec {
   static constexpr char kPlainFormat = 0;  // the first byte of numbers that are neither
   // Replaces `out`.
   Status Encode(std::span<const float> numbers, FloatFormat format, std::string& out);
-  // Bytes a number in `bytes`; 0: packed, and so not known.
+  // Bytes per number in `bytes`; 0: packed, so it is not known.
   static size_t RawWidth(std::string_view bytes);
   // Exactly numbers.size() of them, or an error.
   Status Decode(std::string_view bytes, std::span<float> numbers);

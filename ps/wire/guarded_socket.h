@@ -17,20 +17,20 @@
 
 namespace millrace::ps {
 
-// How much a connection may ask of a server.
+// The limits of time and memory of one connection.
 struct ConnectionLimits {
   int idle_ms = 0;         // between two messages; 0: no limit
   int message_ms = 30000;  // from a message's first byte to its last
   int max_string = 64 << 20;
-  // Of a whole message: an exchange's gradient and two lists of keys.
+  // A whole message: the gradient of an exchange and two lists of keys.
   size_t max_message = 3 * (size_t{64} << 20) + (1 << 20);
 };
 
-// Until the peer has sent the job's token.
+// Limits until the peer has sent the job's token.
 constexpr int kUnauthenticatedMaxString = 64 << 10;
 constexpr size_t kUnauthenticatedMaxMessage = 256 << 10;
 
-// A connected socket with a time limit for each message, however slowly its bytes drip in.
+// A connected socket with a time limit for each message, however slowly its bytes arrive.
 class GuardedSocket final : public apache::thrift::transport::TSocket {
  public:
   GuardedSocket(THRIFT_SOCKET socket, std::shared_ptr<THRIFT_SOCKET> interrupt)
@@ -58,11 +58,11 @@ class GuardedServerSocket final : public apache::thrift::transport::TServerSocke
 
 // Set-up of Thrift that servers and workers share.
 
-// Mutual TLS, version 1.2 or later. Throws what Thrift throws when a file is not what it should be.
+// Mutual TLS, version 1.2 or later. Throws Thrift's exceptions if a file is not valid.
 std::shared_ptr<apache::thrift::transport::TSSLSocketFactory> MakeTlsFactory(const TlsFiles& files,
                                                                              bool server);
 
-// Thrift prints every broken connection to standard error; ours are reported where they matter.
+// Stops Thrift from printing every broken connection to standard error.
 void SilenceThrift();
 
 }  // namespace millrace::ps

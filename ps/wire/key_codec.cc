@@ -46,7 +46,7 @@ bool SumStepsPlain(std::span<const uint32_t> steps, uint64_t* keys) {
 #define MILLRACE_AVX512 \
   __attribute__((target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2")))
 
-// Of eight lanes. Intrinsics without a mask begin with an undefined value, of which g++ 12 warns.
+// A mask of eight lanes. g++ 12 warns about the undefined value in intrinsics without a mask.
 constexpr __mmask8 kAll = 0xff;
 
 // Sixteen keys a round. Each difference, below 2^28, is spread over the four bytes of its lane,
@@ -111,7 +111,7 @@ MILLRACE_AVX512 bool SumStepsAvx512(std::span<const uint32_t> steps, uint64_t* k
     lanes = _mm512_add_epi64(lanes, _mm512_maskz_alignr_epi64(kAll, lanes, zero, 4));
     const __m512i sums = _mm512_add_epi64(lanes, sum);
     _mm512_storeu_si512(keys + i, sums);
-    // Not of `sums`: the next round waits for one addition then, and not for a permutation, too.
+    // Not from `sums`: the next round then depends on one addition and not on a permutation.
     sum = _mm512_add_epi64(sum, _mm512_maskz_permutexvar_epi64(kAll, all_last, lanes));
   }
   bool ascending = standstill == 0;

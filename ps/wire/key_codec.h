@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of keys on the wire: how many there are (a varint), then the first key and the difference
-// of each other to the one before it, as varints. Keys are sorted and unique.
+// Lists of keys on the wire: the number of keys, the first key, and the difference of each later
+// key to the one before it, all as varints. Keys are sorted and unique.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 namespace millrace::ps {
 
-// The loops over a list of keys on its way to the wire and back, by what the processor can do.
+// The loops that encode and decode a list of keys, for each level of the processor.
 
-// Bytes that one key may take, and that may be written behind the last one.
+// Bytes that one key may take, and that may be written after the last one.
 constexpr size_t kMaxKeyBytes = 10;
 constexpr size_t kKeyWriteSlack = 64;
 
@@ -37,8 +37,8 @@ void EncodeKeys(std::span<const uint64_t> keys, std::string& out);
 // Not thread-safe (scratch memory).
 class KeyDecoder {
  public:
-  // Keys must be below `limit` (0: any). After an error `keys` means nothing. Memory follows the
-  // size of `bytes`, not the count that it claims.
+  // Keys must be below `limit` (0: any). After an error `keys` is unspecified. Memory grows
+  // with the size of `bytes`, not with the count in it.
   Status Decode(std::string_view bytes, uint64_t limit, PodVector<uint64_t>& keys);
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Thrift's binary protocol, with fields that can be read and written where they are.
+// Thrift's binary protocol, with fields that can be read and written without a copy.
 #pragma once
 
 #include <thrift/protocol/TBinaryProtocol.h>
@@ -27,8 +27,8 @@ class MessageProtocol final : public apache::thrift::protocol::TBinaryProtocolT<
 
   MessageTransport& transport() { return *transport_; }
 
-  // Calls read(id, type) for each field of a struct; it returns false for a field that is not
-  // wanted, which is then passed over.
+  // Calls read(id, type) for each field of a struct. If it returns false, the field is
+  // skipped.
   template <typename Read>
   void ReadFields(Read read) {
     std::string name;
@@ -41,7 +41,7 @@ class MessageProtocol final : public apache::thrift::protocol::TBinaryProtocolT<
     }
   }
 
-  // Reads a field's value if it is of the right type; false if not.
+  // Reads a field's value if it has the right type; false otherwise.
   bool Read(Type type, bool& value);
   bool Read(Type type, int32_t& value);
   bool Read(Type type, int64_t& value);
@@ -56,7 +56,7 @@ class MessageProtocol final : public apache::thrift::protocol::TBinaryProtocolT<
   void Write(int16_t id, int32_t value);
   void Write(int16_t id, int64_t value);
   void Write(int16_t id, double value);
-  // Must stay where it is until the transport is flushed.
+  // The value must stay valid until the transport is flushed.
   void Write(int16_t id, std::string_view value);
   void Write(int16_t id, const std::string& value) { Write(id, std::string_view(value)); }
   void Write(int16_t id, uint32_t value) { Write(id, std::bit_cast<int32_t>(value)); }

@@ -20,13 +20,13 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::steady_clock;
 
-// Longer than most answers on one machine or in one rack take.
-constexpr microseconds kLookFor(200);
-// An offer of the core that nobody takes up costs less than a microsecond.
-constexpr microseconds kTakenFrom(10);
+// Longer than most replies take on one machine or in one rack.
+constexpr microseconds kPollFor(200);
+// A yield takes less than a microsecond if no other thread wants the core.
+constexpr microseconds kCoreTaken(10);
 constexpr uint32_t kMaxSkip = 4096;
 
-// Whether a read returns at once: with bytes, or because the connection is over.
+// Whether a read returns immediately: with bytes, or because the connection is closed.
 bool HasInput(int socket) {
   char byte = 0;
   return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
@@ -44,7 +44,7 @@ constexpr size_t kHeadBytes = 4 << 10;   // at first
 constexpr size_t kPieceBytes = 2 << 10;  // smaller ones are copied into the head
 constexpr size_t kMostRead = 16 << 20;   // in one call
 constexpr size_t kMostKept = 32 << 20;   // a buffer for larger messages is made for each of them
-// Thrift counts some of what is read and not the rest; received_ is what counts here.
+// Thrift's own limit counts only some of the bytes read; received_ counts all of them.
 constexpr int kNoLimit = INT_MAX;
 
 void SendAll(int socket, std::vector<iovec>& parts) {
@@ -69,16 +69,16 @@ void SendAll(int socket, std::vector<iovec>& parts) {
 
 }  // namespace
 
-Poller::End Poller::Look(int socket) {
-  if (HasInput(socket)) return End::kAtOnce;
+Poller::Outcome Poller::Poll(int socket) {
+  if (HasInput(socket)) return Outcome::kReady;
   const auto begin = steady_clock::now();
-  for (auto now = begin; now - begin < kLookFor;) {
+  for (auto now = begin; now - begin < kPollFor;) {
     ::sched_yield();
     const auto before = std::exchange(now, steady_clock::now());
-    if (now - before > kTakenFrom) return End::kInVain;
-    if (HasInput(socket)) return End::kInTime;
+    if (now - before > kCoreTaken) return Outcome::kTimeout;
+    if (HasInput(socket)) return Outcome::kArrived;
   }
-  return End::kInVain;
+  return Outcome::kTimeout;
 }
 
 void Poller::Await(int socket) {
@@ -86,9 +86,9 @@ void Poller::Await(int socket) {
     --skip_;
     return;
   }
-  const End end = Look(socket);
-  if (end == End::kInTime) next_skip_ /= 2;  // what is there at once tells nothing
-  if (end != End::kInVain) return;
+  const Outcome outcome = Poll(socket);
+  if (outcome == Outcome::kArrived) next_skip_ /= 2;  // kReady does not show that polling helps
+  if (outcome != Outcome::kTimeout) return;
   next_skip_ = std::min(kMaxSkip, 2 * next_skip_ + 1);
   skip_ = next_skip_;
 }
@@ -129,7 +129,7 @@ uint32_t MessageTransport::Receive(uint8_t* to, size_t room) {
   return got;
 }
 
-// Room for `wanted` unread bytes in all, without moving any that a view shows.
+// Makes room for `wanted` unread bytes in total. Bytes that a view points to do not move.
 void MessageTransport::MakeRoom(size_t wanted) {
   const size_t have = unread();
   const size_t room =
@@ -149,8 +149,8 @@ void MessageTransport::MakeRoom(size_t wanted) {
   setReadBuffer(reinterpret_cast<uint8_t*>(in_.data()), static_cast<uint32_t>(have));
 }
 
-// Some more bytes behind the unread ones, of which `wanted` are going to be needed in all. False
-// at the connection's end.
+// Reads more bytes after the unread ones; the caller needs `wanted` in total. False at the end of
+// the connection.
 bool MessageTransport::Fill(size_t wanted) {
   if (message_over_) StartMessage();
   MakeRoom(wanted);
@@ -201,7 +201,7 @@ void MessageTransport::SetHead(size_t size) {
   setWriteBuffer(begin + size, static_cast<uint32_t>(head_.size() - size));
 }
 
-// What does not fit behind the rest of the head.
+// Writes bytes that do not fit into the head.
 void MessageTransport::writeSlow(const uint8_t* buf, uint32_t len) {
   const size_t size = head_size();
   if (plain_ && len >= kPieceBytes) {
@@ -240,7 +240,7 @@ void MessageTransport::Send() {
 void MessageTransport::flush() {
   try {
     Send();
-  } catch (...) {  // with a part of the message sent, nothing else can follow it
+  } catch (...) {  // the message is sent in part, so no other message can follow it
     close();
     throw;
   }
@@ -258,7 +258,7 @@ void MessageTransport::close() {
 void MessageTransport::SetLimits(const ConnectionLimits& limits) {
   max_message_ = limits.max_message;
   if (guarded_) return guarded_->SetLimits(limits);
-  // A TLS socket: its own time limit is one for each read.
+  // A TLS socket limits the time of each read, not of a message.
   auto* other = dynamic_cast<TSocket*>(socket_.get());
   if (other) other->setRecvTimeout(limits.idle_ms);
 }

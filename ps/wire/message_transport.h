@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is between a socket and Thrift's protocols, on both sides of a connection. Apache Thrift's
-// own buffers copy all that passes, and add up all bytes of a connection against the limit of one
-// message.
+// The layer between a socket and Thrift's protocols, on both sides of a connection. Apache Thrift's
+// own buffers copy all data, and count all bytes of a connection against the limit of one message.
 #pragma once
 
 #include <thrift/transport/TBufferTransports.h>
@@ -19,34 +18,31 @@
 
 namespace millrace::ps {
 
-// Waiting for bytes without going to sleep, where that pays.
+// Polls a socket for a short time before the caller blocks on it.
 //
-// To be woken on another core takes some 25 us on a virtual machine, as long as half an exchange.
-// A waiter that has a core to itself looks for its bytes again and again instead, for a while. One
-// whose core others want must not: each round offers the core to whoever waits for it, and if
-// somebody took it, or nothing came in time, the next waits sleep at once, more of them each time.
-
-// For one socket. Not thread-safe.
+// Waking a thread on another core takes about 25 us on a virtual machine, half the time of an
+// exchange. Polling avoids that cost if the thread has a core to itself. Each poll yields the core.
+// If another thread took the core, or no bytes arrived in time, the next waits do not poll; their
+// number doubles with each failure. For one socket. Not thread-safe.
 class Poller {
  public:
-  // Returns when the socket has bytes or its end has come, or when it is better to sleep.
+  // Returns when the socket has bytes or is closed, or when the caller should block in a read.
   void Await(int socket);
-  // How many of the next waits will sleep at once.
+  // The number of following calls that return without polling.
   uint32_t skips() const { return skip_; }
 
  private:
-  enum class End { kAtOnce, kInTime, kInVain };
-  static End Look(int socket);
+  enum class Outcome { kReady, kArrived, kTimeout };  // kReady: before the first poll
+  static Outcome Poll(int socket);
 
-  uint32_t skip_ = 0;       // waits that do not look
-  uint32_t next_skip_ = 0;  // after the next look in vain
+  uint32_t skip_ = 0;       // calls that do not poll
+  uint32_t next_skip_ = 0;  // after the next timeout
 };
 
-// Gathers a message and sends it as a whole, gives views of the bytes that came, counts bytes,
-// gives each message a size limit of its own, and can close the connection behind an answer. Not
-// thread-safe.
+// Sends each message as a whole, returns views of received bytes, counts bytes, limits the size of
+// each message, and can close the connection after a reply. Not thread-safe.
 //
-// What is written must stay where it is until flush(): large pieces are sent from their place.
+// Written memory must stay valid until flush(): large pieces are sent without a copy.
 class MessageTransport final
     : public apache::thrift::transport::TVirtualTransport<MessageTransport,
                                                           apache::thrift::transport::TBufferBase> {
@@ -60,25 +56,24 @@ class MessageTransport final
   bool isOpen() const override { return socket_->isOpen(); }
   void open() override { socket_->open(); }
   bool peek() override;
-  // What was not flushed is the beginning of a message, and is dropped.
+  // Drops bytes that were not flushed: they are an incomplete message.
   void close() override;
   void flush() override;
   uint32_t readEnd() override;
   const std::string getOrigin() const override { return socket_->getOrigin(); }
   uint32_t readAll(uint8_t* buf, uint32_t len) { return TBufferBase::readAll(buf, len); }
 
-  // The next `size` bytes; RawBuffer::kPadding bytes behind them may be read as well. Stays
-  // valid until something of the next message is read. Memory follows what has come, and is that of
-  // the message.
+  // The next `size` bytes; RawBuffer::kPadding bytes after them are readable. Valid until the next
+  // message is read. Memory grows with the received bytes, not with `size`.
   std::string_view View(uint32_t size);
 
-  // The time limits hold where the socket below is one of ours. Without a call a message may have a
-  // gigabyte.
+  // The time limits apply if the socket is a GuardedSocket. Without this call a message may have up
+  // to 1 GB.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
-  // For a peer that is trusted to take turns: see Poller.
+  // Polls before each read (see Poller). For authenticated peers.
   void Poll() { polls_ = true; }
-  // Since the beginning.
+  // Since the connection was opened.
   const Bytes& bytes() const { return bytes_; }
 
  protected:
@@ -87,7 +82,7 @@ class MessageTransport final
   const uint8_t* borrowSlow(uint8_t*, uint32_t*) override { return nullptr; }
 
  private:
-  // Sent from its place, behind the first `before` bytes of head_.
+  // Sent without a copy, after the first `before` bytes of head_.
   struct Piece {
     size_t before;
     const uint8_t* data;
@@ -105,7 +100,7 @@ class MessageTransport final
   void SendPieces();
 
   std::shared_ptr<apache::thrift::transport::TTransport> socket_;
-  apache::thrift::transport::TSocket* plain_ = nullptr;  // socket_, if its bytes go out as they are
+  apache::thrift::transport::TSocket* plain_ = nullptr;  // socket_, if it does not encrypt
   GuardedSocket* guarded_ = nullptr;                     // socket_, if it is one
   Bytes bytes_;
   bool close_after_reply_ = false;
@@ -113,13 +108,13 @@ class MessageTransport final
   Poller poller_;
 
   RawBuffer in_;
-  std::vector<RawBuffer> kept_;  // full ones that views of this message show
-  bool views_ = false;           // there are some of in_
+  std::vector<RawBuffer> kept_;  // full buffers that views of this message point into
+  bool views_ = false;           // views point into in_
   bool message_over_ = false;
-  size_t received_ = 0;  // of this message (and what may have come behind it)
+  size_t received_ = 0;  // bytes of this message, and of the next one if they are already here
   size_t max_message_ = size_t{1} << 30;
 
-  RawBuffer head_;  // all small pieces, one behind the other
+  RawBuffer head_;  // all small pieces, concatenated
   std::vector<Piece> pieces_;
 };
 

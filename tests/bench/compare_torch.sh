@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Training speed and peak memory beside PyTorch's on the same machine, images in memory on both sides.
+# Training speed and peak memory next to PyTorch's on the same machine, images in memory on both sides.
 #
 #   tests/bench/compare_torch.sh [--rounds=3] [--setting=11] [NET[:BATCH]...]
 #

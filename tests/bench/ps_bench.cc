@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The wire: an exchange beside a bare TCP ping-pong of the same size, and its parts.
+// The wire: an exchange next to a plain TCP ping-pong of the same size, and its parts.
 #include <arpa/inet.h>
 #include <benchmark/benchmark.h>
 #include <netinet/in.h>
@@ -124,7 +124,7 @@ class OnCore {
   cpu_set_t before_;
 };
 
-// False at the connection's end. Who polls asks again and again instead of sleeping.
+// False at the end of the connection. With polling, the thread does not sleep.
 bool Transfer(int fd, char* buffer, size_t size, bool send, bool polls) {
   for (size_t done = 0; done < size;) {
     const ssize_t some = send ? ::send(fd, buffer + done, size - done, MSG_NOSIGNAL)
@@ -139,7 +139,7 @@ bool Transfer(int fd, char* buffer, size_t size, bool send, bool polls) {
   return true;
 }
 
-// 24 KB there and 24 KB back, as bare as it gets; both ends on one core or each on its own.
+// 24 KB in each direction over a plain socket; both ends on one core, or one core each.
 void BM_TcpPingPong48K(benchmark::State& state) {
   OnCore other_end(static_cast<int>(state.range(0)) - 1);
   const bool polls = state.range(1) != 0;

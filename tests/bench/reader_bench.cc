@@ -65,8 +65,8 @@ void BM_ReadFramesDecode(benchmark::State& state) {
 }
 BENCHMARK(BM_ReadFramesDecode)->Unit(benchmark::kMillisecond);
 
-// The design that was not taken: a mapping spares the copy but pays for page faults, and dies when
-// a file shrinks.
+// The rejected design: a mapping saves the copy but costs page faults, and the process crashes if a
+// file shrinks.
 void BM_MapFrames(benchmark::State& state) {
   const auto size = static_cast<size_t>(FileBytes());
   for (auto _ : state) {

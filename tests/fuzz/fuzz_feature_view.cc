@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The general decoder against libprotobuf: any bytes, same verdict, same content.
+// The general decoder against libprotobuf: any bytes, same acceptance, same content.
 
 #include <cstdint>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a server decodes: an unauthenticated peer's raw bytes through the whole service, and the
 // binary parts of a worker's messages; and what a worker decodes: the reply to an exchange. Nothing
-// may crash, hang or allocate by a mere claim; decoded data is valid, and encoding it gives it
-// back.
+// may crash, hang or allocate memory for a size that is only claimed; decoded data is valid and
+// survives another round trip.
 #include <thrift/transport/TBufferTransports.h>
 
 #include <cstdint>
@@ -53,7 +53,7 @@ void Service(std::string_view bytes) {
     while (processor.process(input, output, nullptr)) {
     }
   } catch (const std::exception&) {
-    // The connection ends: that is all that bad bytes cost.
+    // Invalid bytes only end the connection.
   }
   CHECK(!shared.shard.shard().joined());
 }

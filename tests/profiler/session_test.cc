@@ -37,13 +37,13 @@ TEST(RecentSpansTest, AreWrittenOncePerRequest) {
   {
     RecentSpans recent(folder.path(), "worker-0");
     recent.WriteIfRequested();
-    EXPECT_FALSE(std::filesystem::exists(path)) << "nobody looks";
+    EXPECT_FALSE(std::filesystem::exists(path)) << "there was no request";
     test::WriteFile(folder / kWatchedFile, "");
     recent.WriteIfRequested();
     EXPECT_NE(test::ReadFile(path).find("\"newest\""), std::string::npos);
     std::filesystem::remove(path);
     recent.WriteIfRequested();
-    EXPECT_FALSE(std::filesystem::exists(path)) << "one wish, one answer";
+    EXPECT_FALSE(std::filesystem::exists(path)) << "one reply per request";
     const auto time = std::filesystem::last_write_time(folder / kWatchedFile);
     std::filesystem::last_write_time(folder / kWatchedFile, time + std::chrono::seconds(1));
     recent.WriteIfRequested();

@@ -11,7 +11,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST(Sharding, EveryKeyHasOnePlaceAndComesBack) {
+TEST(Sharding, EveryKeyHasOnePositionAndRoundTrips) {
   for (size_t shards = 1; shards <= 16; ++shards) {
     const uint64_t num_features = 1003;
     const Sharding sharding(num_features, shards);

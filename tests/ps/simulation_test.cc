@@ -34,7 +34,7 @@ TEST(Simulation, SyncStaysTheSameWhateverTheNetworkDoes) {
   }
 }
 
-TEST(Simulation, SyncStaysTheSameWhenWorkersDieAndComeBack) {
+TEST(Simulation, SyncStaysTheSameWhenWorkersCrashAndRejoin) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SCOPED_TRACE(seed);
     const Job job = {.seed = seed,
@@ -61,9 +61,8 @@ TEST(Simulation, SyncStaysTheSameWithCheckpointsInBetween) {
   }
 }
 
-// All processes die, servers included; what was saved goes on, and ends where an undisturbed job
-// does.
-TEST(Simulation, ARestoredJobEndsWhereAnUndisturbedOneDoes) {
+// All processes crash, servers included. The restored job gives the model of an uninterrupted one.
+TEST(Simulation, RestoredJobGivesTheSameModel) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const millrace::test::TemporaryFolder folder;
@@ -278,7 +277,7 @@ TEST(Simulation, ABatchThatReachedSomeServersOnlyIsReported) {
   EXPECT_GT(reported, 5u);
 }
 
-TEST(Simulation, AWorkerThatNeverComesBackEndsASyncJobAndNotAnAsyncOne) {
+TEST(Simulation, LostWorkerEndsASyncJobButNotAnAsyncJob) {
   for (const Mode mode : {Mode::kSync, Mode::kAsync, Mode::kSsp}) {
     SCOPED_TRACE(ModeName(mode));
     const Job job = {.seed = 7, .shards = 2, .workers = 3, .mode = mode, .ones = true};

@@ -10,8 +10,6 @@
 namespace millrace::sparse {
 namespace {
 
-constexpr Rule kRules[] = {Rule::kSgd, Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam};
-
 std::unique_ptr<LocalStore> Make(uint64_t num_features, Rule rule) {
   auto store = LocalStore::Create({num_features}, {.rule = rule});
   EXPECT_TRUE(store.ok()) << store.status().message();
@@ -105,7 +103,8 @@ TEST(LocalStore, KeyBeyondTheModelIsAnErrorAndChangesNothing) {
 }
 
 TEST(LocalStore, NegativeSumOfSquaresIsRefused) {
-  for (const Rule rule : {Rule::kAdaGrad, Rule::kFtrl, Rule::kAdam}) {
+  for (const Rule rule : kRules) {
+    if (rule == Rule::kSgd) continue;  // its slot has no squares
     auto store = Make(10, rule);
     std::vector<float> state(store->slot_floats(), 1.0f);
     EXPECT_TRUE(store->Load(1, state).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stores to fill, under every rule.
+// Stores to fill.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,9 +10,6 @@
 #include "sparse/local_store.h"
 
 namespace millrace::test {
-
-inline constexpr sparse::Rule kRules[] = {sparse::Rule::kSgd, sparse::Rule::kAdaGrad,
-                                          sparse::Rule::kFtrl, sparse::Rule::kAdam};
 
 inline std::unique_ptr<sparse::LocalStore> EmptyStore(uint64_t num_features,
                                                       sparse::UpdateOptions options = {}) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds the fast decoder against libprotobuf. For the test and the fuzzer.
+// Compares the fast decoder with libprotobuf. For the test and the fuzzer.
 #pragma once
 
 #include <cmath>
@@ -90,7 +90,7 @@ inline OracleRow RowOf(const io::BatchBuilder& rows, size_t r) {
   return row;
 }
 
-// Decodes `record` behind a good row. Returns what differs, or "".
+// Decodes `record` after a valid row. Returns the difference, or "".
 inline std::string CompareDecoders(std::string_view record, io::ExampleDecoder& decoder,
                                    const io::ExampleDecoderOptions& options) {
   std::string padded(record);

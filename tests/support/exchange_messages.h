@@ -73,7 +73,7 @@ inline rpc::ExchangeReply RandomReply(uint64_t seed, size_t most_bytes) {
   return reply;
 }
 
-// Its views show `from`.
+// Its views point into `from`.
 inline ExchangeRequest RequestOf(const rpc::ExchangeRequest& from) {
   return {.worker = from.worker,
           .generation = from.generation,
@@ -154,7 +154,7 @@ inline std::string GeneratedReply(const rpc::ExchangeReply& reply) {
   return GeneratedReply(result);
 }
 
-// Gives its bytes in pieces of random size.
+// Returns its bytes in pieces of random size.
 class DripTransport final : public apache::thrift::transport::TVirtualTransport<DripTransport> {
  public:
   DripTransport(std::string bytes, uint64_t seed, size_t most)
@@ -189,7 +189,7 @@ inline void BeginCall(MessageProtocol& in) {
   EXPECT_EQ(type, T_CALL);
 }
 
-// The whole of the next call.
+// Reads the next call to its end.
 inline ExchangeRequest ReadCall(MessageProtocol& in) {
   BeginCall(in);
   ExchangeRequest call;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Holds the general decoder against libprotobuf: same acceptance, same content. For the test and
+// Compares the general decoder with libprotobuf: same acceptance, same content. For the test and
 // the fuzzer.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace millrace::test {
 
-// libprotobuf prints a line for each name that is no UTF-8.
+// libprotobuf prints a line for each name that is not UTF-8.
 inline void SilenceProtobuf() { google::protobuf::SetLogHandler(nullptr); }
 
 inline bool SameFloats(const tensorflow::FloatList& want, std::span<const float> found) {

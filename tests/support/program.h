@@ -13,7 +13,7 @@
 
 namespace millrace::test {
 
-// A program that runs beside the test. There is no shell in between, so a signal reaches exactly
+// A program that runs next to the test. There is no shell in between, so a signal reaches exactly
 // this process. The program gets SIGTERM if the test process exits, so that it can stop its own
 // children. The destructor kills it.
 class Program {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random batches of every awkward shape.
+// Random batches, with all corner cases of shapes.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ inline float Normalish(Random& random) {
 }
 
 // Empty batches, empty rows, one huge row, repeated indices in a row, with values or all ones, with
-// example weights or without: as the seed has it.
+// example weights or without: the seed decides.
 inline Problem RandomProblem(uint64_t seed) {
   Random random(seed);
   Problem p;

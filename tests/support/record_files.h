@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records as files of TFRecord frames, and all that a reader gives of a file.
+// Records as files of TFRecord frames, and the result of reading a file.
 #pragma once
 
 #include <string>

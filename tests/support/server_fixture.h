@@ -90,7 +90,7 @@ class ServerTest : public testing::Test {
     return options;
   }
 
-  // A worker that has joined; null if it may not.
+  // A worker that has joined; null if it is refused.
   std::unique_ptr<TestWorker> Worker(const SessionOptions& options) {
     auto transport = MakeThriftTransport(options.thrift);
     EXPECT_TRUE(transport.ok()) << transport.status().message();
@@ -147,7 +147,7 @@ class ServerTest : public testing::Test {
     return false;
   }
 
-  // A step of one worker, to see that the server works.
+  // Runs a step of one worker, which shows that the server works.
   static void ExpectServes(TestWorker& worker) {
     const std::vector<uint64_t> keys = {1, 2, 77};
     const std::vector<float> gradient = {1, 1, 1};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole job in one process and, at any moment, one running worker: shards, workers and a network
-// that delays, drops, repeats and breaks, all drawn from one seed. A failure replays from its seed.
-// The server side is the shipped one (WorkerHandler, ExchangeHandler, Shard); only locks, time and
-// the network are simulated.
+// A whole job in one process, with one running worker at any time: shards, workers, and a network
+// that delays, drops and repeats messages and breaks connections, all drawn from one seed. A
+// failure replays from its seed. The server side is the shipped one (WorkerHandler,
+// ExchangeHandler, Shard); only locks, time and the network are simulated.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -117,7 +117,7 @@ class SimCluster : public Clock {
     }
     WaitTurn(worker);
   }
-  // The same for whoever has the turn now.
+  // The same for the worker that has the turn.
   void Yield() { Yield(turn()); }
 
   bool Happens(double probability) {
@@ -160,11 +160,11 @@ class SimCluster : public Clock {
     waiting_for_turn_[worker].wait(lock, [&] { return turn_ == worker && started_; });
   }
   void PassOn() {
-    std::vector<size_t> who;
+    std::vector<size_t> candidates;
     for (size_t w = 0; w < running_.size(); ++w) {
-      if (running_[w]) who.push_back(w);
+      if (running_[w]) candidates.push_back(w);
     }
-    turn_ = who.empty() ? kNobody : who[random_.Below(who.size())];
+    turn_ = candidates.empty() ? kNobody : candidates[random_.Below(candidates.size())];
     if (turn_ != kNobody) waiting_for_turn_[turn_].notify_all();
   }
 
@@ -198,7 +198,7 @@ inline bool SimShard::WaitUntil(const std::function<bool()>& ready) {
   return !busy_;
 }
 
-// The other workers go on meanwhile, and find the shard busy.
+// The other workers continue meanwhile, and find the shard busy.
 inline std::optional<Status> SimShard::RunLong(uint64_t, std::function<Status(Shard&)> work) {
   if (busy_) return std::nullopt;
   busy_ = true;
@@ -256,8 +256,8 @@ class SimChannel final : public Channel {
     request_.gradient = strings_[1];
     request_.state = strings_[2];
     request_.pull_keys = strings_[3];
-    // Some servers receive the request at once, others when the worker waits for the reply: a
-    // worker that dies in between has reached some of them.
+    // Some servers receive the request immediately, others when the worker waits for the reply: a
+    // worker that crashes in between has reached only some of them.
     if (!cluster_.Happens(0.5)) return {};
     ExchangeReply ignored;
     return handler_->AcceptExchange(request_, ignored);
@@ -308,7 +308,7 @@ class SimChannel final : public Channel {
 
  private:
   static Status Broken() { return Status(Code::kIo, "the network broke"); }
-  // A worker learns of a failed job as such, whatever caused it.
+  // A worker gets kFailed for a failed job, whatever the cause.
   static Status FailedAsSent(const Status& status) {
     return status.code() == Code::kIo ? Failed(status.message()) : status;
   }

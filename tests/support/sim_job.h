@@ -34,10 +34,10 @@ struct Job {
   uint64_t staleness = 2;
   uint64_t replicas = 0;
   SimFaults faults = {};
-  double crash = 0;                 // a worker's process dies before a step
+  double crash = 0;                 // a worker's process crashes before a step
   double checkpoint = 0;            // after a step
   bool resume = false;              // from the newest checkpoint
-  uint64_t stop_at = ~uint64_t{0};  // all processes die before this step
+  uint64_t stop_at = ~uint64_t{0};  // all processes crash before this step
   std::string checkpoints = {};     // folder
   bool ones = false;  // gradients of -1: a weight then counts the pushes that touched it
   size_t slow_worker = ~size_t{0};
@@ -206,7 +206,7 @@ inline void Misbehave(const Job& job, SimCluster& cluster, JobSession& session, 
   }
 }
 
-// One life of a worker's process. False when it died before its work was done.
+// Runs a worker's process. False if it crashed before its work was done.
 inline bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again, Status& status) {
   SimTransport transport(cluster, worker);
   auto joined = JobSession::Join(OptionsOf(job, worker, again), transport, cluster);

@@ -13,7 +13,7 @@
 
 namespace millrace::test {
 
-// A folder that goes with the object.
+// A folder that the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -45,7 +45,7 @@ inline std::string ReadFile(const std::string& path) {
   return bytes.str();
 }
 
-// The folder of real data, if it is there.
+// Whether the folder of real data exists.
 inline bool HaveSharedData() { return std::filesystem::is_directory(MILLRACE_SHARED_DATA); }
 #define SKIP_WITHOUT_SHARED_DATA()         \
   if (!::millrace::test::HaveSharedData()) \

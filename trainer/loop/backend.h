@@ -9,15 +9,15 @@
 
 namespace millrace::trainer {
 
-// What one step of this process was trained on.
+// The examples of one step of this process.
 struct StepResult {
-  uint64_t steps = 0;  // updates: 1 as a rule
+  uint64_t steps = 0;  // updates, usually 1
   uint64_t examples = 0;
   double loss = 0;  // summed over the examples, each before the model trained on it
   double weight = 0;
 };
 
-// The functions that are not pure describe a model that only this process trains. Not thread-safe.
+// The default implementations are for a model that only this process trains. Not thread-safe.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -41,37 +41,37 @@ class Backend {
   }
   // Examples that the workers may have trained on before Count knows of them. Flush makes it 0.
   virtual uint64_t uncounted_examples() const { return 0; }
-  // Blocks until all that this process has sent is applied.
+  // Blocks until every update of this process is applied.
   virtual Status Flush() { return {}; }
 
-  // The chief's: ends the training of all workers.
+  // For the chief: ends the training of all workers.
   virtual Status Stop() { return {}; }
-  // The chief has done so.
+  // Whether the chief has ended the training.
   virtual bool stopped() const { return false; }
   // For a worker that was asked to stop and whose step was cancelled: blocks until the chief has
-  // stopped the job, or for about a second. False if the worker cannot go on with its job.
+  // stopped the job, or for about a second. False if the worker cannot continue the job.
   virtual Result<bool> WaitForStop() { return false; }
 
-  // The chief's, when it has trained on its part of the data: a step without examples, so that it
-  // can evaluate, write checkpoints and stop between steps of the other workers. Where workers do
-  // not step together it blocks until the job has trained on `until` examples, or for about a
-  // second. False when no worker trains any more.
+  // For the chief after it has trained on its part of the data: runs a step without examples, so
+  // that it can evaluate, write checkpoints and stop between the steps of the other workers. If
+  // workers do not step together, it blocks until the job has trained on `until` examples, or for
+  // about a second. False if no worker is training any more.
   virtual Result<bool> EmptyStep(const ResumePoint& /*own*/, uint64_t /*until*/) { return false; }
-  // This process trains no more. The chief's call blocks until no worker does, and leaves the final
-  // model.
+  // Ends the training of this process. For the chief it blocks until all workers have finished;
+  // the model is then final.
   virtual Status Finish() { return {}; }
 
   // Everything that a later run needs to resume from here. The backend is flushed.
   virtual Status Checkpoint(const TrainingState& state) = 0;
 };
 
-// What a job has trained on in all.
+// The totals of a job.
 struct JobTotals {
   uint64_t steps = 0;
   uint64_t examples = 0;
   double loss = 0, weight = 0;
 };
-// Brings the sums of `state` to those of the job; the difference belongs to the present row.
+// Sets the sums of `state` to those of the job; the difference counts for the current row.
 inline void CountJob(const JobTotals& job, TrainingState& state) {
   state.row_loss += job.loss - state.total_loss;
   state.row_weight += job.weight - state.total_weight;

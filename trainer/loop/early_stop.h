@@ -24,7 +24,7 @@ struct EarlyStopRule {
 // "auc:3"; "" is a rule that never stops.
 Result<EarlyStopRule> ParseEarlyStop(std::string_view text);
 
-// What a checkpoint keeps.
+// The part that a checkpoint stores.
 struct EarlyStopState {
   double best = std::numeric_limits<double>::quiet_NaN();  // NaN: none yet
   uint64_t best_step = 0;
@@ -36,7 +36,7 @@ class EarlyStop {
   explicit EarlyStop(EarlyStopRule rule, EarlyStopState state = {})
       : rule_(std::move(rule)), state_(state) {}
 
-  // To be called after each evaluation; true when the run should end. NaN is no improvement.
+  // Call it after each evaluation; true if the run should end. NaN is no improvement.
   bool Update(const MetricsRow& row);
 
   // The last evaluation has used up the patience.

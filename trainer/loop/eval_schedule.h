@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When a training run evaluates its model: every `eval_every` training examples, and at the end.
+// The schedule of evaluations: every `eval_every` training examples, and at the end.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace millrace::trainer {
 
-// Depends on example counts alone, so that a resumed run evaluates where an undisturbed one does. A
-// batch may step over a boundary; the evaluation comes after it, and the next boundary stays where
-// it was.
+// Depends on example counts alone, so that a resumed run evaluates where an uninterrupted one does.
+// If a batch crosses a boundary, the evaluation follows the batch; the next boundary does not move.
 class EvalSchedule {
  public:
-  // `eval_every` 0: at the end only. `evaluated_at`: from a checkpoint, what evaluated_at() was.
+  // `eval_every` 0: at the end only. `evaluated_at`: evaluated_at() when the checkpoint was
+  // written.
   explicit EvalSchedule(uint64_t eval_every, uint64_t evaluated_at = 0)
       : eval_every_(eval_every), evaluated_at_(evaluated_at) {}
 
@@ -22,7 +22,7 @@ class EvalSchedule {
     return (evaluated_at_ / eval_every_ + 1) * eval_every_;
   }
   bool Due(uint64_t examples) const { return examples >= next(); }
-  // False if the model is as it was at the last evaluation.
+  // False if the model has not changed since the last evaluation.
   bool DueAtEnd(uint64_t examples) const { return examples != evaluated_at_; }
 
   void Evaluated(uint64_t examples) { evaluated_at_ = examples; }

@@ -171,7 +171,7 @@ Status TrainingLoop::EvaluateAtEnd() {
   return status.ok() ? status : KeepTrained(status);
 }
 
-// An evaluation in the background goes on beside the next steps, unless they depend on its result.
+// A background evaluation runs during the next steps, unless they depend on its result.
 Status TrainingLoop::Evaluate() {
   RETURN_IF_ERROR(TakeEvaluation());
   pending_row_ = NextRow();

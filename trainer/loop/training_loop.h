@@ -24,18 +24,18 @@ namespace millrace::trainer {
 // computed by get().
 using Evaluation = std::future<Result<std::vector<NamedValue>>>;
 
-// What a run trains: a step of it, and how good the model is. Not thread-safe.
+// The model of a run: trains a step, and evaluates. Not thread-safe.
 class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
-  // Trains on the next batch and moves `state.own` behind it; none when the data has ended. A step
+  // Trains on the next batch and moves `state.own` past it; nullopt at the end of the data. A step
   // of several batches ends when the run has trained on `until` examples. kCancelled if a stop was
   // requested and the step is blocked.
   virtual Result<std::optional<StepResult>> Step(TrainingState& state, uint64_t until) = 0;
 
   virtual bool has_test_data() const = 0;
-  // Starts to evaluate the model as it is now.
+  // Starts an evaluation of the current model.
   virtual Evaluation Evaluate(const TrainingState& state) = 0;
   // For the row of an evaluation.
   virtual double Epoch(const TrainingState& state) const = 0;
@@ -62,7 +62,7 @@ struct LoopOptions {
   uint64_t checkpoint_every = 0;    // training examples; 0: only when stopped
 };
 
-// A worker's part of the `max_examples` that all train on together; `max_examples` 0 is no limit.
+// A worker's part of the `max_examples` of all workers together; 0: no limit.
 uint64_t OwnExamples(uint64_t max_examples, uint64_t worker, uint64_t num_workers);
 
 struct TrainSummary {
@@ -84,7 +84,7 @@ class TrainingLoop {
   TrainingLoop(LoopOptions options, TrainObserver observer, TrainingTask& task, Backend& backend,
                TrainingState start);
 
-  // To be called once.
+  // Call it once.
   Result<TrainSummary> Run();
 
   const TrainingState& state() const { return state_; }
@@ -118,7 +118,7 @@ class TrainingLoop {
   EarlyStop early_stop_;
   TrainSummary summary_;
 
-  Evaluation evaluation_;            // valid: its result is not taken
+  Evaluation evaluation_;            // valid: its result is pending
   MetricsRow pending_row_;           // of evaluation_, without its metrics
   const uint64_t checkpoint_every_;  // 0: not by this process
   uint64_t next_checkpoint_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training run needs beside the model to resume as if it had never stopped.
+// The state that a training run needs, in addition to the model, to resume exactly.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace millrace::trainer {
 
-// How far one process has come with its own part of the data.
+// The position of one process in its own part of the data.
 struct ResumePoint {
   uint64_t batches = 0;
   uint64_t examples = 0;
@@ -26,7 +26,7 @@ struct ResumePoint {
 };
 
 struct TrainingState {
-  // Of all processes that train the model together.
+  // Sums over all processes that train the model together.
   uint64_t steps = 0;     // updates of the model
   uint64_t examples = 0;  // trained on
   double seconds = 0;     // of training and evaluation
@@ -37,8 +37,8 @@ struct TrainingState {
   // the beginning.
   double row_loss = 0, row_weight = 0;
   double total_loss = 0, total_weight = 0;
-  // Of the examples since the last row, those of this process, and those of them that the model
-  // classified correctly before it trained on them. Only nets count them.
+  // The examples of this process since the last row, and how many of them the model classified
+  // correctly before it trained on them. Only nets count them.
   uint64_t row_own_examples = 0, row_own_correct = 0;
 
   uint64_t evaluations = 0;   // rows of the metrics log
@@ -54,7 +54,7 @@ Result<TrainingState> TrainingStateFrom(const io::StateFields& fields);
 std::string EncodeTrainingState(const TrainingState& state);
 Result<TrainingState> DecodeTrainingState(const std::string& text);
 
-// Where a run starts: at the beginning, or where an earlier one got to.
+// The start of a run: the beginning of the data, or a checkpoint.
 struct TrainingStart {
   TrainingState state = {};
   std::optional<uint64_t> resumed_step = {};  // of the checkpoint; none: at the beginning

@@ -22,7 +22,7 @@ struct ModelInfo {
   std::string rule;           // "ftrl"
   uint64_t steps = 0;
   uint64_t examples = 0;
-  uint64_t weights = 0;  // that are not zero; known once the file was read
+  uint64_t weights = 0;  // that are not zero; known after the file was read
 };
 
 // "num_features = 100" or "any 64-bit key", for messages.
@@ -35,9 +35,9 @@ Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields);
 // Const calls are thread-safe.
 class Model {
  public:
-  // Without weights yet; an error where memory does not suffice.
+  // Without weights yet; an error if there is not enough memory.
   static Result<Model> Create(const ModelInfo& info);
-  // `key` is below num_features. Once a key.
+  // `key` is below num_features. Call it once per key.
   void Set(uint64_t key, float weight);
 
   const ModelInfo& info() const { return info_; }

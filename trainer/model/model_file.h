@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Model files: the weights of a model that are not zero, and what they belong to. docs/formats.md
-// has the bytes.
+// Model files: the nonzero weights of a model and its description. docs/formats.md has the bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +14,7 @@
 
 namespace millrace::trainer {
 
-// A model that can be saved, wherever its weights are.
+// A model that can be saved, in this process or on servers.
 struct ModelSource {
   ModelInfo info;  // without the number of weights
   // Calls visit(key, weight) for each weight that is not zero, in the order of keys. May be called
@@ -24,19 +23,19 @@ struct ModelSource {
   std::function<Status(const Visit& visit)> for_each;
 };
 
-// `store` outlives the source. `examples` is how many the model was trained on.
+// `store` outlives the source. `examples`: the number that the model was trained on.
 ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples);
 
 enum class ModelFormat {
   kBinary,  // a state file: checksummed and compressed
-  kText,    // a line "key<TAB>weight" for each
+  kText,    // one line "key<TAB>weight" per weight
   kNpy,     // for numpy; an export that is not read back
 };
 // Accepts "binary", "text", "npy".
 Result<ModelFormat> ModelFormatFromName(std::string_view name);
 
-// The file appears whole or not at all; an earlier one of that name stays until then. A weight that
-// is not finite is an error. `examples` is how many the model was trained on.
+// The file appears complete or not at all; until then an earlier file of that name stays. A weight
+// that is not finite is an error. `examples`: the number that the model was trained on.
 Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format);
 Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
                  uint64_t examples = 0);
@@ -53,7 +52,7 @@ Status ReadModelFor(const std::string& path, uint64_t num_features,
                     const sparse::UpdateOptions& options, const TakeWeights& take);
 
 // Sets the weights of a store that has no state yet to those of a file that LoadModel takes.
-// A model of another num_features or a corrupt one is an error, and the store is as it was.
+// A model of another num_features or a corrupt one is an error and leaves the store unchanged.
 Status WarmStart(const std::string& path, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

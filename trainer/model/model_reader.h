@@ -14,13 +14,13 @@ namespace millrace::trainer {
 // Errors name file, offset, expected and found. Not thread-safe.
 class ModelReader {
  public:
-  // The content tells the format. A run folder stands for its model.
+  // Detects the format from the content. A run folder stands for its model.
   static Result<std::unique_ptr<ModelReader>> Open(const std::string& file_or_run);
   virtual ~ModelReader() = default;
 
   const ModelInfo& info() const { return info_; }
-  // True and some weights (the first float of each entry), false when the end was reached and is
-  // right, or an error. Keys ascend and are below num_features; weights are finite.
+  // True and some weights (the first float of each entry), false at a valid end of the file, or an
+  // error. Keys ascend and are below num_features; weights are finite.
   Result<bool> Next(io::StateBlock& block);
 
  protected:

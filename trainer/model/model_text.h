@@ -3,12 +3,12 @@
 //
 //   # millrace model 1
 //   # num_features 33762578
-//   # rule ftrl                 a line for each field of the model's header
+//   # rule ftrl                 one line per field of the model's header
 //   # steps 2000
 //   # examples 200000
 //   17<TAB>-0.25                key and weight, keys ascend
 //   905<TAB>1.5e-05
-//   # weights 2                 the last line: a file that was cut off is noticed
+//   # weights 2                 the last line, by which truncation is detected
 #pragma once
 
 #include <memory>

@@ -11,7 +11,7 @@
 
 namespace millrace::trainer {
 
-// After an error everything is ignored, and Finish returns it. Not thread-safe.
+// After an error all writes are ignored, and Finish returns the error. Not thread-safe.
 class OutputBuffer {
  public:
   explicit OutputBuffer(io::OutputFile file) : file_(std::move(file)) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that grows by whole rows: a reader never sees half of one.
+// A file that grows by whole rows: a reader never sees a partial row.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace millrace::trainer {
 // Not thread-safe. Errors name the file.
 class AppendFile {
  public:
-  // Creates the file if it is not there.
+  // Creates the file if it does not exist.
   static Result<AppendFile> Open(const std::string& path);
   AppendFile(AppendFile&& other) noexcept
       : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
@@ -24,10 +24,9 @@ class AppendFile {
   }
   ~AppendFile();
 
-  // One write, all or nothing: it is in the file when this returns, and stays there if the process
-  // is killed.
+  // One write, all or nothing. On return the row is in the file, even if the process is killed.
   Status Append(std::string_view row);
-  // From now on the rows survive a loss of power as well.
+  // After this call the rows also survive a loss of power.
   Status Sync();
 
   const std::string& path() const { return path_; }

@@ -100,7 +100,7 @@ double Ratio(double part, double whole) {
   return whole > 0 ? part / whole : std::numeric_limits<double>::quiet_NaN();
 }
 
-// Of a coin that falls on 1 with probability p, in nats.
+// The entropy of a binary variable that is 1 with probability p, in nats.
 double Entropy(double p) {
   if (p <= 0 || p >= 1) return 0;
   return -p * std::log(p) - (1 - p) * std::log1p(-p);

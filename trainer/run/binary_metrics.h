@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How good a probabilistic binary classifier is on a set of examples, each figure under its right
-// name.
+// The metrics of a probabilistic binary classifier on a set of examples.
 //
 //   margin m = w . x,  p = sigmoid(m) is the predicted probability of label 1;
 //   the example is predicted positive if m > 0, that is p > 0.5;  all sums are weighted
@@ -55,7 +54,7 @@ class AucSum {
     scores_.push_back(Packed(margin, positive, weight));
   }
 
-  // More may be added after. Not const: it sorts what is stored.
+  // Add may follow. Not const: it sorts the stored scores.
   Area Compute();
 
   void Clear();
@@ -78,7 +77,7 @@ class AucSum {
 // when one class is missing; precision when nothing was predicted positive.
 struct BinaryMetrics {
   uint64_t examples = 0;     // without those whose margin is NaN
-  uint64_t nan_margins = 0;  // these are in no other figure
+  uint64_t nan_margins = 0;  // not counted in any other figure
   double weight = 0;         // of the examples; their number where none has a weight
 
   double true_positives = 0, false_positives = 0, true_negatives = 0, false_negatives = 0;
@@ -109,7 +108,7 @@ class BinaryMetricsSum {
   void Add(std::span<const float> margins, std::span<const float> labels,
            std::span<const float> weights);
 
-  // More may be added after. Not const: the area under the curve sorts what is stored.
+  // Add may follow. Not const: the area under the curve sorts the stored scores.
   BinaryMetrics Compute();
 
   void Clear();

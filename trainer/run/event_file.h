@@ -34,12 +34,12 @@ struct EventFileOptions {
   std::optional<uint64_t> resume_step = {};
 };
 
-// A file is never changed but by appending, and each Add is in it when it returns: a live
-// TensorBoard sees it at once, and after a kill everything is there but perhaps a torn last record,
-// which readers ignore. Not thread-safe.
+// The file only grows, and each Add is in it on return: a running TensorBoard sees it immediately.
+// If the process is killed, only the last record may be incomplete, which readers ignore. Not
+// thread-safe.
 class EventFile {
  public:
-  // Makes events.out.tfevents.<seconds>.<host>, or with .1, .2 ... behind it when that is taken.
+  // Creates events.out.tfevents.<seconds>.<host>, with a suffix .1, .2, ... if that file exists.
   static Result<EventFile> Create(const EventFileOptions& options);
 
   Status Add(double wall_time_s, uint64_t step, std::span<const Scalar> scalars);

@@ -9,7 +9,7 @@ namespace millrace::trainer {
 
 struct HostInfo {
   std::string name;
-  std::string cpu;  // "Intel(R) Xeon(R) Processor"; empty where the system does not say
+  std::string cpu;  // "Intel(R) Xeon(R) Processor"; empty if unknown
   unsigned cores = 0;
   uint64_t memory_bytes = 0;
 };

@@ -21,15 +21,15 @@ struct MetricsLogOptions {
   std::string host;
   double wall_time_s = 0;  // since 1970
   // The step of the checkpoint that the run resumes from: rows beyond it are dropped, because they
-  // will come again. Absent: the files start anew.
+  // will be written again. Absent: the files start empty.
   std::optional<uint64_t> resume_step = {};
   // A row with the metrics that all rows will have.
   MetricsRow columns = {.test = NamedValues(BinaryMetrics())};
 };
 
-// A row is in the files when Append returns, and is never seen in part. So a run that appends the
-// row of a step before it takes that step's checkpoint, is killed, and is resumed from the
-// checkpoint, ends with the rows of one that was never killed. Not thread-safe.
+// On return of Append the row is in the files; readers never see a partial row. A run that appends
+// the row of a step before it writes the checkpoint of that step, and that is killed and resumed
+// from the checkpoint, has the rows of an uninterrupted run. Not thread-safe.
 class MetricsLog {
  public:
   static Result<MetricsLog> Open(const MetricsLogOptions& options);
@@ -39,7 +39,8 @@ class MetricsLog {
   Status AddGraph(std::string_view graph_def, double wall_time_s) {
     return events_.AddGraph(wall_time_s, graph_def);
   }
-  // To be called before a checkpoint, so that a loss of power cannot lose rows that it counts on.
+  // Call it before a checkpoint, so that a loss of power cannot lose rows that the checkpoint
+  // counts.
   Status Sync();
 
  private:

@@ -23,11 +23,11 @@ struct MetricsRow {
       {};                     // metrics on the test set; the same names in all rows of a run
   double examples_per_s = 0;  // since the last row, evaluation left out
 
-  // A metric of `test`; NaN where there is none of that name.
+  // A metric of `test`; NaN if there is none of that name.
   double Metric(std::string_view name) const;
 };
 
-// Examples a second; NaN over a time that is too short to tell.
+// Examples per second; NaN if the time is too short to measure.
 double RowRate(uint64_t examples, double seconds);
 
 // A header and lines of the same columns, for rows with the metrics of a binary classifier. Without

@@ -89,7 +89,7 @@ Status RemoveFiles(const std::string& folder, std::span<const char* const> names
   return {};
 }
 
-// Of a job, each server has a folder of its own.
+// Each server of a job has its own folder.
 Status RemoveCheckpoints(const std::string& folder) {
   RETURN_IF_ERROR(RemoveFiles(folder, kCheckpointFiles));
   ASSIGN_OR_RETURN(const auto entries, Entries(folder));

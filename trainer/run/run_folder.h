@@ -22,20 +22,20 @@ struct RunFolderOptions {
   bool overwrite = false;
 };
 
-// The folder is locked while the object lives; a second run in it is refused. The lock ends with
-// the process, even if it is killed.
+// The folder is locked during the lifetime of the object; a second run in it is refused. The lock
+// ends with the process, even if it is killed.
 class RunFolder {
  public:
-  // Makes the folder if need be and checks that it can be written to. A folder that holds a run is
-  // refused unless options say otherwise; nothing of that run is touched before Begin. A folder
-  // without a run may be resumed too: a job that was killed early is simply started again.
+  // Creates the folder if it is missing and checks that it is writable. A folder that holds a run
+  // is refused unless the options allow it; Begin is the first call that changes that run. A folder
+  // without a run may be resumed too: a job that was killed early starts from the beginning.
   static Result<RunFolder> Open(const RunFolderOptions& options);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
   ~RunFolder();
 
-  // To be called when all checks have passed and the training starts. Erases the earlier run if it
-  // is to be overwritten (other files stay), and writes run.json.
+  // Call it after all checks, before the training starts. Erases the earlier run if the options say
+  // so (other files stay), and writes run.json.
   Status Begin(const RunInfo& info);
   Status Finish(const RunEnd& end);
 
@@ -43,8 +43,8 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string model() const { return path_ + "/model"; }
 
-  // Of the run that was here when the folder was opened: "running" (it was killed), "finished",
-  // "failed", "interrupted"; empty if there was none.
+  // The status of the run that the folder held when it was opened: "running" (it was killed),
+  // "finished", "failed", "interrupted"; empty if there was none.
   const std::string& earlier_status() const { return earlier_status_; }
 
  private:

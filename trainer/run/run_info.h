@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What run.json says about a run.
+// The content of run.json.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,14 @@ struct RunInfo {
   HostInfo host;
   int64_t pid = 0;
   double start_time_s = 0;                    // since 1970
-  std::optional<uint64_t> resumed_step = {};  // of the checkpoint that the run went on from
+  std::optional<uint64_t> resumed_step = {};  // of the checkpoint that the run resumed from
 };
 
 struct RunEnd {
   RunStatus status = RunStatus::kFinished;
   std::string message = {};  // why it failed or was interrupted
   double end_time_s = 0;     // since 1970
-  uint64_t steps = 0;        // trained in all
+  uint64_t steps = 0;        // in total
   std::vector<NamedValue> metrics = {};
 };
 
@@ -49,7 +49,7 @@ std::string RunJson(const RunInfo& info, const std::optional<RunEnd>& end);
 std::string StatusInRunJson(std::string_view json);
 // The steps at the run's end in such a text; 0 where there are none.
 uint64_t StepsInRunJson(std::string_view json);
-// Those of `flags` that have another value in such a text.
+// The `flags` that have another value in such a text.
 std::vector<FlagChange> ChangedFlags(std::string_view json,
                                      const std::vector<std::pair<std::string, std::string>>& flags);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One step of logistic regression: the loss of a batch and what the model learns from it.
+// One step of logistic regression: the loss of a batch and the update of the model.
 #pragma once
 
 #include <memory>
@@ -18,13 +18,13 @@ namespace millrace::trainer {
 class BatchLearner {
  public:
   virtual ~BatchLearner() = default;
-  // The batch's margins under the present weights. Valid until the next call.
+  // The batch's margins with the current weights. Valid until the next call.
   virtual Result<std::span<const float>> Score(const io::CsrBatch& batch) = 0;
   // Trains on the batch and returns the sum of its losses before that. `next` is the batch after
   // it; null if it is unknown.
   virtual Result<double> Learn(const io::CsrBatch& batch, const io::CsrBatch* next) = 0;
   Result<double> Learn(const io::CsrBatch& batch) { return Learn(batch, nullptr); }
-  // Whether it helps to know `next`.
+  // Whether the store uses `next`.
   virtual bool wants_next() const { return false; }
   // Whether batches must be compacted.
   virtual bool wants_compact_batches() const = 0;
@@ -35,9 +35,9 @@ std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
                                                const sparse::Kernels& kernels,
                                                sparse::GradientScale scale);
 
-// For a model in this process. With `may_be_direct`, straight on its slots where the store can
-// (batches are then not compacted, and of the kernels only the loss is used); through pull, kernels
-// and push otherwise.
+// For a model in this process. With `may_be_direct` and a store that supports it, steps work
+// directly on the slots: batches are not compacted, and only the loss kernel is used. Otherwise
+// steps use pull, kernels and push.
 std::unique_ptr<BatchLearner> MakeLocalLearner(sparse::LocalStore& store,
                                                const sparse::Kernels& kernels, bool may_be_direct);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: the whole state of a store and of its training run in one state file, so that a run
-// that resumes from it ends bit for bit where an undisturbed one does. docs/formats.md has the
-// bytes.
+// that resumes from it gives the same model, bit for bit, as an uninterrupted one. docs/formats.md
+// has the bytes.
 //
 // A folder of checkpoints belongs to one run at a time (its RunFolder holds the lock). Half-written
 // files of a killed process are removed.
@@ -17,22 +17,22 @@
 
 namespace millrace::trainer {
 
-// Writes FOLDER/checkpoint-<steps>, which appears whole or not at all, and then removes all others
-// but the newest one before it. Makes the folder if need be. After an error the earlier checkpoints
-// are as they were.
+// Writes FOLDER/checkpoint-<steps>, which appears complete or not at all, and then removes all
+// others except the newest one before it. Creates the folder if it is missing. An error leaves the
+// earlier checkpoints unchanged.
 Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
                       const TrainingState& state);
 
 struct LatestCheckpoint {
-  std::optional<TrainingState> state;  // none: the folder holds no checkpoint, or is not there
-  std::string path;                    // of the one that was taken
-  std::vector<std::string> warnings;   // what is wrong with newer ones, which are corrupt
+  std::optional<TrainingState> state;  // none: the folder is missing or has no checkpoint
+  std::string path;                    // of the loaded checkpoint
+  std::vector<std::string> warnings;   // about newer checkpoints, which are corrupt
 };
 
-// Loads the newest checkpoint that is not corrupt into `store`, which must be as Create has made
-// it. Errors, with the store as it was: a checkpoint of another num_features, rule, rate or other
-// option of the rule (the message has both values), one that cannot be read, and a folder with
-// corrupt checkpoints only.
+// Loads the newest checkpoint that is not corrupt into `store`, which must be new. Errors leave the
+// store unchanged: a checkpoint of another num_features, rule, rate or other option of the rule
+// (the message has both values), one that cannot be read, and a folder with corrupt checkpoints
+// only.
 Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

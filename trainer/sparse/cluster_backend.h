@@ -18,9 +18,9 @@
 
 namespace millrace::trainer {
 
-// What the servers and workers of a job did.
+// The statistics of a job.
 struct JobReport {
-  std::vector<ps::WorkerStats> workers;  // empty where the servers no longer reply
+  std::vector<ps::WorkerStats> workers;  // empty if the servers no longer reply
   std::vector<ps::WireStats> wire;       // of this worker, by shard
 };
 

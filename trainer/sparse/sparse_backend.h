@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a sparse model lives, and how a step reaches it. The servers of a job are in
-// cluster_backend.h.
+// The backend of a sparse model: where it lives, and how a step reaches it. cluster_backend.h has
+// the servers of a job.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class SparseBackend : public Backend {
   // One of the two is null.
   virtual sparse::LocalStore* local_store() { return nullptr; }
   virtual sparse::WeightStore* remote_store() { return nullptr; }
-  // Of this process, after the next step.
+  // The resume point of this process after the next step.
   virtual void SetResumePoint(const ResumePoint& /*after*/) {}
   // The backend outlives the source. `examples`: trained on.
   virtual ModelSource Source(uint64_t examples) = 0;

@@ -32,7 +32,7 @@ class SparseTrainer final : private TrainingTask {
                                                        SparseBackend* backend = nullptr);
   SparseTrainer(Private, TrainOptions options) : options_(std::move(options)) {}
 
-  // Of the checkpoint that the run resumes from, if any.
+  // The step of the checkpoint that the run resumes from, if any.
   std::optional<uint64_t> resumed_step() const { return backend_->start().resumed_step; }
   // To be called once.
   Result<TrainSummary> Run();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The test data: evaluates the model as often as asked, reads the files as seldom as possible.
+// The test data. Evaluates the model any number of times and reads the files as rarely as possible.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ class TestSet {
     input_.for_evaluation = true;
   }
 
-  // Starts to read the files in another thread, so that the first evaluation finds them read.
+  // Starts to read the files in another thread, so that the first evaluation need not wait.
   void Preload();
 
-  // Deferred: the caller of get() computes it. `learner` and the set stay until then.
+  // Deferred: get() computes it. `learner` and the set must outlive that call.
   Evaluation Evaluate(BatchLearner& learner);
   // Pulls the weights now and scores them in another thread, while `store` may change. A set that
   // does not fit into memory is evaluated with `learner`, deferred. Batches are compacted; the set
@@ -38,7 +38,7 @@ class TestSet {
   Evaluation EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
                                   const sparse::Kernels& kernels);
 
-  // The whole set, read if need be; empty if it does not fit into memory.
+  // The whole set, which is read if necessary; empty if it does not fit into memory.
   Result<std::span<const io::CsrBatch>> Batches();
 
  private:

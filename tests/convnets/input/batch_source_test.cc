@@ -99,7 +99,7 @@ TEST(BatchSource, ErrorComesWithItsBatch) {
   }
 }
 
-TEST(BatchSource, CanBeLeftBeforeItsEnd) {
+TEST(BatchSource, CanBeDestroyedBeforeItsEnd) {
   const auto images = SyntheticImages(Small(), 100, 1, false);
   BatchSource source(*images, {.order = {.batch_size = 4}, .begin = 0, .end = 1000, .threads = 3});
   Batch batch;

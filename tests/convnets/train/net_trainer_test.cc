@@ -101,7 +101,7 @@ TEST(NetTrainer, SameSeedAndThreadsGiveTheSameBits) {
   EXPECT_TRUE(Train(options, folder / "c").model != a.model);
 }
 
-TEST(NetTrainer, ResumedRunEndsWhereAnUndisturbedOneDoes) {
+TEST(NetTrainer, ResumedRunGivesTheSameModel) {
   for (const sparse::DenseRule rule :
        {sparse::DenseRule::kSgd, sparse::DenseRule::kMomentum, sparse::DenseRule::kAdam}) {
     const TemporaryFolder folder;
@@ -154,7 +154,7 @@ TEST(NetTrainer, AnotherRunsCheckpointIsRefused) {
   EXPECT_NE(message.find("batch_size: this run has 30, the file 20"), std::string::npos) << message;
 }
 
-TEST(NetTrainer, ModelIsTakenUpAgain) {
+TEST(NetTrainer, SavedModelIsTheStartOfAnotherRun) {
   const TemporaryFolder folder;
   NetTrainOptions options = SoftmaxOptions();
   const Ran first = Train(options, folder / "m");
@@ -226,7 +226,7 @@ class LoneBackend final : public NetBackend {
   trainer::JobTotals totals_;
 };
 
-TEST(NetTrainer, AJobOfOneWorkerIsARunByItself) {
+TEST(NetTrainer, JobOfOneWorkerEqualsALocalRun) {
   const TemporaryFolder folder;
   NetTrainOptions options = SoftmaxOptions();
   const Ran local = Train(options, folder / "local");

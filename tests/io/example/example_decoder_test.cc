@@ -182,7 +182,7 @@ TEST(ExampleDecoder, NegativeIndexIsOutOfRange) {
             std::string::npos);
 }
 
-TEST(ExampleDecoder, WhatIsNoExampleIsRefusedClearly) {
+TEST(ExampleDecoder, NonExampleIsRefusedWithAMessage) {
   ExampleDecoder decoder({.num_features = 10});
   BatchBuilder rows;
   rows.Clear(false);

@@ -131,7 +131,7 @@ TEST(ExampleBuilder, EmptyListsKeepTheirKind) {
   EXPECT_EQ(out, Serialized(example));
 }
 
-TEST(ExampleBuilder, FinishStartsAnew) {
+TEST(ExampleBuilder, FinishClearsTheBuilder) {
   ExampleBuilder builder;
   builder.AddInt64("first", std::vector<int64_t>{1});
   std::string out;

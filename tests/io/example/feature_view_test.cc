@@ -233,7 +233,7 @@ TEST(FeatureView, ErrorNamesByteExpectedAndFound) {
   EXPECT_TRUE(view.features().empty());
 }
 
-TEST(DetectRecordKind, TellsTheKindsApart) {
+TEST(DetectRecordKind, DistinguishesTheKinds) {
   tensorflow::Example example;
   (*example.mutable_features()->mutable_feature())["k"].mutable_int64_list()->add_value(3);
   tensorflow::SequenceExample sequence;

@@ -56,7 +56,7 @@ TEST_F(InputOrderTest, EveryEpochHasAnotherOrder) {
   EXPECT_NE(second, third);
 }
 
-TEST_F(InputOrderTest, BatchesAreFullButForTheLastOfAnEpoch) {
+TEST_F(InputOrderTest, BatchesAreFullExceptTheLastOfAnEpoch) {
   MakeFiles(2, 100);
   options_.epochs = 2;
   const auto batches = Run(options_);

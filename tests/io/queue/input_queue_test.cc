@@ -221,7 +221,7 @@ TEST_F(InputQueueTest, OptionsAreCheckedBeforeAnyWork) {
 }
 
 // Across epochs and groups.
-TEST_F(InputQueueTest, PeekingShowsWhatComesAndChangesNothing) {
+TEST_F(InputQueueTest, PeekReturnsTheNextBatchAndChangesNothing) {
   MakeFiles(3, 400);
   options_.epochs = 3;
   const auto expected = Run(options_);

@@ -14,7 +14,7 @@ Status Append(RowDecoder& decoder, std::string line, BatchBuilder& rows) {
   return decoder.Append({line.data(), size}, rows);
 }
 
-TEST(InputFormat, IsToldByTheEnding) {
+TEST(InputFormat, IsDetectedByTheExtension) {
   EXPECT_EQ(*InputFormatFromExtensions({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
   EXPECT_EQ(*InputFormatFromExtensions({"x.vw"}), InputFormat::kVw);
   EXPECT_EQ(*InputFormatFromExtensions({"day_1.tsv.zst"}), InputFormat::kCriteo);

@@ -97,7 +97,7 @@ TEST(StateFile, EntriesComeBackBitByBit) {
   }
 }
 
-TEST(StateFile, KeysOfAllSixtyFourBitsComeBack) {
+TEST(StateFile, SixtyFourBitKeysRoundTrip) {
   const test::TemporaryFolder folder;
   const std::vector<Entry> entries = {
       {0, {1}}, {1, {2}}, {uint64_t{1} << 63, {3}}, {~uint64_t{0} - 1, {4}}, {~uint64_t{0}, {5}}};
@@ -261,7 +261,7 @@ TEST(StateFile, CorruptEntriesUnderARightCrcAreCorrupt) {
   EXPECT_GT(corrupt, 10u);
 }
 
-TEST(StateFile, AFullDiskIsAnErrorThatNamesTheFile) {
+TEST(StateFile, FullDiskIsAnErrorThatNamesTheFile) {
   auto writer = StateWriter::Create("/dev/full", {}, {});
   if (!writer.ok()) {
     EXPECT_NE(writer.status().message().find("/dev/full: No space left"), std::string::npos);
@@ -271,7 +271,7 @@ TEST(StateFile, AFullDiskIsAnErrorThatNamesTheFile) {
   EXPECT_NE(status.message().find("/dev/full: No space left"), std::string::npos);
 }
 
-TEST(StateFile, AnUnfinishedFileLeavesTheEarlierOneAndNothingElse) {
+TEST(StateFile, UnfinishedFileLeavesOnlyTheEarlierOne) {
   const test::TemporaryFolder folder;
   const std::string whole = SmallFile(folder / "state");
   {

@@ -68,7 +68,7 @@ TEST(CriteoLine, CarriageReturnIsDropped) {
   EXPECT_EQ(Split(Line("0") + "\r").fields[38], "");
 }
 
-TEST(CriteoLine, BlankLinesAreNoRows) {
+TEST(CriteoLine, BlankLinesAreSkipped) {
   CriteoLine out;
   for (const char* line : {"", "\r", "  ", " \r"}) {
     const Result<bool> split = SplitCriteoLine(line, out);

@@ -62,7 +62,7 @@ TEST(Libsvm, RowsWithoutFeaturesAreRows) {
   EXPECT_TRUE(Parse("1.0     # empty line, all zeros").keys.empty());
 }
 
-TEST(Libsvm, BlankLinesAndCommentsAreNoRows) {
+TEST(Libsvm, BlankLinesAndCommentsAreSkipped) {
   for (const char* line : {"", " ", "\t \t", "\r", " \r", "# 1 2:3", "   # x", "#"}) {
     SparseRow row;
     const Result<bool> parsed = ParseLibsvmLine(line, {}, row);

@@ -100,7 +100,7 @@ TEST(Vw, ConstantIsAddedToEveryRow) {
   EXPECT_EQ(row.values, (std::vector<float>{1, 1}));
 }
 
-TEST(Vw, BlankLinesAndCommentsAreNoRows) {
+TEST(Vw, BlankLinesAndCommentsAreSkipped) {
   for (const char* line : {"", " ", "\r", "\t\r", "# 1 |f a", "  # x"}) {
     SparseRow row;
     const Result<bool> parsed = ParseVwLine(line, {}, row);

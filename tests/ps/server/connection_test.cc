@@ -22,7 +22,9 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
+class ConnectionTest : public ServerTest {};
+
+TEST_F(ConnectionTest, HugeClaimedSizeEndsTheConnectionWithoutUsingMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const long before_kb = PeakKb();
@@ -34,13 +36,13 @@ TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
     EXPECT_TRUE(Closes(fd, milliseconds(5000)));
     ::close(fd);
   }
-  // One claim taken at its word would be 1.8 GB; 20 threads cost a sanitizer up to 70 MB.
+  // Allocating one claimed size would take 1.8 GB; 20 threads take up to 70 MB under a sanitizer.
   EXPECT_LT(PeakKb() - before_kb, 256 << 10);
   ExpectServes(*store);
 }
 
-// A call before joining whose fields come again and again.
-TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
+// A call before joining that repeats its fields without end.
+TEST_F(ConnectionTest, EndlessMessageEndsTheConnectionWithoutUsingMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const long before_kb = PeakKb();
@@ -59,13 +61,13 @@ TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
     if (some < static_cast<ssize_t>(fields.size())) break;
     sent += static_cast<size_t>(some);
   }
-  EXPECT_LT(sent, kMost) << "it should be cut off";
+  EXPECT_LT(sent, kMost) << "the server should close the connection";
   ::close(fd);
   EXPECT_LT(PeakKb() - before_kb, 64 << 10);
   ExpectServes(*store);
 }
 
-TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
+TEST_F(ConnectionTest, RandomBytesEndTheConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   Random random(1);
@@ -81,7 +83,7 @@ TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
   ExpectServes(*store);
 }
 
-TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
+TEST_F(ConnectionTest, SilentPartialAndSlowMessagesEndTheConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const int silent = Connect(), half = Connect(), slow = Connect();
@@ -102,7 +104,7 @@ TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
 
 // Unauthenticated peers have more time than the worker tries to join, and reconnect when they are
 // closed.
-TEST_F(ServerTest, AWorkerJoinsAServerFullOfUnauthenticatedPeers) {
+TEST_F(ConnectionTest, WorkerJoinsAServerFullOfUnauthenticatedPeers) {
   options_.authenticate_ms = 60000;
   std::atomic<size_t> notes = 0;
   options_.shard.on_note = [&](const std::string&) { ++notes; };
@@ -131,7 +133,7 @@ TEST_F(ServerTest, AWorkerJoinsAServerFullOfUnauthenticatedPeers) {
   EXPECT_GT(server_->summary().refused, 100u);
 }
 
-TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
+TEST_F(ConnectionTest, PeersWithoutTheTokenAreRefused) {
   StartServer(1);
   auto transport = MakeThriftTransport(thrift_);
   ASSERT_TRUE(transport.ok());
@@ -144,12 +146,12 @@ TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
   ASSERT_TRUE(channel.ok());
   StatsReply stats;
   EXPECT_EQ((*channel)->Stats(stats).message(), "expected join first");
-  // And the connection is closed behind it.
+  // The server closes the connection after that.
   EXPECT_EQ((*channel)->Stats(stats).code(), Code::kIo);
   EXPECT_EQ(server_->summary().refused, 2u);
 }
 
-TEST_F(ServerTest, TlsAcceptsOnlyPeersWithACertificate) {
+TEST_F(ConnectionTest, TlsAcceptsOnlyPeersWithACertificate) {
   const millrace::test::TemporaryFolder folder;
   const std::string make =
       "cd " + (folder / "") +
@@ -168,7 +170,7 @@ TEST_F(ServerTest, TlsAcceptsOnlyPeersWithACertificate) {
   auto store = StartedWorker(Config(1));
   ASSERT_TRUE(store);
   ExpectServes(*store);
-  const int slow = Connect();  // a handshake that goes on and never ends
+  const int slow = Connect();  // a handshake that never ends
   const std::string hello("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11);
   bool cut = false;
   const auto deadline = steady_clock::now() + std::chrono::seconds(20);
@@ -178,7 +180,7 @@ TEST_F(ServerTest, TlsAcceptsOnlyPeersWithACertificate) {
   }
   EXPECT_TRUE(cut);
   ::close(slow);
-  // A worker that knows another authority, and one whose certificate is of another.
+  // A worker that trusts another authority, and one with a certificate of another authority.
   for (const TlsFiles& wrong :
        {TlsFiles{.cert = folder / "b.pem", .key = folder / "b.key", .ca = folder / "other.pem"},
         TlsFiles{

@@ -12,7 +12,9 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
+class ExchangeHandlerTest : public ServerTest {};
+
+TEST_F(ExchangeHandlerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);

@@ -12,7 +12,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST(GradientSum, IsThatOfAMapWhateverTheLists) {
+TEST(GradientSum, EqualsAMapForAnyLists) {
   Random random(5);
   GradientSum sum;
   for (int round = 0; round < 2000; ++round) {

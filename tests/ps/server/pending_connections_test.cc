@@ -36,7 +36,7 @@ constexpr PendingLimits kTwo = {
     .authenticate_within = milliseconds(600000), .max_connections = 2, .min_time = milliseconds(1)};
 constexpr int kSoonMs = 20000;
 
-TEST(PendingConnections, TheOldestMakesRoomForTheNewest) {
+TEST(PendingConnections, OldestPendingConnectionIsClosedForANewOne) {
   PendingConnections pending(kTwo, {});
   const Ends a, b, c;
   const auto first = pending.Add(a.server());
@@ -49,7 +49,7 @@ TEST(PendingConnections, TheOldestMakesRoomForTheNewest) {
   EXPECT_EQ(pending.closed(), 1u);
 }
 
-TEST(PendingConnections, AnAuthenticatedPeerStaysAndTakesNoRoom) {
+TEST(PendingConnections, AuthenticatedPeerStaysAndIsNotCounted) {
   PendingConnections pending(kTwo, {});
   const Ends a, b, c, d;
   auto known = pending.Add(a.server());
@@ -62,7 +62,7 @@ TEST(PendingConnections, AnAuthenticatedPeerStaysAndTakesNoRoom) {
   EXPECT_FALSE(a.IsClosed(0));
 }
 
-TEST(PendingConnections, NoneStaysLongerThanTheLimit) {
+TEST(PendingConnections, NoPendingConnectionOutlivesTheLimit) {
   PendingConnections pending({.authenticate_within = milliseconds(20)}, {});
   const Ends a, b, known;
   auto entry = pending.Add(known.server());

@@ -16,7 +16,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, WorkersTrainTogetherAndTheServerEndsWithThem) {
+TEST_F(ServerTest, ServerEndsAfterItsWorkersHaveTrained) {
   StartServer(3);
   std::vector<std::jthread> workers;
   for (size_t w = 0; w < 3; ++w) {
@@ -45,8 +45,8 @@ TEST_F(ServerTest, WorkersTrainTogetherAndTheServerEndsWithThem) {
   EXPECT_EQ(server_->summary().steps, 50u);
 }
 
-// Apache Thrift 0.17 adds up all input of a connection against one message's limit of 100 MB.
-TEST_F(ServerTest, AConnectionLivesBeyondAHundredMegabytes) {
+// Apache Thrift 0.17 counts all input of a connection against the limit of one message, 100 MB.
+TEST_F(ServerTest, ConnectionsTransferMoreThanAHundredMegabytes) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   std::vector<uint64_t> keys(100000);
@@ -61,8 +61,8 @@ TEST_F(ServerTest, AConnectionLivesBeyondAHundredMegabytes) {
   EXPECT_EQ(store->wire(0).reconnects, 0u);
 }
 
-// And its framed transport refuses more than 16 MB at once. Not a test of speed: a sanitizer on a
-// busy machine may take long.
+// Thrift's framed transport refuses messages of more than 16 MB. The long timeout is for sanitizers
+// on busy machines.
 TEST_F(ServerTest, MessagesMayBeLargerThanSixteenMegabytes) {
   StartServer(1);
   thrift_.call_ms = 60000;
@@ -79,7 +79,7 @@ TEST_F(ServerTest, MessagesMayBeLargerThanSixteenMegabytes) {
   EXPECT_EQ(store->wire(0).reconnects, 0u);
 }
 
-TEST_F(ServerTest, AnIdleWorkerIsNotCutOff) {
+TEST_F(ServerTest, IdleWorkerStaysConnected) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   std::this_thread::sleep_for(milliseconds(2 * options_.authenticate_ms));
@@ -87,7 +87,7 @@ TEST_F(ServerTest, AnIdleWorkerIsNotCutOff) {
   EXPECT_EQ(store->wire(0).reconnects, 0u);
 }
 
-TEST_F(ServerTest, APortInUseIsAClearError) {
+TEST_F(ServerTest, PortInUseIsAnError) {
   StartServer(1);
   ServerOptions twin = options_;
   twin.port = server_->port();
@@ -95,7 +95,7 @@ TEST_F(ServerTest, APortInUseIsAClearError) {
   EXPECT_NE(server.status().message().find("cannot listen on 127.0.0.1:"), std::string::npos);
 }
 
-TEST_F(ServerTest, AWorkerThatIsGoneEndsTheOthersWithItsName) {
+TEST_F(ServerTest, LostWorkerEndsTheJobAndIsNamed) {
   options_.shard.rejoin_ns = 300000000;
   StartServer(2);
   auto first = Worker(Config(2), 0);

@@ -3,19 +3,20 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "io/state/checkpoint_folder.h"
+#include "io/state/state_file.h"
 #include "tests/support/shard_fixture.h"
 #include "tests/support/test_files.h"
 
 namespace millrace::ps {
 namespace {
 
-// Training goes on from a checkpoint bit by bit as it would have without it.
-TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
-  const millrace::test::TemporaryFolder folder;
+TEST(ShardFile, RestoredShardContinuesBitForBit) {
+  const test::TemporaryFolder folder;
   for (const auto rule : {sparse::Rule::kSgd, sparse::Rule::kFtrl, sparse::Rule::kAdam}) {
     SCOPED_TRACE(sparse::RuleName(rule));
     ShardOptions options;
@@ -29,7 +30,7 @@ TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
       }
     };
     for (uint64_t n = 0; n < 5; ++n) step(*shard, n);
-    // A push for the next step that waits is no part of the checkpoint.
+    // A pending push for the next step is not part of the checkpoint.
     ASSERT_TRUE(shard->Receive(1, MakePush(6, 5, {1}, 1), 0).ok());
     ASSERT_TRUE(shard->Save({.id = 5, .chief_state = "the chief"}).ok());
     auto twin = Started(config);
@@ -51,33 +52,8 @@ TEST(Shard, ARestoredShardGoesOnAsTheFirstWould) {
   }
 }
 
-TEST(Shard, ADamagedCheckpointOrOneOfAnotherJobChangesNothing) {
-  const millrace::test::TemporaryFolder folder;
-  ShardOptions options;
-  options.checkpoints = folder / "c";
-  auto shard = Started(Config(Mode::kSync, 1), options);
-  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
-  ASSERT_TRUE(shard->Save({.id = 1}).ok());
-  JobConfig other = Config(Mode::kSync, 1);
-  other.num_features = 2000;
-  Shard wrong_job(options);
-  ASSERT_TRUE(wrong_job.Join(JoinOf(0, "h", other)).ok());
-  EXPECT_NE(wrong_job.Restore(1).message().find("num_features"), std::string::npos);
-
-  const std::string path = options.checkpoints + "/checkpoint-000000000001";
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(-30, std::ios::end);
-  file.put('\x55');
-  file.close();
-  Shard same(options);
-  ASSERT_TRUE(same.Join(JoinOf(0, "h", Config(Mode::kSync, 1))).ok());
-  EXPECT_FALSE(same.Restore(1).ok());
-  EXPECT_EQ(Weight(same, 5), 0);
-  EXPECT_EQ(same.progress().step, 0u);
-}
-
-// One that waits for its step while the job goes on without it is not in the checkpoint.
-TEST(Shard, NoWorkerIsBlockedOnAGradientThatWasPendingBeforeTheRestart) {
+// A gradient that is pending in a step that the job completes without it is not in the checkpoint.
+TEST(ShardFile, PendingGradientDoesNotBlockAfterARestore) {
   const test::TemporaryFolder folder;
   JobConfig config = Config(Mode::kSync, 3);
   config.replicas_to_aggregate = 2;
@@ -156,6 +132,123 @@ TEST(ShardFile, OneServerPerShardAndEpoch) {
   EXPECT_EQ(opened.code(), Code::kInvalid);
   EXPECT_NE(opened.message().find("epoch 1"), std::string::npos) << opened.message();
   EXPECT_TRUE(first->Save({.id = 1}).ok());
+}
+
+// A shard of one worker after a step, and its checkpoint.
+struct SavedShard {
+  explicit SavedShard(const JobConfig& job) : config(job) {
+    auto shard = Started(config, options);
+    if (config.dense) {
+      const std::vector<float> weights = {1, 2, 3}, g = {1, 1, 1};
+      EXPECT_TRUE(shard->InitDense(0, 0, weights).ok());
+      EXPECT_TRUE(shard->PushDense(0, {.sequence = 1, .rows = 1, .mean = g}).ok());
+    }
+    const Push push = config.dense ? MakePush(1, 0, {}, 0) : MakePush(1, 0, {5, 7}, 1);
+    EXPECT_TRUE(shard->Receive(0, push, 0).ok());
+    EXPECT_TRUE(ShardFile::Save(*shard, {.id = 1, .chief_state = "the chief"}).ok());
+    bytes = test::ReadFile(path);
+  }
+
+  // A new process of the same shard.
+  std::unique_ptr<Shard> Restarted() const {
+    auto shard = std::make_unique<Shard>(options);
+    EXPECT_TRUE(shard->Join(JoinOf(0, "host", config)).ok());
+    return shard;
+  }
+
+  // Restores the checkpoint with these bytes, which is an error that changes nothing.
+  void ExpectRefused(Shard& shard, const std::string& damaged) const {
+    test::WriteFile(path, damaged);
+    const Status status = ShardFile::Restore(shard, 1);
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_EQ(status.message().find(path + ": "), 0u) << status.message();
+    EXPECT_EQ(shard.progress().step, 0u);
+    EXPECT_EQ(shard.chief_state(), "");
+    EXPECT_EQ(shard.worker(0).received, 0u);
+    if (shard.dense()) {
+      EXPECT_EQ(shard.dense()->size(), 0u);
+    } else {
+      EXPECT_EQ(Weight(shard, 5), 0);
+    }
+  }
+
+  const test::TemporaryFolder folder;
+  const JobConfig config;
+  const ShardOptions options = {.num_workers = 1, .checkpoints = folder.path()};
+  const std::string path = io::CheckpointPath(folder.path(), 1);
+  std::string bytes;
+};
+
+JobConfig DenseConfig() {
+  JobConfig config = Config(Mode::kSync, 1);
+  config.dense.emplace();
+  return config;
+}
+
+TEST(ShardFile, EveryTruncationIsRefusedAndChangesNothing) {
+  for (const JobConfig& config : {Config(Mode::kSync, 1, sparse::Rule::kFtrl), DenseConfig()}) {
+    const SavedShard saved(config);
+    const auto shard = saved.Restarted();
+    for (size_t size = 0; size < saved.bytes.size(); ++size) {
+      SCOPED_TRACE(size);
+      saved.ExpectRefused(*shard, saved.bytes.substr(0, size));
+    }
+    test::WriteFile(saved.path, saved.bytes);
+    ASSERT_TRUE(ShardFile::Restore(*shard, 1).ok());
+    EXPECT_EQ(shard->progress().step, 1u);
+    EXPECT_EQ(shard->chief_state(), "the chief");
+  }
+}
+
+TEST(ShardFile, FlippedBitInAnyByteIsRefusedAndChangesNothing) {
+  const SavedShard saved(Config(Mode::kSync, 1));
+  const auto shard = saved.Restarted();
+  for (size_t at = 0; at < saved.bytes.size(); ++at) {
+    SCOPED_TRACE(at);
+    std::string bytes = saved.bytes;
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << at % 8));
+    saved.ExpectRefused(*shard, bytes);
+  }
+}
+
+// A valid state file with the fields of the checkpoint, one of which has another value.
+void WriteChanged(const SavedShard& saved, const std::string& changed, const std::string& value,
+                  uint64_t key, const std::vector<float>& numbers) {
+  test::WriteFile(saved.path, saved.bytes);
+  auto reader = io::StateReader::Open(saved.path);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  io::StateFields fields;
+  for (const auto& [name, old] : reader->fields().all()) {
+    fields.Add(name, name == changed ? value : old);
+  }
+  auto writer = io::StateWriter::Create(saved.path, fields, {.floats_per_entry = numbers.size()});
+  ASSERT_TRUE(writer.ok()) << writer.status().message();
+  writer->Add(key, numbers);
+  ASSERT_TRUE(writer->Finish().ok());
+}
+
+TEST(ShardFile, FileOfAnotherKindOrShapeIsRefused) {
+  const SavedShard saved(Config(Mode::kSync, 1));
+  const auto shard = saved.Restarted();
+  saved.ExpectRefused(*shard, "label,feature\n1,2\n");
+  const auto refusal = [&](const std::string& changed, const std::string& value, uint64_t key,
+                           const std::vector<float>& numbers) {
+    WriteChanged(saved, changed, value, key, numbers);
+    const Status status = ShardFile::Restore(*shard, 1);
+    EXPECT_EQ(shard->progress().step, 0u);
+    EXPECT_EQ(Weight(*shard, 5), 0);
+    return status.message();
+  };
+  EXPECT_EQ(refusal("kind", "model", 5, {1}), saved.path + ": expected a shard's checkpoint");
+  EXPECT_EQ(refusal("shard", "1", 5, {1}), saved.path + ": expected shard 0");
+  EXPECT_EQ(refusal("num_features", "999", 5, {1}),
+            saved.path + ": the job has num_features 1000, found 999");
+  EXPECT_EQ(refusal("", "", 5, {1, 2}), saved.path + ": expected 1 numbers a feature, found 2");
+  EXPECT_NE(refusal("", "", 1000, {1}), "") << "a key outside the shard";
+  EXPECT_NE(refusal("chief_state", "x0", 5, {1}), "") << "half a byte";
+  WriteChanged(saved, "", "", 5, {1});
+  EXPECT_TRUE(ShardFile::Restore(*shard, 1).ok()) << "the same file without a fault";
+  EXPECT_EQ(Weight(*shard, 5), 1);
 }
 
 }  // namespace

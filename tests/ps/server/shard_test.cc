@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kSecond = 1000000000;
 
-TEST(Shard, ASyncStepIsMadeWhenAllAreInAndIsTheMeanOverAllRows) {
+TEST(Shard, SyncStepIsAppliedAfterAllPushesAndIsTheMeanOverAllRows) {
   auto shard = Started(Config(Mode::kSync, 2));
   ASSERT_TRUE(shard->Receive(1, MakePush(1, 0, {3, 5}, 2), 0).ok());
   EXPECT_FALSE(shard->ReplyDue(1, 1));
@@ -36,7 +36,7 @@ TEST(Shard, AdaptiveRulesGetTheSum) {
   EXPECT_FLOAT_EQ(state, 9);  // n = (1 + 2)^2
 }
 
-TEST(Shard, APushIsAppliedOnceAndAGapIsRefused) {
+TEST(Shard, PushIsAppliedOnceAndAGapIsRefused) {
   auto shard = Started(Config(Mode::kAsync, 1));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
   EXPECT_EQ(Weight(*shard, 5), -1);
@@ -69,7 +69,7 @@ TEST(Shard, AnotherJobAndASecondWorkerOfTheSameNumberAreRefused) {
   EXPECT_FALSE(shard->Join(garbage).ok());
 }
 
-TEST(Shard, AnOldConnectionIsRefusedAfterANewOneAndItsEndMeansNothing) {
+TEST(Shard, ReplacedConnectionIsRefusedAndItsEndIsIgnored) {
   auto shard = Started(Config(Mode::kSync, 2));
   shard->Disconnected(1, 1, 0);
   JoinRequest join = JoinOf(1, "host", Config(Mode::kSync, 2), true);
@@ -97,7 +97,7 @@ TEST(Shard, FinishedWorkersAreNotWaitedFor) {
   EXPECT_TRUE(shard->done());
 }
 
-TEST(Shard, ALostWorkerFailsASyncJobAfterItsTime) {
+TEST(Shard, LostWorkerFailsASyncJobAfterTheTimeout) {
   auto shard = Started(Config(Mode::kSync, 2));
   shard->Disconnected(1, 1, kSecond);
   shard->Tick(4 * kSecond);
@@ -152,13 +152,13 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
     EXPECT_EQ(shard->DenseReady(1, 0, 1), mode == Mode::kAsync);
     EXPECT_TRUE(shard->DenseReady(1, 0, 0))
         << "a worker that repeats the step is not blocked on it";
-    // Twice is once.
+    // A repeated push is not applied again.
     ASSERT_TRUE(shard->PushDense(0, {.worker = 1, .sequence = 1, .rows = 1, .mean = g}).ok());
     ASSERT_TRUE(shard->PushDense(0, {.worker = 0, .sequence = 1, .rows = 2, .mean = h}).ok());
     const std::span<const float> w = shard->dense()->weights(0);
     EXPECT_FLOAT_EQ(w[0], mode == Mode::kSync ? 1 - (1.0f + 2 * 4) / 3 : 1 - 1 - 4);
     EXPECT_EQ(shard->dense()->For(0, 1, 1).weights[0], w[0]);
-    // A worker that comes back in the middle of a synchronous step sees what it saw before.
+    // A worker that rejoins in the middle of a synchronous step gets the same weights again.
     const DenseTable::View again = shard->dense()->For(0, 1, 0);
     EXPECT_EQ(again.weights[0], mode == Mode::kSync ? 1 : w[0]);
     EXPECT_EQ(again.steps, mode == Mode::kSync ? 0u : 2u);
@@ -176,7 +176,7 @@ TEST(Shard, DenseBlocksFollowTheJobsMode) {
   }
 }
 
-TEST(Shard, AProcessThatJoinsAgainIsNotItsOwnDouble) {
+TEST(Shard, ProcessMayJoinAgainWithALaterAttempt) {
   Shard shard({});
   const auto join = [&](uint64_t process, uint64_t attempt, bool again = false) {
     JoinRequest request = JoinOf(0, "host, pid 1", Config(Mode::kSync, 1), again);
@@ -224,7 +224,7 @@ TEST(Shard, AnEmptyStepChangesNothing) {
   EXPECT_EQ(shard->progress().step, 1u) << "no worker trained on anything";
 }
 
-TEST(Shard, TheEndIsBlockedOnALostWorkerThatMayComeBack) {
+TEST(Shard, LostWorkerThatMayRejoinIsUnfinished) {
   auto shard = Started(Config(Mode::kAsync, 2));
   shard->Finish(0, 0);
   shard->Disconnected(1, 1, kSecond);
@@ -236,7 +236,7 @@ TEST(Shard, TheEndIsBlockedOnALostWorkerThatMayComeBack) {
   EXPECT_TRUE(shard->failed().ok());
 }
 
-TEST(Shard, AStoppedJobDoesNotWaitOrFailForALostWorker) {
+TEST(Shard, StoppedJobIgnoresALostWorker) {
   auto shard = Started(Config(Mode::kSync, 2));
   shard->Disconnected(1, 1, kSecond);
   ASSERT_TRUE(shard->Stop(0).ok());
@@ -257,7 +257,7 @@ TEST(Shard, AfterAStopEveryReplyIsDue) {
   EXPECT_TRUE(shard->ReplyDue(0, 2));
 }
 
-TEST(Shard, WhoComesBackAfterTheEndIsRefused) {
+TEST(Shard, RejoiningAfterTheEndIsRefused) {
   auto shard = Started(Config(Mode::kAsync, 2));
   shard->Finish(0, 0);
   shard->Disconnected(1, 1, kSecond);
@@ -268,8 +268,8 @@ TEST(Shard, WhoComesBackAfterTheEndIsRefused) {
   EXPECT_NE(late.status().message().find("too late"), std::string::npos) << late.status().message();
 }
 
-// One who came too late may be waiting on another server for those whose gradients wait here.
-TEST(Shard, BackupWorkersDoNotWaitForOneWhoWasTooLate) {
+// A late worker may be blocked, on another server, on workers whose gradients are pending here.
+TEST(Shard, StepDoesNotWaitForALateWorker) {
   JobConfig config = Config(Mode::kSync, 3);
   config.replicas_to_aggregate = 2;
   config.dense.emplace();

@@ -20,7 +20,9 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, ACheckpointThatCannotBeWrittenIsNoFaultOfTheCaller) {
+class WorkerHandlerTest : public ServerTest {};
+
+TEST_F(WorkerHandlerTest, FailedCheckpointDoesNotEndTheConnection) {
   const test::TemporaryFolder folder;
   const std::string shard = options_.shard.checkpoints = folder / "shard-0";
   StartServer(1);
@@ -146,7 +148,7 @@ TEST_F(ServerTest, AnotherProcessNeverReplacesALiveWorker) {
 }
 
 // Checkpoints here take much longer than a call may wait.
-TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
+TEST_F(WorkerHandlerTest, LongCheckpointsDelayOtherWorkersButDisconnectNone) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   options_.call_ms = 1;
@@ -187,7 +189,7 @@ TEST_F(ServerTest, CheckpointsHoldOthersUpAndEndNobody) {
   }
 }
 
-TEST_F(ServerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
+TEST_F(WorkerHandlerTest, PackedDenseBlockOfAnotherSizeIsRefused) {
   JobConfig config = Config(1, 0);
   config.dense.emplace();
   StartServer(1);

@@ -6,7 +6,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST(HostPort, AddressesAreTakenApart) {
+TEST(HostPort, AddressesAreParsed) {
   EXPECT_EQ(ParseHostPort("a:7000")->port, 7000);
   EXPECT_EQ(ParseHostPort("[::1]:80")->host, "::1");
   for (const char* bad : {"", "a", ":1", "a:", "a:x", "a:70000", "a:-1", "a:1x"}) {

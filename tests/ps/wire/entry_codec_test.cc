@@ -8,7 +8,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST(EntryCodec, EntriesComeBackAndCutOnesAreCorrupt) {
+TEST(EntryCodec, EntriesRoundTripAndTruncatedOnesAreCorrupt) {
   const EntryList entries = {
       {.key = 0, .weight = 1}, {.key = 5, .weight = -2}, {.key = ~uint64_t{0}, .weight = 0.5f}};
   std::string bytes;

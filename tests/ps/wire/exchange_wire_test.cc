@@ -23,7 +23,7 @@ TEST(ExchangeWire, CallsAreWrittenAsThriftsOwnCodeDoes) {
   }
 }
 
-TEST(ExchangeWire, CallsAreReadHoweverTheirBytesCome) {
+TEST(ExchangeWire, CallsAreReadFromPiecesOfAnySize) {
   for (uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const rpc::ExchangeRequest first = RandomRequest(seed, 50);
@@ -33,7 +33,7 @@ TEST(ExchangeWire, CallsAreReadHoweverTheirBytesCome) {
         seed % 2 == 0 ? 7 : 100000));
     for (const rpc::ExchangeRequest& sent : {first, second, first}) {
       const ExchangeRequest call = ReadCall(*in);
-      EXPECT_EQ(ToGenerated(call), sent);  // its views are good after the message's end
+      EXPECT_EQ(ToGenerated(call), sent);  // its views stay valid after the end of the message
     }
     EXPECT_FALSE(in->transport().peek());
   }
@@ -60,7 +60,7 @@ TEST(ExchangeWire, RepliesAreWrittenAndReadAsThriftsOwnCodeDoes) {
   }
 }
 
-TEST(ExchangeWire, ExceptionsOfTheServiceComeThrough) {
+TEST(ExchangeWire, ExceptionsOfTheServiceAreRethrown) {
   rpc::ParameterServer_exchange_result refused, failed;
   refused.refused.message = "no";
   refused.__isset.refused = true;
@@ -80,7 +80,7 @@ TEST(ExchangeWire, ExceptionsOfTheServiceComeThrough) {
             "the server's reply: expected an outcome from 0 to 2, found 3");
 }
 
-TEST(ExchangeWire, CutMessagesAreErrors) {
+TEST(ExchangeWire, TruncatedMessagesAreErrors) {
   const std::string call_bytes = GeneratedCall(RandomRequest(3, 100));
   const std::string reply_bytes = GeneratedReply(RandomReply(3, 100));
   for (size_t size = 0; size < call_bytes.size(); ++size) {

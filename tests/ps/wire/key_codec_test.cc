@@ -20,7 +20,7 @@ std::vector<uint64_t> RandomKeys(Random& random, size_t count, uint64_t below) {
   return {keys.begin(), keys.end()};
 }
 
-TEST(KeyCodec, ListsComeBackAsTheyWere) {
+TEST(KeyCodec, ListsRoundTrip) {
   KeyDecoder decoder;
   Random random(1);
   for (const uint64_t below : {uint64_t{300}, uint64_t{33762578}, uint64_t{1} << 40, uint64_t{0}}) {
@@ -35,7 +35,7 @@ TEST(KeyCodec, ListsComeBackAsTheyWere) {
   }
 }
 
-TEST(KeyCodec, CutListsAndStrayBytesAreCorrupt) {
+TEST(KeyCodec, TruncatedListsAndExtraBytesAreCorrupt) {
   KeyDecoder decoder;
   Random random(2);
   const std::vector<uint64_t> keys = RandomKeys(random, 200, 33762578);

@@ -12,7 +12,7 @@
 namespace millrace::ps {
 namespace {
 
-TEST(ExchangeWire, FieldsOfAnotherTypeOrNameArePassedOver) {
+TEST(MessageProtocol, FieldsOfAnotherTypeOrNumberAreSkipped) {
   auto buffer = std::make_shared<TMemoryBuffer>();
   const auto out = ProtocolOn(buffer);
   out->writeMessageBegin("exchange", T_CALL, 0);
@@ -31,7 +31,7 @@ TEST(ExchangeWire, FieldsOfAnotherTypeOrNameArePassedOver) {
   EXPECT_EQ(call.step, 7u);
 }
 
-TEST(MessageTransport, SizesBeyondTheLimitAreRefusedBeforeAnythingIsRead) {
+TEST(MessageProtocol, SizesBeyondTheLimitAreRefusedBeforeAnythingIsRead) {
   const std::string bytes = GeneratedCall(RandomRequest(7, 100000));
   auto transport =
       std::make_shared<MessageTransport>(std::make_shared<DripTransport>(bytes, 1, 1000));

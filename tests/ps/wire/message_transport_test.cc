@@ -28,7 +28,7 @@ struct Wire {
   std::shared_ptr<TSocket> a, b;
 };
 
-TEST(MessageTransport, LargePiecesGoOutFromTheirPlaceInTheRightOrder) {
+TEST(MessageTransport, LargePiecesAreSentWithoutACopyAndInOrder) {
   Wire wire;
   const auto out = ProtocolOn(wire.a);
   const auto in = ProtocolOn(wire.b);
@@ -43,7 +43,7 @@ TEST(MessageTransport, LargePiecesGoOutFromTheirPlaceInTheRightOrder) {
   EXPECT_EQ(in->transport().bytes().in, out->transport().bytes().out);
 }
 
-TEST(MessageTransport, AMessageThatWasNotFlushedIsDroppedWhenItCloses) {
+TEST(MessageTransport, UnflushedMessageIsDroppedOnClose) {
   Wire wire;
   const auto out = ProtocolOn(wire.a);
   {
@@ -55,7 +55,7 @@ TEST(MessageTransport, AMessageThatWasNotFlushedIsDroppedWhenItCloses) {
   EXPECT_EQ(::recv(wire.b->getSocketFD(), &byte, 1, 0), 0);
 }
 
-TEST(MessageTransport, AMessageThatCouldNotBeSentIsNotSentLater) {
+TEST(MessageTransport, MessageThatFailedIsNotSentLater) {
   Wire wire;
   wire.a->setSendTimeout(50);
   const auto out = ProtocolOn(wire.a);
@@ -65,11 +65,11 @@ TEST(MessageTransport, AMessageThatCouldNotBeSentIsNotSentLater) {
     call.gradient = gone;
     EXPECT_THROW(SendExchange(call, *out), apache::thrift::transport::TTransportException);
   }
-  // Behind a part of a message nothing can follow, and its bytes are gone.
+  // No message can follow a part of another one, and the bytes of the rest are freed.
   EXPECT_THROW(SendExchange({}, *out), apache::thrift::transport::TTransportException);
 }
 
-// What an unauthenticated peer can make a server hold: a message that repeats the same field.
+// An unauthenticated peer could otherwise fill the server's memory by repeating a field.
 TEST(MessageTransport, MemoryOfAMessageIsBounded) {
   auto buffer = std::make_shared<TMemoryBuffer>();
   const auto out = ProtocolOn(buffer);
@@ -94,14 +94,14 @@ TEST(MessageTransport, LargeMessagesUseOneBufferFromTheSecondOn) {
   rpc::ExchangeRequest request = RandomRequest(1, 10);
   request.gradient.assign(1 << 20, 'g');
   request.pull_keys.assign(300000, 'k');
-  const char* place = nullptr;
+  const char* buffer = nullptr;
   for (int i = 0; i < 4; ++i) {
     std::jthread sender([&] { SendExchange(RequestOf(request), *out); });
     const ExchangeRequest call = ReadCall(*in);
     EXPECT_EQ(ToGenerated(call), request);
-    const bool is_settled = i < 2 || call.gradient.data() == place;
-    EXPECT_TRUE(is_settled) << i;
-    place = call.gradient.data();
+    const bool is_reused = i < 2 || call.gradient.data() == buffer;
+    EXPECT_TRUE(is_reused) << i;
+    buffer = call.gradient.data();
   }
 }
 
@@ -120,7 +120,7 @@ TEST(MessageTransport, StringsMayBeLargeTogether) {
   EXPECT_TRUE(ToGenerated(call) == request);
 }
 
-TEST(MessageTransport, AClosedPeerIsAnErrorAndNoSignal) {
+TEST(MessageTransport, ClosedPeerIsAnErrorWithoutASignal) {
   Wire wire;
   const auto out = ProtocolOn(wire.a);
   wire.b->close();
@@ -129,11 +129,11 @@ TEST(MessageTransport, AClosedPeerIsAnErrorAndNoSignal) {
                apache::thrift::transport::TTransportException);
 }
 
-TEST(Poller, SleepsAtOnceAfterLooksInVainAndLooksAgainAfterSome) {
+TEST(Poller, EachTimeoutDoublesTheWaitsWithoutPolling) {
   Wire wire;
   Poller poller;
   for (uint32_t round = 1; round <= 4; ++round) {
-    poller.Await(wire.b->getSocketFD());  // returns though nothing comes
+    poller.Await(wire.b->getSocketFD());  // returns although no bytes arrive
     const uint32_t skips = (1u << round) - 1;
     EXPECT_EQ(poller.skips(), skips);
     for (uint32_t i = 0; i < skips; ++i) poller.Await(wire.b->getSocketFD());
@@ -141,10 +141,10 @@ TEST(Poller, SleepsAtOnceAfterLooksInVainAndLooksAgainAfterSome) {
   }
   ASSERT_EQ(::send(wire.a->getSocketFD(), "x", 1, 0), 1);
   poller.Await(wire.b->getSocketFD());
-  EXPECT_EQ(poller.skips(), 0u) << "bytes were there";
+  EXPECT_EQ(poller.skips(), 0u) << "bytes were ready";
   wire.a->close();
   poller.Await(wire.b->getSocketFD());
-  EXPECT_EQ(poller.skips(), 0u) << "the end was there";
+  EXPECT_EQ(poller.skips(), 0u) << "the connection was closed";
 }
 
 }  // namespace

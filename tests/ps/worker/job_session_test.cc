@@ -19,7 +19,9 @@
 namespace millrace::ps {
 namespace {
 
-// Twenty seconds pass in one.
+class JobSessionTest : public ServerTest {};
+
+// Runs twenty times as fast as real time.
 class FastClock final : public Clock {
  public:
   int64_t NowNs() override { return 20 * real_.NowNs(); }
@@ -29,7 +31,7 @@ class FastClock final : public Clock {
   RealClock real_;
 };
 
-TEST_F(ServerTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop) {
+TEST_F(JobSessionTest, BlockedStepIsDroppedWhenTheChiefIsAskedToStop) {
   const test::TemporaryFolder folder;
   options_.shard.checkpoints = folder / "shard-0";
   clock_ = std::make_unique<FastClock>();
@@ -52,8 +54,8 @@ TEST_F(ServerTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop
   }
   ASSERT_TRUE(chief->Flush().ok());
   ASSERT_TRUE(chief->Pull(keys, weights).ok());
-  ASSERT_TRUE(
-      chief->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());  // the other one does nothing
+  ASSERT_TRUE(chief->Push(keys, gradient, {.rows = 1, .weight = 1})
+                  .ok());  // the other worker pushes nothing
   asked = true;
   EXPECT_EQ(chief->Flush().code(), Code::kCancelled);
   ASSERT_TRUE(chief->Stop().ok());
@@ -64,7 +66,7 @@ TEST_F(ServerTest, AStepThatIsBlockedOnAWorkerIsDroppedWhenTheChiefIsAskedToStop
   EXPECT_EQ(weights[0], -1);
 }
 
-TEST_F(ServerTest, ShardsOfDifferentStepsAreNotSaved) {
+TEST_F(JobSessionTest, ShardsOfDifferentStepsAreNotSaved) {
   const test::TemporaryFolder folder;
   JobConfig config = Config(2);
   config.num_shards = options_.shard.num_shards = 2;
@@ -235,8 +237,8 @@ TEST_F(ResumeTest, ARunThatWasKilledBeforeItsFirstCheckpointWasCompleteStartsAga
   EXPECT_FALSE(state->has_value());
 }
 
-// The chief waits for a number of examples without asking again and again.
-TEST_F(ServerTest, WaitingForProgressEndsWithTheExamplesOrWithTheWorkers) {
+// The chief blocks until the job has trained on a number of examples, without polling.
+TEST_F(JobSessionTest, WaitingForProgressEndsWithTheExamplesOrWithTheWorkers) {
   options_.call_ms = 20000;
   StartServer(2);
   JobConfig config = Config(2);

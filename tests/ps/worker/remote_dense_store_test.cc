@@ -15,8 +15,10 @@
 namespace millrace::ps {
 namespace {
 
+class RemoteDenseStoreTest : public ServerTest {};
+
 // Three workers, two servers, parameters of several blocks and of a few numbers.
-TEST_F(ServerTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
+TEST_F(RemoteDenseStoreTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
   JobConfig config = Config(3, 0);
   config.num_shards = 2;
   config.dense.emplace();
@@ -71,7 +73,7 @@ TEST_F(ServerTest, DenseParametersAreTrainedTogetherAndEqualTheMeanBitForBit) {
   EXPECT_EQ(finals[0].back(), x);
 }
 
-// The bytes that the trace so far gives to spans of that name.
+// The sum of the bytes of all spans of that name in the trace.
 uint64_t TracedBytes(const std::string& trace, const std::string& name) {
   uint64_t sum = 0;
   for (size_t at = 0; (at = trace.find("\"" + name + "\"", at)) != std::string::npos; ++at) {
@@ -81,7 +83,7 @@ uint64_t TracedBytes(const std::string& trace, const std::string& name) {
   return sum;
 }
 
-TEST_F(ServerTest, DenseSpansTellTheBytesThatWereSent) {
+TEST_F(RemoteDenseStoreTest, DenseSpansContainTheBytesSent) {
   constexpr size_t kNumbers = 30000;
   for (const bool bf16 : {false, true}) {
     JobConfig config = Config(1, 0);
@@ -107,7 +109,7 @@ TEST_F(ServerTest, DenseSpansTellTheBytesThatWereSent) {
   }
 }
 
-TEST_F(ServerTest, PackedDenseBlocksAreSmallerBothWaysAndTrainTheSame) {
+TEST_F(RemoteDenseStoreTest, PackedDenseBlocksAreSmallerInBothDirectionsAndTrainTheSame) {
   constexpr size_t kNumbers = 30000;
   std::vector<std::vector<float>> finals;
   for (const bool zstd : {false, true}) {

@@ -18,8 +18,10 @@
 namespace millrace::ps {
 namespace {
 
+class RemoteStoreTest : public ServerTest {};
+
 // With an evaluation and a checkpoint in between.
-TEST_F(ServerTest, PrefetchingChangesNothingButTheBytes) {
+TEST_F(RemoteStoreTest, PrefetchingSavesExchangesAndKeepsTheModel) {
   const millrace::test::TemporaryFolder folder;
   options_.shard.checkpoints = folder.path();
   std::vector<std::vector<float>> models;
@@ -56,7 +58,7 @@ TEST_F(ServerTest, PrefetchingChangesNothingButTheBytes) {
   EXPECT_GT(exchanges[0], exchanges[1]) << "without prefetching a step takes two exchanges";
 }
 
-TEST_F(ServerTest, APrefetchedBatchThatIsReplacedIsNotPulled) {
+TEST_F(RemoteStoreTest, ReplacedPrefetchedBatchIsDropped) {
   StartServer(1);
   auto worker = StartedWorker(Config(1, 0));
   const std::vector<uint64_t> first = {1}, second = {2}, other = {3, 4};
@@ -73,7 +75,7 @@ TEST_F(ServerTest, APrefetchedBatchThatIsReplacedIsNotPulled) {
   EXPECT_EQ(weights, (std::vector<float>{-1, -1}));
 }
 
-TEST_F(ServerTest, PredictedBytesAreTheMeasuredOnes) {
+TEST_F(RemoteStoreTest, PredictedBytesAreTheMeasuredOnes) {
   for (const bool packed : {false, true}) {
     StartServer(1);
     JobConfig config = Config(1);
@@ -100,7 +102,7 @@ TEST_F(ServerTest, PredictedBytesAreTheMeasuredOnes) {
   }
 }
 
-TEST_F(ServerTest, WaitingForTwoServersAtOnceIsCountedOnce) {
+TEST_F(RemoteStoreTest, WaitingForTwoServersAtOnceIsCountedOnce) {
   JobConfig config = Config(2);
   config.num_shards = 2;
   options_.shard.num_shards = 2;

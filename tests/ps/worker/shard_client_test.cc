@@ -12,7 +12,9 @@
 namespace millrace::ps {
 namespace {
 
-TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
+class ShardClientTest : public ServerTest {};
+
+TEST_F(ShardClientTest, LostServerIsNamedBeforeTheTimeout) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);
@@ -27,7 +29,7 @@ TEST_F(ServerTest, AServerThatIsGoneIsNamedInTime) {
   EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();
 }
 
-TEST_F(ServerTest, AServerThatWasStartedAgainHasLostTheJob) {
+TEST_F(ShardClientTest, RestartedServerIsAnErrorWithAdvice) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   ExpectServes(*store);

@@ -91,8 +91,8 @@ TEST_F(LrTest, EpochColumnCountsPassesFromOneOn) {
                                       "12,3,"}));
 }
 
-// kill -9 at random moments, resume, again and again: the model and the rows are those of a run
-// that nobody touched.
+// kill -9 at random moments, then resume, several times: the model and the rows are those of an
+// uninterrupted run.
 TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
   const std::string common = "--eval_every=30000 --checkpoint_every=4000 --epochs=3 ";
   for (const std::string optimizer : {"ftrl", "sgd"}) {
@@ -159,7 +159,7 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
   EXPECT_NE(test::ReadFile(folder_ / "run/run.json").find("\"interrupted\""), std::string::npos);
 }
 
-// A FIFO that nobody writes to blocks its reader forever; neither Ctrl-C nor an error elsewhere
+// A FIFO without a writer blocks its reader forever; neither Ctrl-C nor an error elsewhere
 // may wait for it.
 TEST_F(LrTest, BlockedInputDelaysNeitherCtrlCNorErrors) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);

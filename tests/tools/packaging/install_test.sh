@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs a build into an empty folder and uses what is there, as somebody who has nothing else.
+# Installs a build into an empty folder and uses only the installed files.
 # Usage: install_test.sh BUILD_DIR
 set -eu
 build=$1

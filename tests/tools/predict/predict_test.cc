@@ -197,7 +197,7 @@ TEST_F(PredictTest, WrongCommandLinesHaveAdvice) {
   EXPECT_NE(error(Model() + "--format=vw x").find("--hash_bits"), std::string::npos);
 }
 
-TEST_F(PredictTest, AMissingOrCorruptModelIsNamed) {
+TEST_F(PredictTest, MissingOrCorruptModelIsNamed) {
   const ProgramRun missing = Predict("--model=" + (folder_ / "none") + " x");
   EXPECT_EQ(missing.status, 1);
   EXPECT_EQ(missing.err, "millrace-predict: " + (folder_ / "none") + ": no such file\n");

@@ -39,7 +39,7 @@ TEST(BayesScore, AucMatchesAllPairsWithTies) {
   }
 }
 
-TEST(BayesScore, OneClassHasNoOrder) {
+TEST(BayesScore, AucOfASingleClassIsUndefined) {
   BayesScore score;
   score.Add(1, true);
   score.Add(2, true);

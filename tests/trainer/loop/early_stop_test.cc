@@ -51,7 +51,7 @@ TEST(EarlyStop, NoRuleNeverEnds) {
   EXPECT_EQ(StopsAfter("", &BinaryMetrics::auc, {.9, .8, .7, .6}), 0u);
 }
 
-TEST(EarlyStop, GoesOnFromAStoredState) {
+TEST(EarlyStop, ContinuesFromAStoredState) {
   EarlyStop first(*ParseEarlyStop("auc:3"));
   EXPECT_EQ(StopsAfter(first, &BinaryMetrics::auc, {.7, .8, .75, .79}), 0u);
   EXPECT_EQ(first.state().best, .8);
@@ -60,7 +60,7 @@ TEST(EarlyStop, GoesOnFromAStoredState) {
   EXPECT_EQ(StopsAfter(second, &BinaryMetrics::auc, {.8}), 1u);
 }
 
-TEST(EarlyStop, AWrongRuleSaysWhatToWrite) {
+TEST(EarlyStop, InvalidRuleNamesTheValidOnes) {
   const auto message = [](const char* text) { return ParseEarlyStop(text).status().message(); };
   EXPECT_EQ(message("auk:3"),
             "early_stop=auk:3: no metric \"auk\" to stop on; write one of auc, logloss, ne, "

@@ -49,7 +49,7 @@ TEST(EvalSchedule, ZeroEvaluatesAtTheEndAlone) {
   EXPECT_EQ(EvaluationsOf(0, 100, 10), (Counts{100}));
 }
 
-TEST(EvalSchedule, AResumedRunEvaluatesWhereTheOtherWouldHave) {
+TEST(EvalSchedule, ResumedRunEvaluatesWhereAnUninterruptedRunDoes) {
   for (uint64_t stop = 0; stop < 200; stop += 7) {
     EvalSchedule first(30);
     Counts counts = EvaluationsOf(first, 0, stop, 7);

@@ -189,7 +189,7 @@ TEST_F(TrainingLoopTest, EarlyStopEndsTheJob) {
   EXPECT_EQ(summary->end, TrainSummary::End::kEarlyStop);
 }
 
-TEST_F(TrainingLoopTest, StepsGoOnBesideAnEvaluationInTheBackground) {
+TEST_F(TrainingLoopTest, StepsContinueDuringABackgroundEvaluation) {
   options_ = {.eval_every = 10, .writes_checkpoints = true, .checkpoint_every = 30};
   FakeTask task(log_, 3);
   task.background = true;

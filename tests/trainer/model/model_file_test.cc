@@ -19,11 +19,11 @@
 namespace millrace::trainer {
 namespace {
 
+using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
 using test::EmptyStore;
-using test::kRules;
 
 // A store that was trained on keys below 1000.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {
@@ -120,7 +120,7 @@ TEST(ModelFile, DenseNpyHasANumberForEachFeature) {
   EXPECT_EQ(0, std::memcmp(&bytes[begin], WeightsOf(*store).data(), 1000 * sizeof(float)));
 }
 
-TEST(ModelFile, NpyOfAnOpenModelHasKeysAndWeights) {
+TEST(ModelFile, NpyOfAHashedKeyModelHasKeysAndWeights) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(0, {.rule = Rule::kSgd});
   const float half = .5f;
@@ -207,7 +207,7 @@ TEST(ModelFile, AKeyBeyondTheModelIsAnErrorOfMargins) {
             "key: expected below num_features = 10, found 10");
 }
 
-TEST(ModelFile, ACutTextModelIsCorrupt) {
+TEST(ModelFile, TruncatedTextModelIsCorrupt) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(SaveModel(*SmallStore(), folder / "model", ModelFormat::kText).ok());
   const std::string whole = test::ReadFile(folder / "model");
@@ -229,7 +229,7 @@ std::string TextError(const std::string& lines) {
   return message.substr(std::min(message.size(), folder.path().size() + 1));
 }
 
-TEST(ModelFile, DamagedTextSaysWhereAndWhat) {
+TEST(ModelFile, CorruptTextIsAnErrorWithItsPosition) {
   EXPECT_EQ(TextError("1\t2\n# weights 1\n"), "");
   EXPECT_EQ(TextError("1 2\n# weights 1\n"),
             "model: offset 72: expected a key, a tab and a weight, or '# weights N' at the end, "
@@ -247,7 +247,7 @@ TEST(ModelFile, DamagedTextSaysWhereAndWhat) {
   EXPECT_NE(TextError(std::string(100000, '1')), "");
 }
 
-TEST(ModelFile, OtherFilesAreNoModels) {
+TEST(ModelFile, OtherFilesAreRefused) {
   const test::TemporaryFolder folder;
   EXPECT_EQ(LoadModel(folder / "absent").status().code(), Code::kNotFound);
   test::WriteFile(folder / "other", "something else");
@@ -271,7 +271,7 @@ TEST(ModelFile, AWeightThatIsNotFiniteIsNotSaved) {
   }
 }
 
-TEST(ModelFile, AFullDiskIsAnErrorThatNamesTheFile) {
+TEST(ModelFile, FullDiskIsAnErrorThatNamesTheFile) {
   for (const ModelFormat format : {ModelFormat::kBinary, ModelFormat::kText, ModelFormat::kNpy}) {
     const Status status = SaveModel(*TrainedStore(1000), "/dev/full", format);
     EXPECT_NE(status.message().find("/dev/full: No space left"), std::string::npos);
@@ -318,7 +318,7 @@ TEST(WarmStart, FtrlStateReproducesTheWeights) {
   }
 }
 
-TEST(WarmStart, AModelOfAnotherSizeIsRefusedAndNothingChanges) {
+TEST(WarmStart, ModelOfAnotherSizeIsRefusedAndChangesNothing) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(SaveModel(*TrainedStore(1000), folder / "model", ModelFormat::kBinary).ok());
   const auto store = EmptyStore(2000);
@@ -331,7 +331,7 @@ TEST(WarmStart, AModelOfAnotherSizeIsRefusedAndNothingChanges) {
   EXPECT_EQ(WeightsOf(*store), std::vector<float>(1000));
 }
 
-TEST(WarmStart, ADamagedModelChangesNothing) {
+TEST(WarmStart, CorruptModelChangesNothing) {
   const test::TemporaryFolder folder;
   ASSERT_TRUE(SaveModel(*TrainedStore(1000), folder / "model", ModelFormat::kText).ok());
   const std::string whole = test::ReadFile(folder / "model");

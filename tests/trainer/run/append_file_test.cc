@@ -31,7 +31,7 @@ bool SecondRowFails(const std::string& path, rlim_t limit) {
   return status == 0;
 }
 
-TEST(AppendFile, ARowThatDoesNotFitLeavesNothing) {
+TEST(AppendFile, RowThatDoesNotFitWritesNothing) {
   for (const rlim_t limit : {10, 11, 15, 20}) {
     const TemporaryFolder folder;
     EXPECT_TRUE(SecondRowFails(folder / "rows", limit)) << limit;
@@ -39,7 +39,7 @@ TEST(AppendFile, ARowThatDoesNotFitLeavesNothing) {
   }
 }
 
-TEST(AppendFile, GoesOnBehindWhatIsThere) {
+TEST(AppendFile, AppendsToExistingRows) {
   const TemporaryFolder folder;
   for (const char* row : {"a\n", "b\n"}) {
     auto file = AppendFile::Open(folder / "rows");

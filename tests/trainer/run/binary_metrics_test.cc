@@ -135,7 +135,7 @@ TEST(Auc, GoesOnAfterCompute) {
   }
 }
 
-TEST(Auc, ClearForgetsEverything) {
+TEST(Auc, ClearRemovesEverything) {
   AucSum sum(10);
   for (int i = 0; i < 20; ++i) sum.Add(-1, true, 1);
   sum.Clear();
@@ -159,7 +159,7 @@ BinaryMetrics MetricsOf(const Floats& margins, const Floats& labels, const Float
 // The margin whose probability is p.
 float Logit(double p) { return static_cast<float>(std::log(p / (1 - p))); }
 
-TEST(BinaryMetrics, AreWhatOneCountsByHand) {
+TEST(BinaryMetrics, EqualHandComputedValues) {
   // Probabilities .9 .6 .2 | .7 .4 .1 .1 .3 of three positives and five negatives.
   const Floats margins = {Logit(.9), Logit(.6), Logit(.2), Logit(.7),
                           Logit(.4), Logit(.1), Logit(.1), Logit(.3)};
@@ -228,7 +228,7 @@ TEST(BinaryMetrics, WithoutExamplesNothingIsDefined) {
     EXPECT_TRUE(std::isnan(metric.value)) << metric.name;
 }
 
-TEST(BinaryMetrics, OneClassAloneLeavesWhatCompares) {
+TEST(BinaryMetrics, SingleClassLeavesComparisonsUndefined) {
   const BinaryMetrics negatives = MetricsOf({-1, 1}, {0, 0});
   EXPECT_DOUBLE_EQ(negatives.accuracy, 0.5);
   EXPECT_EQ(negatives.precision, 0);
@@ -313,7 +313,7 @@ TEST(BinaryMetrics, DoNotDependOnTheBatches) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i].value, parts[i].value);
 }
 
-TEST(BinaryMetrics, ClearForgetsEverything) {
+TEST(BinaryMetrics, ClearRemovesEverything) {
   BinaryMetricsSum sum;
   sum.Add(Floats{kNan, 3, -2}, Floats{1, 0, 1}, {});
   sum.Clear();

@@ -73,7 +73,7 @@ TEST(EventFile, EveryAddIsInTheFileAtOnce) {
   }
 }
 
-TEST(EventFile, ACutFileReadsUpToItsLastWholeRecord) {
+TEST(EventFile, TruncatedFileReadsUpToItsLastWholeRecord) {
   const TemporaryFolder folder;
   EventFile file = Created({.folder = folder.path(), .host = "mill", .wall_time_s = 1});
   Add(file, 2, 1, {{"a", 1}});
@@ -83,7 +83,7 @@ TEST(EventFile, ACutFileReadsUpToItsLastWholeRecord) {
             "1.000000\t0\tversion\tbrain.Event:2\n1.000000\t0\tsession\t1\ntorn\n");
 }
 
-TEST(EventFile, AResumedRunSaysFromWhichStepOnItStartsAgain) {
+TEST(EventFile, ResumedRunRecordsTheStepItResumesFrom) {
   const TemporaryFolder folder;
   const EventFile file =
       Created({.folder = folder.path(), .host = "mill", .wall_time_s = 9, .resume_step = 400});
@@ -103,7 +103,7 @@ TEST(EventFile, NeverTouchesAnEarlierFile) {
   EXPECT_EQ(ReadFile(first), bytes);
 }
 
-TEST(EventFile, AFolderThatIsNotThereIsAnError) {
+TEST(EventFile, MissingFolderIsAnError) {
   const auto file = EventFile::Create({.folder = "/nowhere", .host = "mill", .wall_time_s = 5});
   EXPECT_EQ(file.status().code(), Code::kIo);
   EXPECT_NE(file.status().message().find("/nowhere/events.out"), std::string::npos);

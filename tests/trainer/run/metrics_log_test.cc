@@ -78,7 +78,7 @@ TEST(MetricsLog, EachRowIsInTheFilesAtOnce) {
   EXPECT_TRUE(log.Sync().ok());
 }
 
-TEST(MetricsLog, ResumingDropsTheRowsThatWillComeAgain) {
+TEST(MetricsLog, ResumingDropsTheRowsThatWillBeWrittenAgain) {
   for (uint64_t checkpoint = 0; checkpoint <= 7; ++checkpoint) {
     SCOPED_TRACE(checkpoint);
     const TemporaryFolder folder;
@@ -136,7 +136,7 @@ uint64_t SomeStepBeforeTheLast(const TemporaryFolder& folder, Random& random) {
   return random.Below(static_cast<uint64_t>(rows));
 }
 
-TEST(MetricsLog, ARunThatIsKilledAndResumedHasTheRowsOfAnUndisturbedOne) {
+TEST(MetricsLog, KilledAndResumedRunHasTheSameRows) {
   const TemporaryFolder folder;
   Random random(3);
   RunAndKill(folder, std::nullopt, 20'000);
@@ -150,7 +150,7 @@ TEST(MetricsLog, ARunThatIsKilledAndResumedHasTheRowsOfAnUndisturbedOne) {
   EXPECT_EQ(Rows(folder), RowsOfAnUndisturbedRun(step + 5));
 }
 
-TEST(MetricsLog, ResumingWhereNoFilesAreStartsThem) {
+TEST(MetricsLog, ResumingWithoutFilesCreatesThem) {
   const TemporaryFolder folder;
   Opened(folder, 5);
   EXPECT_EQ(Rows(folder), Header());
@@ -185,7 +185,7 @@ TEST(MetricsLog, ForeignRowsAreAnErrorAndStay) {
   EXPECT_EQ(ReadFile(folder / "metrics.csv"), Header() + CsvLine(Row(1)) + "hello\n");
 }
 
-TEST(MetricsLog, AFolderThatIsNotThereIsAnError) {
+TEST(MetricsLog, MissingFolderIsAnError) {
   const auto log = MetricsLog::Open({.run_dir = "/nowhere", .host = "mill"});
   EXPECT_EQ(log.status().code(), Code::kIo);
   EXPECT_NE(log.status().message().find("/nowhere/metrics.csv"), std::string::npos);

@@ -94,7 +94,7 @@ TEST(MetricsRow, ConsoleLinesStandUnderTheirHeader) {
             "     4212345");
 }
 
-TEST(MetricsRow, WhatIsNotDefinedIsEmptyNullOrNan) {
+TEST(MetricsRow, UndefinedValuesAreEmptyNullOrNan) {
   BinaryMetrics metrics = SomeMetrics();
   metrics.precision = kNan;
   metrics.auc = kNan;

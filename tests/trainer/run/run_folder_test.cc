@@ -97,7 +97,7 @@ TEST(RunFolder, RunJsonIsStrictJson) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-TEST(RunFolder, ThatHoldsARunIsRefusedWithTheWaysOut) {
+TEST(RunFolder, FolderWithARunIsRefusedWithAdvice) {
   const TemporaryFolder temporary;
   const std::string path = temporary / "run";
   LeaveRun(path, RunStatus::kFinished);
@@ -130,7 +130,7 @@ TEST(RunFolder, ResumingKeepsEverything) {
   EXPECT_EQ(ReadFile(temporary / "run/checkpoints/checkpoint-000000000001"), "weights");
 }
 
-TEST(RunFolder, ResumingWhereNothingIsStartsAnew) {
+TEST(RunFolder, ResumingAnEmptyFolderStartsANewRun) {
   const TemporaryFolder temporary;
   EXPECT_EQ(Opened({.path = temporary / "run", .resume = true}).earlier_status(), "");
 }
@@ -176,7 +176,7 @@ TEST(RunFolder, OverwritingAFolderWithoutARunErasesNothing) {
   EXPECT_EQ(ReadFile(temporary / "model/mine"), "mine");
 }
 
-TEST(RunFolder, ThatIsInUseIsRefusedWhateverIsAsked) {
+TEST(RunFolder, FolderInUseIsAlwaysRefused) {
   const TemporaryFolder temporary;
   const std::string path = temporary / "run";
   {
@@ -191,7 +191,7 @@ TEST(RunFolder, ThatIsInUseIsRefusedWhateverIsAsked) {
   Opened({.path = path});
 }
 
-TEST(RunFolder, ThatCannotBeIsAnErrorThatNamesIt) {
+TEST(RunFolder, PathThatCannotBeAFolderIsNamed) {
   const TemporaryFolder temporary;
   WriteFile(temporary / "file", "");
   EXPECT_NE(Refusal({.path = temporary / "file"}).find(temporary / "file"), std::string::npos);
@@ -203,7 +203,7 @@ TEST(RunFolder, ThatCannotBeIsAnErrorThatNamesIt) {
             std::string::npos);
 }
 
-TEST(RunFolder, ThatCannotBeWrittenToIsRefused) { EXPECT_NE(Refusal({.path = "/proc"}), ""); }
+TEST(RunFolder, UnwritableFolderIsRefused) { EXPECT_NE(Refusal({.path = "/proc"}), ""); }
 
 }  // namespace
 }  // namespace millrace::trainer

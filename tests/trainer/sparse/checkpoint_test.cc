@@ -22,11 +22,11 @@
 namespace millrace::trainer {
 namespace {
 
+using sparse::kRules;
 using sparse::LocalStore;
 using sparse::Rule;
 using sparse::UpdateOptions;
 using test::EmptyStore;
-using test::kRules;
 
 // Steps [begin, end) of a run that depends on the step's number alone.
 void Train(LocalStore& store, int begin, int end, uint64_t max_key = 5000) {
@@ -82,7 +82,7 @@ std::set<std::string> Names(const std::string& folder) {
   return names;
 }
 
-TEST(Checkpoint, AResumedRunEndsWithTheSameBits) {
+TEST(Checkpoint, ResumedRunGivesTheSameBits) {
   for (const uint64_t num_features : {uint64_t{0}, uint64_t{5000}}) {
     for (const Rule rule : kRules) {
       SCOPED_TRACE(std::string(sparse::RuleName(rule)) + " " + std::to_string(num_features));
@@ -102,7 +102,7 @@ TEST(Checkpoint, AResumedRunEndsWithTheSameBits) {
   }
 }
 
-TEST(Checkpoint, TheTrainingStateComesBack) {
+TEST(Checkpoint, TrainingStateRoundTrips) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
   ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(17)).ok());
@@ -148,7 +148,7 @@ TEST(Checkpoint, AnEmptyOrAbsentFolderHasNone) {
   }
 }
 
-TEST(Checkpoint, TheNewestTwoStay) {
+TEST(Checkpoint, NewestTwoCheckpointsStay) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "checkpoint-notes.txt", "mine");
   const auto store = EmptyStore(100);
@@ -160,7 +160,7 @@ TEST(Checkpoint, TheNewestTwoStay) {
                                    "checkpoint-notes.txt"}));
 }
 
-TEST(Checkpoint, OneOfAnAbandonedHistoryIsRemoved) {
+TEST(Checkpoint, CheckpointOfARolledBackRunIsRemoved) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
   for (const uint64_t steps : {20, 30, 25}) {
@@ -182,7 +182,7 @@ TEST(Checkpoint, LeftoversOfAKilledProcessAreIgnoredAndRemoved) {
   EXPECT_FALSE(std::filesystem::exists(leftover));
 }
 
-TEST(Checkpoint, TheOneBeforeACorruptOneIsTakenWithAWarning) {
+TEST(Checkpoint, CorruptCheckpointIsReplacedByTheOneBeforeWithAWarning) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(5000);
   Train(*store, 0, 10);
@@ -206,7 +206,7 @@ TEST(Checkpoint, TheOneBeforeACorruptOneIsTakenWithAWarning) {
   }
 }
 
-TEST(Checkpoint, AFolderOfCorruptOnesIsAnError) {
+TEST(Checkpoint, FolderOfCorruptCheckpointsIsAnError) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "checkpoint-000000000001", "MILL");
   test::WriteFile(folder / "checkpoint-000000000002", "MILLRACE");
@@ -243,7 +243,7 @@ TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
             path + "option.l1: this run has 0, the checkpoint 2" + end);
 }
 
-TEST(Checkpoint, ADiskThatFillsUpLeavesTheEarlierOnes) {
+TEST(Checkpoint, FullDiskKeepsTheEarlierCheckpoints) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(500000);
   Train(*store, 0, 10);
@@ -266,7 +266,7 @@ TEST(Checkpoint, ADiskThatFillsUpLeavesTheEarlierOnes) {
   EXPECT_EQ(test::ReadFile(folder / "checkpoint-000000000010"), before);
 }
 
-TEST(Checkpoint, AnUnwritableFolderIsAClearError) {
+TEST(Checkpoint, UnwritableFolderIsAnError) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "file", "");
   const Status status = SaveCheckpoint(folder / "file/below", *EmptyStore(10), {});
@@ -274,7 +274,7 @@ TEST(Checkpoint, AnUnwritableFolderIsAClearError) {
             std::string::npos);
 }
 
-TEST(Checkpoint, ItsWeightsCanBeReadAsAModel) {
+TEST(Checkpoint, WeightsOfACheckpointCanBeReadAsAModel) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(5000);
   Train(*store, 0, 10);

@@ -67,11 +67,8 @@ class SparseTrainerTest : public testing::Test {
   double clock_ = 0;
 };
 
-constexpr sparse::Rule kRules[] = {sparse::Rule::kSgd, sparse::Rule::kAdaGrad, sparse::Rule::kFtrl,
-                                   sparse::Rule::kAdam};
-
 TEST_F(SparseTrainerTest, EveryRuleLearns) {
-  for (const sparse::Rule rule : kRules) {
+  for (const sparse::Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
     options_.train.epochs = 6;  // the slow rules need them
@@ -87,7 +84,7 @@ TEST_F(SparseTrainerTest, EveryRuleLearns) {
 }
 
 TEST_F(SparseTrainerTest, OneSeedGivesTheSameModelWithAnyNumberOfThreads) {
-  for (const sparse::Rule rule : kRules) {
+  for (const sparse::Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
     options_.train.threads = 1;
@@ -118,7 +115,7 @@ TEST_F(SparseTrainerTest, HogwildLearnsNearlyTheSame) {
   }
 }
 
-TEST_F(SparseTrainerTest, HogwildIsForPlainSgdAlone) {
+TEST_F(SparseTrainerTest, HogwildRequiresPlainSgd) {
   options_.hogwild = 2;
   options_.update.rule = sparse::Rule::kFtrl;
   EXPECT_FALSE(options_.Validate().ok());
@@ -183,8 +180,8 @@ TEST_F(SparseTrainerTest, MaxExamplesEndsTheRun) {
 
 // Stopped after every possible number of batches (in steps of a prime), resumed with another number
 // of threads: the same model and the same rows as the run that was never stopped.
-TEST_F(SparseTrainerTest, ResumedRunEqualsTheUndisturbedOneBitForBit) {
-  for (const sparse::Rule rule : kRules) {
+TEST_F(SparseTrainerTest, ResumedRunEqualsAnUninterruptedOneBitForBit) {
+  for (const sparse::Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
     options_.update.rule = rule;
     options_.train.epochs = 2;
@@ -308,7 +305,7 @@ TEST_F(SparseTrainerTest, DivergenceIsAnErrorThatNamesTheStepAndARate) {
 }
 
 // Hours of training must not be lost to a bad byte of the test data.
-TEST_F(SparseTrainerTest, BadTestDataLeavesACheckpointFromWhichTheRunGoesOnExactly) {
+TEST_F(SparseTrainerTest, BadTestDataLeavesACheckpointThatResumesExactly) {
   const std::string expected = Train(options_);
   const std::string bad = options_.test.files[0], whole = test::ReadFile(bad);
   std::string damaged = whole;

@@ -80,7 +80,7 @@ TEST_F(TestSetTest, ASetThatFitsIsReadOnce) {
   EXPECT_FALSE(not_kept.Evaluate(*learner_).get().ok());
 }
 
-TEST_F(TestSetTest, AnErrorOfThePreloadIsThatOfTheEvaluation) {
+TEST_F(TestSetTest, EvaluationReturnsTheErrorOfThePreload) {
   test::WriteFile(input_.files[1], "no records");
   TestSet set(input_, kPlenty);
   set.Preload();
@@ -98,7 +98,7 @@ TEST_F(TestSetTest, ASetWithoutExamplesIsAnError) {
             std::string::npos);
 }
 
-TEST_F(TestSetTest, TheBackgroundScoresTheWeightsOfItsStart) {
+TEST_F(TestSetTest, BackgroundEvaluationScoresTheWeightsAtItsStart) {
   TestSet set(input_, kPlenty);
   const double expected = Logloss(set);
   for (int again = 0; again < 2; ++again) {

@@ -137,9 +137,10 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   const std::string& folder = shard.options_.checkpoints;
   if (folder.empty()) return Invalid("checkpoints need a place: expected --run_dir");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return IoError("cannot create the folder " + folder, error.value());
+  // The folder belongs to a folder of all shards' checkpoints.
+  const std::string all = std::filesystem::path(folder).parent_path().string();
+  if (!all.empty()) RETURN_IF_ERROR(io::MakeRealFolder(all));
+  RETURN_IF_ERROR(io::MakeRealFolder(folder));
   io::RemoveTemporaryFiles(folder);
   io::StateFields fields;
   fields.Add("kind", kKind);
@@ -160,7 +161,8 @@ Status ShardFile::Save(const Shard& shard, uint64_t id, const std::string& chief
   ASSIGN_OR_RETURN(
       io::StateWriter writer,
       io::StateWriter::Create(io::CheckpointPath(folder, id), fields,
-                              {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_)}));
+                              {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_),
+                               .at_path = io::AtPath::kReplace}));
   if (shard.dense_) {
     WriteDense(*shard.dense_, writer);
   } else {

@@ -26,16 +26,18 @@ struct RunFolderOptions {
 // the process, even if it is killed.
 class RunFolder {
  public:
-  // Makes the folder if need be and checks that it can be written to. A folder that holds a run is
-  // refused unless options say otherwise; nothing of that run is touched before Begin. A folder
-  // without a run may be resumed too: a job that was killed early is simply started again.
+  // Makes the folder if need be and checks that it can be written to, and that the folders in it
+  // are no links: files are removed there. A folder that holds a run is refused unless options say
+  // otherwise; nothing of that run is touched before Begin. A folder without a run may be resumed
+  // too: a job that was killed early is simply started again.
   static Result<RunFolder> Open(const RunFolderOptions& options);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
   ~RunFolder();
 
   // To be called when all checks have passed and the training starts. Erases the earlier run if it
-  // is to be overwritten (other files stay), and writes run.json.
+  // is to be overwritten (other files stay), removes temporary files of a killed run, and writes
+  // run.json.
   Status Begin(const RunInfo& info);
   Status Finish(const RunEnd& end);
 

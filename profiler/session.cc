@@ -22,7 +22,7 @@ constexpr size_t kRecentEvents = 4000;  // per thread
 std::unique_ptr<ResourceSampler> ResourceSampler::Start(const std::string& path, int period_ms,
                                                         std::string& error,
                                                         std::function<void()> after_sample) {
-  std::FILE* file = std::fopen(path.c_str(), "we");
+  std::FILE* file = CreateRunFile(path);
   if (!file) {
     error = path + ": " + std::strerror(errno);
     return nullptr;
@@ -52,7 +52,7 @@ ResourceSampler::~ResourceSampler() {
 void ResourceSampler::WriteLine(const std::string& line) {
   struct stat status {};
   if (::fstat(::fileno(file_), &status) == 0 && status.st_nlink == 0) {
-    if (std::FILE* again = std::fopen(path_.c_str(), "we")) {
+    if (std::FILE* again = CreateRunFile(path_)) {
       std::fclose(file_);
       file_ = again;
       std::fputs(ResourcesCsvHeader().c_str(), file_);
@@ -92,7 +92,7 @@ void RecentSpans::WriteIfRequested() {
   last_request_ = time;
   const std::string text = RecentTrace(kRecentEvents);
   const std::string temporary = path_ + ".tmp";
-  std::FILE* file = std::fopen(temporary.c_str(), "we");
+  std::FILE* file = CreateRunFile(temporary);
   if (!file) return;
   const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
   const bool closed = std::fclose(file) == 0;

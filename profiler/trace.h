@@ -50,6 +50,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <string_view>
@@ -181,6 +182,10 @@ int64_t ClockOffsetNs();
 // Sets the calling thread's name in the timeline and, cut to 15 characters, in the kernel, so that
 // tools that list threads show it.
 void NameThread(std::string_view name);
+
+// Creates a file of the run for writing. What has its name already is removed, not followed: it can
+// be a link to another file, or a FIFO. Returns null and sets errno on failure.
+std::FILE* CreateRunFile(const std::string& path);
 
 // Writes all recorded events atomically. Call it after StopTracing; events that are appended during
 // the call may be missing. `process_name` defaults to that of SetProcess. Returns an empty string

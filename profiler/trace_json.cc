@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // WriteTrace: the recorded events as Chrome trace JSON.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -192,9 +193,17 @@ std::string RecentTrace(size_t max_events) {
   return trace;
 }
 
+std::FILE* CreateRunFile(const std::string& path) {
+  ::unlink(path.c_str());
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  std::FILE* file = fd < 0 ? nullptr : ::fdopen(fd, "w");
+  if (fd >= 0 && !file) ::close(fd);
+  return file;
+}
+
 std::string WriteTrace(const std::string& path, std::string_view process_name) {
   const std::string temporary = path + ".tmp";
-  std::FILE* out = std::fopen(temporary.c_str(), "w");
+  std::FILE* out = CreateRunFile(temporary);
   if (!out) return temporary + ": " + std::strerror(errno);
   WriteAll(out, process_name.empty() ? ProcessName() : std::string(process_name), SIZE_MAX / 2);
   const bool written = std::fflush(out) == 0 && !std::ferror(out);

@@ -20,8 +20,8 @@ Status LocalDenseStore::Init(std::span<const DenseParam> params) {
       slots_.push_back({.weights = param.weights,
                         .state = HugeArray<float>(options_.state_planes() * param.weights.size())});
     }
-  } catch (const std::bad_alloc&) {
-    return Invalid("not enough memory for the optimizer's state");
+  } catch (const std::bad_alloc& error) {
+    return Invalid("not enough memory for the optimizer's state" + AllocationText(error));
   }
   return {};
 }

@@ -209,9 +209,9 @@ Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,
   RETURN_IF_ERROR(options.Validate());
   try {
     return MakeFor(shape, options);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc& error) {
     return Invalid("num_features = " + std::to_string(shape.num_features) +
-                   ": not enough memory for the model");
+                   ": not enough memory for the model" + AllocationText(error));
   }
 }
 

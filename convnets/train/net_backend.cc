@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "convnets/train/net_backend.h"
 
-#include <filesystem>
 #include <vector>
 
 #include "io/state/checkpoint_folder.h"
@@ -49,13 +48,11 @@ Result<trainer::TrainingStart> LocalNetBackend::Restore() {
 }
 
 Status LocalNetBackend::Checkpoint(const trainer::TrainingState& state) {
-  std::error_code error;
-  std::filesystem::create_directories(options_.checkpoints, error);
-  if (error) return IoError("cannot create the folder " + options_.checkpoints, error.value());
+  RETURN_IF_ERROR(io::MakeRealFolder(options_.checkpoints));
   io::StateFields fields = run_;
   trainer::AddTrainingState(state, fields);
-  RETURN_IF_ERROR(
-      SaveArrays(io::CheckpointPath(options_.checkpoints, state.steps), fields, arrays_));
+  RETURN_IF_ERROR(SaveArrays(io::CheckpointPath(options_.checkpoints, state.steps), fields, arrays_,
+                             io::AtPath::kReplace));
   io::RemoveOtherCheckpoints(options_.checkpoints, state.steps, kKeptBefore);
   return {};
 }

@@ -83,11 +83,12 @@ Result<io::StateFields> ReadAll(const std::string& path, const io::StateFields& 
 
 }  // namespace
 
-Status SaveArrays(const std::string& path, const io::StateFields& fields,
-                  const FloatArrays& arrays) {
+Status SaveArrays(const std::string& path, const io::StateFields& fields, const FloatArrays& arrays,
+                  io::AtPath at_path) {
   TRACE_SCOPE("save net");
-  ASSIGN_OR_RETURN(io::StateWriter writer,
-                   io::StateWriter::Create(path, fields, {.floats_per_entry = kChunk}));
+  ASSIGN_OR_RETURN(
+      io::StateWriter writer,
+      io::StateWriter::Create(path, fields, {.floats_per_entry = kChunk, .at_path = at_path}));
   ForEachChunk(arrays, [&](uint64_t number, std::span<const float> part) {
     if (part.size() == kChunk) return writer.Add(number, part);
     std::array<float, kChunk> filled{};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/record/output_file.h"
 #include "io/state/state_fields.h"
 
 namespace millrace::convnets {
@@ -18,8 +19,8 @@ namespace millrace::convnets {
 using FloatArrays = std::vector<std::span<float>>;
 
 // The file appears complete or not at all.
-Status SaveArrays(const std::string& path, const io::StateFields& fields,
-                  const FloatArrays& arrays);
+Status SaveArrays(const std::string& path, const io::StateFields& fields, const FloatArrays& arrays,
+                  io::AtPath at_path);
 
 // Reads the whole file before it changes the arrays, and returns the file's fields. An error leaves
 // the arrays unchanged: a field of `expected` has another value in the file (the message names

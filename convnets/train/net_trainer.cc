@@ -168,12 +168,12 @@ FloatArrays NetTrainer::Weights() const {
   return arrays;
 }
 
-Status NetTrainer::SaveModel(const std::string& path) const {
+Status NetTrainer::SaveModel(const std::string& path, io::AtPath at_path) const {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   io::StateFields fields = NetFields("net");
   fields.AddUint("examples", loop_->state().examples);
-  return SaveArrays(path, fields, Weights());
+  return SaveArrays(path, fields, Weights(), at_path);
 }
 
 Result<std::optional<StepResult>> NetTrainer::Step(TrainingState& state, uint64_t /*until*/) {

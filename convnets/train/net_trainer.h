@@ -13,6 +13,7 @@
 #include "convnets/train/net_backend.h"
 #include "convnets/train/net_file.h"
 #include "io/base/status.h"
+#include "io/record/output_file.h"
 #include "sparse/dense_options.h"
 #include "trainer/loop/training_loop.h"
 #include "trainer/run/metrics_row.h"
@@ -62,7 +63,7 @@ class NetTrainer final : private trainer::TrainingTask {
   // Call it once.
   Result<trainer::TrainSummary> Run() { return loop_->Run(); }
   // The weights alone, with the net's name and shape.
-  Status SaveModel(const std::string& path) const;
+  Status SaveModel(const std::string& path, io::AtPath at_path) const;
 
   const NetSpec& spec() const { return spec_; }
   const Net& net() const { return *net_; }

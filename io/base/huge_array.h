@@ -7,12 +7,32 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdio>
 #include <new>
 #include <span>
+#include <string>
 #include <type_traits>
 #include <utility>
 
 namespace millrace {
+
+// Says how much memory could not be allocated.
+class AllocationError : public std::bad_alloc {
+ public:
+  explicit AllocationError(double bytes) {
+    std::snprintf(text_, sizeof text_, "cannot allocate %.1f GB", bytes * 1e-9);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[48];
+};
+
+// ": cannot allocate 1.2 GB", or nothing for another std::bad_alloc.
+inline std::string AllocationText(const std::bad_alloc& error) {
+  const auto* sized = dynamic_cast<const AllocationError*>(&error);
+  return sized ? std::string(": ") + sized->what() : std::string();
+}
 
 template <typename T>
 class HugeArray {
@@ -21,14 +41,18 @@ class HugeArray {
 
  public:
   HugeArray() = default;
-  // Throws std::bad_alloc where std::vector would.
+  // Throws AllocationError where std::vector throws std::bad_alloc.
   explicit HugeArray(size_t size) : size_(size) {
     if (size == 0) return;
-    if (size > (~size_t{0} - kPage) / sizeof(T)) throw std::bad_alloc();
+    const double bytes = static_cast<double>(size) * sizeof(T);
+    if (size > (~size_t{0} - kPage) / sizeof(T)) throw AllocationError(bytes);
     mapped_bytes_ = size * sizeof(T) + kPage;
     map_ =
         ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (map_ == MAP_FAILED) throw std::bad_alloc();
+    if (map_ == MAP_FAILED) {
+      map_ = nullptr;
+      throw AllocationError(bytes);
+    }
     ::madvise(map_, mapped_bytes_, MADV_HUGEPAGE);  // only a hint: small pages work too
     const auto address = reinterpret_cast<size_t>(map_);
     data_ = reinterpret_cast<T*>((address + kPage - 1) / kPage * kPage);

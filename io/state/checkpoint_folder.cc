@@ -46,12 +46,27 @@ Result<std::vector<std::string>> Names(const std::string& folder) {
   return names;
 }
 
-void Remove(const std::string& path) {
+// Not followed: a link to a folder is none.
+bool IsRealFolder(const std::string& path) {
   std::error_code ignored;
-  fs::remove(path, ignored);
+  return fs::is_directory(fs::symlink_status(path, ignored));
+}
+
+// Removes a regular file, and leaves everything else.
+void RemoveRegular(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_regular_file(fs::symlink_status(path, ignored))) fs::remove(path, ignored);
 }
 
 }  // namespace
+
+Status MakeRealFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (IsRealFolder(path)) return {};
+  if (error) return IoError("cannot create the folder " + path, error.value());
+  return Invalid(path + ": expected a folder, found a symbolic link");
+}
 
 std::string CheckpointPath(const std::string& folder, uint64_t steps) {
   char number[32];
@@ -64,7 +79,11 @@ Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
   std::vector<CheckpointFile> files;
   for (const std::string& name : names) {
     const auto parsed = ParseName(name);
-    if (parsed && parsed->rest.empty()) files.push_back({parsed->steps, folder + "/" + name});
+    if (!parsed || !parsed->rest.empty()) continue;
+    const std::string path = CheckpointPath(folder, parsed->steps);
+    std::error_code ignored;
+    if (path == folder + "/" + name && fs::is_regular_file(path, ignored))
+      files.push_back({parsed->steps, path});
   }
   std::sort(files.begin(), files.end(),
             [](const CheckpointFile& a, const CheckpointFile& b) { return a.steps > b.steps; });
@@ -73,18 +92,18 @@ Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
 
 void RemoveTemporaryFiles(const std::string& folder) {
   const auto names = Names(folder);
-  if (!names.ok()) return;
+  if (!names.ok() || !IsRealFolder(folder)) return;
   for (const std::string& name : *names) {
     const auto parsed = ParseName(name);
-    if (parsed && parsed->rest.starts_with(kTemporary)) Remove(folder + "/" + name);
+    if (parsed && parsed->rest.starts_with(kTemporary)) RemoveRegular(folder + "/" + name);
   }
 }
 
 void KeepCheckpoints(const std::string& folder, std::span<const uint64_t> steps) {
   const auto files = ListCheckpoints(folder);
-  if (!files.ok()) return;
+  if (!files.ok() || !IsRealFolder(folder)) return;
   for (const CheckpointFile& file : *files) {
-    if (std::find(steps.begin(), steps.end(), file.steps) == steps.end()) Remove(file.path);
+    if (std::find(steps.begin(), steps.end(), file.steps) == steps.end()) RemoveRegular(file.path);
   }
 }
 

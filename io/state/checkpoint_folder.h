@@ -16,10 +16,18 @@ struct CheckpointFile {
   std::string path;
 };
 
+// Creates `path` with its parents. An error if it is not a folder itself: a symbolic link to a
+// folder is not accepted, because runs remove files of the folders that they own.
+Status MakeRealFolder(const std::string& path);
+
 std::string CheckpointPath(const std::string& folder, uint64_t steps);
 
-// Newest first; other files are ignored. A missing folder has none.
+// Newest first. Only regular files (or links to them) with the name of a checkpoint count. A
+// missing folder has none.
 Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder);
+
+// The following calls remove only regular files, and nothing if `folder` is a symbolic link. Errors
+// are ignored: the next call tries again.
 
 // Removes temporary files of killed processes.
 void RemoveTemporaryFiles(const std::string& folder);
@@ -28,7 +36,7 @@ void RemoveTemporaryFiles(const std::string& folder);
 void KeepCheckpoints(const std::string& folder, std::span<const uint64_t> steps);
 
 // Keeps the checkpoint of `steps` and the `keep` newest ones before it; removes all others. Later
-// checkpoints belong to a run that was rolled back. Errors are ignored: the next call tries again.
+// checkpoints belong to a run that was rolled back.
 void RemoveOtherCheckpoints(const std::string& folder, uint64_t steps, size_t keep);
 
 }  // namespace millrace::io

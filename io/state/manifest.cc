@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "io/state/checkpoint_folder.h"
 #include "io/state/state_file.h"
 #include "profiler/clock.h"
 
@@ -42,7 +43,8 @@ Status Write(const std::string& folder, const Manifest& manifest) {
   fields.AddUint("shards", manifest.shards);
   AddOptional("checkpoint", manifest.checkpoint, fields);
   AddOptional("previous", manifest.previous, fields);
-  ASSIGN_OR_RETURN(StateWriter writer, StateWriter::Create(ManifestPath(folder), fields, {}));
+  ASSIGN_OR_RETURN(StateWriter writer, StateWriter::Create(ManifestPath(folder), fields,
+                                                           {.at_path = AtPath::kReplace}));
   return writer.Finish();
 }
 
@@ -113,9 +115,10 @@ Status CheckNoShards(const std::string& folder) {
 
 Result<FolderClaim> FolderClaim::Take(const std::string& folder, const Manifest& claim,
                                       bool take_over) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) return IoError("cannot create the folder " + folder, error.value());
+  // A server's folder is in that of all servers.
+  const std::string all = std::filesystem::path(folder).parent_path().string();
+  if (!all.empty()) RETURN_IF_ERROR(MakeRealFolder(all));
+  RETURN_IF_ERROR(MakeRealFolder(folder));
   ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(folder));
   ASSIGN_OR_RETURN(const Manifest found, ReadManifest(folder));
   const bool same = found.epoch == claim.epoch && (found.owner == claim.owner || take_over);

@@ -41,7 +41,7 @@ Result<StateWriter> StateWriter::Create(const std::string& path, const StateFiel
                                         const StateOptions& options) {
   CHECK(options.floats_per_entry > 0 && options.floats_per_entry <= kMaxStateFloats);
   CHECK(options.block_bytes <= kMaxStateBlockBytes / 2);
-  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path));
+  ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(path, options.at_path));
   StateWriter writer(std::move(file), options);
   RETURN_IF_ERROR(writer.WriteHeader(fields));
   return writer;

@@ -55,6 +55,7 @@ constexpr size_t kMaxStatePackedBytes = kMaxStateBlockBytes + (64 << 10);  // zs
 struct StateOptions {
   size_t floats_per_entry = 1;
   size_t block_bytes = 1 << 20;  // uncompressed, approximate; at most kMaxStateBlockBytes / 2
+  AtPath at_path = AtPath::kFollow;
 };
 
 // Writes a state file. The file appears under its name, complete and synced, when Finish succeeds.

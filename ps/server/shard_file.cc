@@ -159,7 +159,8 @@ Status ShardFile::Save(Shard& shard, const CheckpointRequest& request) {
   ASSIGN_OR_RETURN(
       io::StateWriter writer,
       io::StateWriter::Create(io::CheckpointPath(folder, request.id), fields,
-                              {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_)}));
+                              {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_),
+                               .at_path = io::AtPath::kReplace}));
   if (shard.dense_) {
     WriteDense(*shard.dense_, writer);
   } else {

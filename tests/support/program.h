@@ -42,6 +42,8 @@ class Program {
   int Wait();
   bool HasExited();
 
+  pid_t pid() const { return pid_; }
+
  private:
   void Reap(int options);
 

@@ -10,12 +10,12 @@ trap '[ -z "$server" ] || kill "$server"; rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
 failures=0
 
-# expect STATUS MESSAGE COMMAND: standard error ends with MESSAGE.
+# expect STATUS MESSAGE COMMAND: standard error ends with MESSAGE, in which ? is any character.
 expect() {
   local status=$1 message=$2 found
   timeout -k 5 120 bash -c "$3" >out 2>err </dev/null
   found=$?
-  if [ "$found" != "$status" ] || [[ "$(cat err)" != *"$message" ]]; then
+  if [ "$found" != "$status" ] || [[ "$(cat err)" != *$message ]]; then
     printf '%s\n  expected %s: %s\n  found %s: %s\n' "$3" "$status" "$message" "$found" "$(cat err)"
     failures=$((failures + 1))
   fi
@@ -68,8 +68,49 @@ expect 2 '--threads=100000000: expected at most 1024' "millrace-records verify -
 expect 2 'num_workers: expected 1 to 4096, found 18446744073709551615' 'millrace-ps --num_workers=18446744073709551615'
 expect 2 'num_ps: expected 1 to 4096, found 0' 'millrace-ps --num_ps=0'
 expect 2 '--rejoin_seconds=nan: expected 0 to 1000000' 'millrace-ps --rejoin_seconds=nan'
-expect 1 'millrace-predict: not enough memory' \
+expect 1 'millrace-predict: not enough memory: an allocation failed; ??? MB are mapped, the limit (ulimit -v) is 976 MB' \
   "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 -"
+
+expect 1 'the limit (ulimit -v) is 78 MB' "ulimit -v 80000; $train --threads=64"
+expect_text 'not enough memory: cannot start a thread' err
+expect 2 'num_features = 50000000: not enough memory for the model: cannot allocate 0.? GB' \
+  'ulimit -v 300000; millrace-lr --train=data/train-00000-of-00001.tfrecord --num_features=50000000'
+
+# A FIFO in place of a file with a fixed name or a secret is an error, and never blocks.
+mkfifo -m 600 secret
+expect 2 '--token_file: secret: expected a regular file, found another kind of file' 'millrace-ps --token_file=secret'
+expect 2 '--tls_cert=secret: expected a regular file, found another kind of file' \
+  'millrace-ps --tls_cert=secret --tls_key=secret --tls_ca=secret'
+mkdir -p fifos/checkpoints
+mkfifo fifos/run.json fifos/metrics.csv fifos/resources-worker-0.csv fifos/checkpoints/checkpoint-000000000005
+expect 2 'fifos holds an earlier run (unknown): choose another run_dir, continue that run with resume, or erase it with overwrite' \
+  "$train --run_dir=fifos"
+expect 2 'cannot create fifos/run.json: expected a regular file or none, found another kind' "$train --run_dir=fifos --resume"
+rm fifos/run.json
+expect 2 'cannot create fifos/metrics.csv: expected a regular file or none, found another kind' "$train --run_dir=fifos --overwrite"
+rm fifos/metrics.csv
+expect 0 '' "$train --run_dir=fifos --overwrite"
+
+# Links in a run folder are replaced, or refused; what they lead to stays as it is.
+mkdir foreign
+echo precious | tee foreign/checkpoint-000000000001 foreign/file >/dev/null
+mkdir -p links/model
+for name in run.json metrics.csv metrics.jsonl resources-worker-0.csv model/model.bin trace-worker-0.json.tmp; do
+  ln -s "$folder/foreign/file" links/$name
+done
+expect 0 '' "$train --run_dir=links --profile --overwrite --checkpoint_every=500"
+[ -f links/model/model.bin ] && [ ! -L links/model/model.bin ] || { echo 'expected a model'; failures=$((failures + 1)); }
+mkdir linked
+ln -s ../foreign linked/checkpoints
+expect 2 'linked/checkpoints: expected a folder, found a symbolic link' "$train --run_dir=linked --checkpoint_every=500"
+[ "$(cat foreign/*)" = $'precious\nprecious' ] || { echo 'foreign files have changed'; failures=$((failures + 1)); }
+
+# A run that begins removes the temporary files of a killed one.
+touch run/run.json.tmp-1-0 run/writable.tmp-1-0 run/model/model.bin.tmp-1-0 run/checkpoints/writable.tmp-1-0
+touch run/notes.tmp-1-0 run/checkpoints/checkpoint-notes
+expect 0 '' "$train --run_dir=run --overwrite"
+[ "$(find run -name '*.tmp-*' -o -name checkpoint-notes | sort)" = $'run/checkpoints/checkpoint-notes\nrun/notes.tmp-1-0' ] ||
+  { find run; failures=$((failures + 1)); }
 
 # A run that cannot begin writes no run.json.
 mkfifo listening

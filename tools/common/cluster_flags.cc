@@ -5,8 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
 #include <sstream>
+
+#include "io/base/regular_file.h"
 
 DEFINE_string(ps_hosts, "", "the servers of the job: HOST:PORT,HOST:PORT,... by task_index");
 DEFINE_string(worker_hosts, "", "the workers of the job: HOST,HOST,... by task_index");
@@ -68,7 +69,11 @@ Result<ps::TlsFiles> TlsFromFlags() {
   const std::pair<const char*, std::string> flags[] = {
       {"--tls_cert=", files.cert}, {"--tls_key=", files.key}, {"--tls_ca=", files.ca}};
   for (const auto& [flag, path] : flags) {
-    if (!path.empty() && ::access(path.c_str(), R_OK) != 0) return IoError(flag + path, errno);
+    if (path.empty()) continue;
+    if (::access(path.c_str(), R_OK) != 0) return IoError(flag + path, errno);
+    const Result<int> fd = OpenRegularFile(path, O_RDONLY);
+    if (!fd.ok()) return Status(fd.status().code(), flag + fd.status().message());
+    ::close(*fd);
   }
   return files;
 }
@@ -77,20 +82,16 @@ bool PollFromFlags() { return FLAGS_busy_poll; }
 
 Result<std::string> TokenFromFlags() {
   if (FLAGS_token_file.empty()) return std::string();
+  const std::string flag = "--token_file=" + FLAGS_token_file;
   struct stat info = {};
-  if (::stat(FLAGS_token_file.c_str(), &info) != 0) {
-    return IoError("--token_file=" + FLAGS_token_file, errno);
-  }
+  if (::stat(FLAGS_token_file.c_str(), &info) != 0) return IoError(flag, errno);
   if ((info.st_mode & 077) != 0) {
-    return Invalid("--token_file=" + FLAGS_token_file +
-                   ": expected a file that only its owner can read (chmod 600)");
+    return Invalid(flag + ": expected a file that only its owner can read (chmod 600)");
   }
-  std::ifstream file(FLAGS_token_file);
-  std::string token;
-  std::getline(file, token);
-  if (token.empty()) {
-    return Invalid("--token_file=" + FLAGS_token_file + ": expected a token, found an empty line");
-  }
+  const Result<std::string> text = ReadRegularFile(FLAGS_token_file);
+  if (!text.ok()) return Status(text.status().code(), "--token_file: " + text.status().message());
+  const std::string token = text->substr(0, text->find('\n'));
+  if (token.empty()) return Invalid(flag + ": expected a token, found an empty line");
   return token;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/common/program.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,7 +11,10 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
+#include <stdexcept>
+#include <system_error>
 
+#include "io/base/huge_array.h"
 #include "tools/common/flags.h"
 
 namespace millrace::tools {
@@ -32,13 +36,55 @@ void KeepClosedStreamsClosed() {
   if (fd > STDERR_FILENO) ::close(fd);
 }
 
-// A core dump does not help if memory is exhausted. Every other error aborts with one.
-void ExitOnBadAlloc() {
+constexpr unsigned long long kMegabyte = 1 << 20;
+
+// What the limit of address space counts. Allocates no memory.
+unsigned long long MappedBytes() {
+  char text[64] = "";
+  const int fd = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  [[maybe_unused]] const ssize_t size = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  return std::strtoull(text, nullptr, 10) * static_cast<unsigned long long>(::getpagesize());
+}
+
+void PrintMemory(const char* what) {
+  rlimit limit = {};
+  ::getrlimit(RLIMIT_AS, &limit);
+  std::fprintf(stderr, "%s: not enough memory: %s; %llu MB are mapped", program_name, what,
+               MappedBytes() / kMegabyte);
+  if (limit.rlim_cur == RLIM_INFINITY) {
+    const auto pages = static_cast<unsigned long long>(::sysconf(_SC_PHYS_PAGES));
+    const auto page_bytes = static_cast<unsigned long long>(::getpagesize());
+    std::fprintf(stderr, ", the host has %llu MB\n", pages * page_bytes / kMegabyte);
+  } else {
+    std::fprintf(stderr, ", the limit (ulimit -v) is %llu MB\n",
+                 static_cast<unsigned long long>(limit.rlim_cur) / kMegabyte);
+  }
+}
+
+// Runs if an exception leaves main or a thread. A core dump does not help if memory or threads are
+// exhausted; every other error aborts with one.
+void ExitOnException() {
   try {
     if (const std::exception_ptr error = std::current_exception()) std::rethrow_exception(error);
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "%s: not enough memory\n", program_name);
+  } catch (const AllocationError& error) {
+    PrintMemory(error.what());
     std::_Exit(kExitFailure);
+  } catch (const std::bad_alloc&) {
+    PrintMemory("an allocation failed");
+    std::_Exit(kExitFailure);
+  } catch (const std::length_error& error) {  // a size beyond the address space
+    PrintMemory(error.what());
+    std::_Exit(kExitFailure);
+  } catch (const std::system_error& error) {
+    if (error.code() == std::errc::resource_unavailable_try_again) {
+      PrintMemory("cannot start a thread; memory or the number of threads (ulimit -u) is limited");
+      std::_Exit(kExitFailure);
+    }
+    std::fprintf(stderr, "%s: %s\n", program_name, error.what());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", program_name, error.what());
   } catch (...) {
   }
   std::abort();
@@ -59,7 +105,7 @@ int ProgramMain(const char* name, int (*run)(const std::vector<std::string>& wor
                 char** argv) {
   KeepClosedStreamsClosed();
   program_name = name;
-  std::set_terminate(ExitOnBadAlloc);
+  std::set_terminate(ExitOnException);
   return CheckedStatus(name, run({argv + 1, argv + argc}));
 }
 

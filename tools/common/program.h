@@ -20,8 +20,9 @@ bool Interrupted();
 void IgnoreBrokenPipes();
 
 // Calls `run` with the words of the command line and returns the exit status. A closed standard
-// stream stays closed: no file that is opened later gets its descriptor. If any thread runs out of
-// memory, the program exits with a message. `name` must live as long as the program.
+// stream stays closed: no file that is opened later gets its descriptor. If memory or threads run
+// out in any thread, the program exits with a message and kExitFailure. `name` must live as long as
+// the program.
 int ProgramMain(const char* name, int (*run)(const std::vector<std::string>& words), int argc,
                 char** argv);
 

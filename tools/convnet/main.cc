@@ -51,7 +51,7 @@ uint64_t PeakMemoryBytes() {
 }
 
 Status WriteText(const std::string& path, const std::string& text) {
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, io::AtPath::kReplace));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
 }
@@ -107,7 +107,8 @@ class Run {
     Status status = summary.status();
     const bool stopped = status.ok() && summary->end == TrainSummary::End::kStopped;
     if (status.ok() && !stopped && !ModelPath().empty() && Chief()) {
-      status = trainer_->SaveModel(ModelPath());
+      const auto at_path = options_.model_out.empty() ? io::AtPath::kReplace : io::AtPath::kFollow;
+      status = trainer_->SaveModel(ModelPath(), at_path);
     }
     if (status.ok() && job_) {
       wire_ = job_->wire();

@@ -51,6 +51,7 @@ Result<std::optional<Rank>> SlurmRank() {
   rank.one_host = nodes == "1";
   rank.job = Variable("SLURM_JOB_ID").value_or("");
   if (is_step) rank.job += "." + *Variable("SLURM_STEP_ID");
+  rank.attempt = Variable("SLURM_RESTART_COUNT").value_or("0");
   return std::optional(rank);
 }
 

@@ -15,9 +15,10 @@ namespace millrace::launch {
 struct Rank {
   size_t rank = 0;
   size_t size = 1;
-  bool one_host = false;  // all ranks are on this host
-  std::string job;        // the same for all ranks; "" if the starter does not set one
-  std::string starter;    // "mpirun" or "srun"
+  bool one_host = false;      // all ranks are on this host
+  std::string job;            // the same for all ranks; "" if the starter does not set one
+  std::string attempt = "0";  // of a job that was requeued under the same id
+  std::string starter;        // "mpirun" or "srun"
   // `starter` started this process itself, not a script that runs it.
   bool is_task = true;
 };

@@ -118,6 +118,7 @@ void Job::HandleExit(Member& member, int status, const std::string& last_stderr_
     const bool follows = reason_ == StopReason::kInterrupt && member.id.role == Role::kServer &&
                          status == kLostWorkers;
     if (!counts || failure_ || status == 0 || follows || (is_expected && obeyed)) return;
+    if (is_chief_done_) return NoteAfterTheEnd(exit);
     failure_ = exit;
     failure_text_ = group_.Describe(member.id) + " " + StatusText(status);
     console_.Note(failure_text_);
@@ -128,6 +129,7 @@ void Job::HandleExit(Member& member, int status, const std::string& last_stderr_
   const bool is_early = phase_ == Phase::kStarting && member.id.role == Role::kServer;
   if (status == 0 && !is_early) return;
   exit.status = std::max(status, 1);
+  exit.has_begun = OwnsRunFolder();
   exits_.push_back(std::move(exit));
   if (!decide_at_) decide_at_ = NowMs() + (group_.IsAnyAlive() ? kExitWindowMs : 0);
 }
@@ -215,6 +217,10 @@ Status Job::DecideOnExits() {
   MarkRepeat(exits, restarted_);
   if (exits.empty() || DecideForJob(exits)) return {};
   for (const ProcessExit& exit : exits) {
+    if (is_chief_done_) {
+      NoteAfterTheEnd(exit);
+      continue;
+    }
     if (Decide(exit, Policy()) == Decision::kRestartWorker) {
       RETURN_IF_ERROR(RestartWorker(exit));
       continue;
@@ -225,6 +231,11 @@ Status Job::DecideOnExits() {
     if (!failure_) failure_ = exit;
   }
   return {};
+}
+
+// Such an exit does not change the exit status of the job: worker 0 has saved the model.
+void Job::NoteAfterTheEnd(const ProcessExit& exit) {
+  console_.Note(group_.Describe(exit.id) + " " + StatusText(exit.status) + AfterTheEnd());
 }
 
 Status Job::RestartWorker(const ProcessExit& exit) {

@@ -31,8 +31,8 @@ class Job {
   Job(const LaunchOptions& options, ProcessGroup& group, Supervisor& supervisor, Console& console)
       : options_(options), group_(group), supervisor_(supervisor), console_(console) {}
 
-  // Returns the exit status: 0, that of the first failure without a successful restart, or 128 +
-  // signal if the job was interrupted.
+  // Returns the exit status: 0, that of the first failure without a successful restart before
+  // worker 0 has finished, or 128 + signal if the job was interrupted.
   Result<int> Run();
 
  private:
@@ -55,6 +55,7 @@ class Job {
   void ShowPlacement();
 
   Status DecideOnExits();
+  void NoteAfterTheEnd(const ProcessExit& exit);
   Status RestartWorker(const ProcessExit& exit);
   bool DecideForJob(const std::vector<ProcessExit>& exits);
   std::string ExitsText(const std::vector<ProcessExit>& exits) const;

@@ -28,6 +28,8 @@ constexpr int64_t kFailedMs = 3000;  // for a process to exit when the job has f
 
 std::string RankNote(size_t rank) { return "rank-" + std::to_string(rank); }
 std::string AddressNote(size_t server) { return "address-" + std::to_string(server); }
+std::string StartedNote(size_t rank) { return "started-" + std::to_string(rank); }
+constexpr char kFinishedNote[] = "finished";  // worker 0 has exited with status 0
 std::string FailureNote(ProcessId id) { return "failed-" + NameOf(id); }
 
 class RankJob {
@@ -43,7 +45,7 @@ class RankJob {
         console_(console) {}
 
   Result<int> Run() {
-    RETURN_IF_ERROR(PostOwnNotes());
+    own_host_ = ReportThisHost(OwnAddress(rank_.one_host), directory_, {});
     const Status met = WaitForRanks();
     if (stop_signal_ != 0) return 128 + stop_signal_;
     if (failure_) return failure_->status;
@@ -51,7 +53,13 @@ class RankJob {
     RETURN_IF_ERROR(PostIfFailed(StartProcess()));
     const int status = WaitForExit();
     if (failure_) return failure_->status;
-    if (status != 0 && !is_stopping_) PostFailure(status, StatusText(status));
+    if (status == 0 && IsChief(id_)) return PostFinished();
+    if (status == 0 || is_stopping_) return status;
+    if (rendezvous_.Read(kFinishedNote)) {
+      console_.Note(NameOf(id_) + " " + StatusText(status) + AfterTheEnd());
+      return 0;
+    }
+    PostFailure(status, StatusText(status));
     return status;
   }
 
@@ -65,7 +73,6 @@ class RankJob {
   bool is_server() const { return id_.role == Role::kServer; }
 
   Status PostOwnNotes() {
-    own_host_ = ReportThisHost(OwnAddress(rank_.one_host), directory_, {});
     if (rank_.rank == 0) {
       ASSIGN_OR_RETURN(const std::string token, RandomToken());
       RETURN_IF_ERROR(rendezvous_.Post("token", token));
@@ -88,11 +95,19 @@ class RankJob {
     return missing;
   }
 
+  // The ranks that this rank waits for. Meets rank 0 and posts the own notes first.
+  Result<std::string> Missing() {
+    ASSIGN_OR_RETURN(const bool met, rendezvous_.Meet());
+    if (met && !std::exchange(has_met_, true)) RETURN_IF_ERROR(PostOwnNotes());
+    return met ? MissingNotes() : std::string("rank 0");
+  }
+
   // Waits for the notes of the other ranks.
   Status WaitForRanks() {
     const int64_t deadline_ms = NowMs() + options_.start_timeout_ms;
-    std::string missing;
-    while (!(missing = MissingNotes()).empty()) {
+    while (true) {
+      ASSIGN_OR_RETURN(const std::string missing, Missing());
+      if (missing.empty()) return {};
       if (FindFailure()) {
         console_.Note(failure_->text + ": not starting " + NameOf(id_));
         return {};
@@ -107,17 +122,27 @@ class RankJob {
       }
       if (stop_signal_ != 0) return Cancelled("stopped by a signal");
     }
-    return {};
   }
 
   std::vector<Event> Wait(int64_t deadline_ms) {
     std::vector<Event> events = supervisor_.Wait(deadline_ms, rendezvous_.watch());
     rendezvous_.ClearWatch();
+    if (rank_.rank == 0) ServeRanks();
     return events;
+  }
+
+  // Rank 0 answers the others until all have come. The token goes when all have read it.
+  void ServeRanks() {
+    if (has_all_ranks_) return;
+    const Result<bool> met = rendezvous_.Meet();
+    if (!met.ok()) console_.Note(met.status().message());
+    has_all_ranks_ = rendezvous_.Names("started-").size() >= rank_.size;
+    if (has_all_ranks_) rendezvous_.Remove("token");
   }
 
   // Whether another rank has posted a failure that ends the job.
   bool FindFailure() {
+    if (rendezvous_.Read(kFinishedNote)) return false;
     for (const std::string& note : rendezvous_.Names("failed-")) {
       const std::string name = note.substr(note.find('-') + 1);
       const bool is_needed = !name.starts_with("worker") || name == NameOf({Role::kWorker, 0}) ||
@@ -138,6 +163,12 @@ class RankJob {
     // If this fails, the other ranks notice it by their connections.
     const Status posted = rendezvous_.Post(FailureNote(id_), std::to_string(status) + " " + text);
     if (!posted.ok()) console_.Note(posted.message());
+  }
+
+  int PostFinished() {
+    const Status posted = rendezvous_.Post(kFinishedNote, "");
+    if (!posted.ok()) console_.Note(posted.message());
+    return 0;
   }
 
   Status PostIfFailed(const Status& status) {
@@ -164,7 +195,7 @@ class RankJob {
     ASSIGN_OR_RETURN(child_, supervisor_.Start(ShimCommand(options_, ""), 0,
                                                is_server() ? Watch::kLines : Watch::kNothing));
     supervisor_.SendTask(child_, task);
-    return {};
+    return rendezvous_.Post(StartedNote(rank_.rank), "");
   }
 
   Status ReadHosts(JobFlags& flags) {
@@ -224,7 +255,7 @@ class RankJob {
   }
 
   int64_t NextWakeMs(bool listens, int64_t listen_deadline_ms) const {
-    int64_t next = NowMs() + kPollMs;
+    int64_t next = NowMs() + (rank_.rank != 0 || has_all_ranks_ ? kPollMs : kStartPollMs);
     if (!listens && !is_stopping_) next = std::min(next, listen_deadline_ms);
     return kill_at_ ? std::min(next, *kill_at_) : next;
   }
@@ -261,6 +292,8 @@ class RankJob {
   HostReport own_host_;
   size_t child_ = 0;
   int stop_signal_ = 0;
+  bool has_met_ = false;
+  bool has_all_ranks_ = false;  // rank 0: all have started their processes
   std::optional<Failure> failure_;
   bool is_stopping_ = false;
   bool is_killed_ = false;
@@ -278,9 +311,7 @@ Result<int> RunRank(const LaunchOptions& options, const Rank& rank, const std::s
         std::max(console_options.name_width, NameOf(ProcessOfRank(i, options.shape)).size());
   }
   ASSIGN_OR_RETURN(Console console, Console::Create(console_options, {NameOf(id)}));
-  ASSIGN_OR_RETURN(
-      Rendezvous rendezvous,
-      Rendezvous::Open(options.rendezvous, rank.starter + "-" + rank.job, rank.rank, rank.size));
+  ASSIGN_OR_RETURN(Rendezvous rendezvous, Rendezvous::Open(options.rendezvous, rank));
   Supervisor supervisor(console);
   RankJob job(options, rank, directory, rendezvous, supervisor, console);
   Result<int> status = job.Run();

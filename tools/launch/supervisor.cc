@@ -52,25 +52,28 @@ Supervisor::~Supervisor() {
 
 Result<size_t> Supervisor::Start(const Words& command, size_t channel, Watch watch) {
   ASSIGN_OR_RETURN(ChildProcess process, ChildProcess::Start(command));
-  children_.push_back(std::make_unique<Child>(
-      Child{.process = std::move(process), .channel = channel, .watch = watch}));
-  return children_.size() - 1;
+  children_.emplace(next_child_,
+                    Child{.process = std::move(process), .channel = channel, .watch = watch});
+  return next_child_++;
 }
 
-void Supervisor::SendTask(size_t child, const ShimTask& task) {
-  ChildProcess& process = children_[child]->process;
-  process.Send(EncodeTask(task));
-  process.WriteControl();
+void Supervisor::Send(size_t child, const std::string& message) {
+  const auto found = children_.find(child);
+  if (found == children_.end()) return;
+  found->second.process.Send(message);
+  found->second.process.WriteControl();
 }
+
+void Supervisor::SendTask(size_t child, const ShimTask& task) { Send(child, EncodeTask(task)); }
 
 void Supervisor::Signal(size_t child, int signal_number) {
-  ChildProcess& process = children_[child]->process;
-  process.Send(EncodeSignal(signal_number));
-  process.WriteControl();
+  Send(child, EncodeSignal(signal_number));
 }
 
 void Supervisor::KillChild(size_t child) {
-  if (!children_[child]->status) ::kill(children_[child]->process.pid(), SIGKILL);
+  const auto found = children_.find(child);
+  if (found != children_.end() && !found->second.status)
+    ::kill(found->second.process.pid(), SIGKILL);
 }
 
 std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int other_fd) {
@@ -78,16 +81,16 @@ std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int othe
     std::vector<pollfd> polls = {{signals_.get(), POLLIN, 0}, {other_fd, POLLIN, 0}};
     for (NonblockingWriter* writer : {&console_.out(), &console_.err()})
       if (writer->backlog() > 0) polls.push_back({writer->fd(), POLLOUT, 0});
-    for (const auto& child : children_) {
-      if (child->process.has_pending()) polls.push_back({child->process.control(), POLLOUT, 0});
+    for (const auto& [number, child] : children_) {
+      if (child.process.has_pending()) polls.push_back({child.process.control(), POLLOUT, 0});
       if (console_.is_full()) continue;
-      if (child->has_out) polls.push_back({child->process.out(), POLLIN, 0});
-      if (child->has_err) polls.push_back({child->process.err(), POLLIN, 0});
+      if (child.has_out) polls.push_back({child.process.out(), POLLIN, 0});
+      if (child.has_err) polls.push_back({child.process.err(), POLLIN, 0});
     }
     const int ready = ::poll(polls.data(), polls.size(), PollTimeout(deadline_ms));
     CHECK(ready >= 0 || errno == EINTR);
     // Output comes before exits, so that the last lines of a process come before its exit.
-    for (const auto& child : children_) child->process.WriteControl();
+    for (auto& [number, child] : children_) child.process.WriteControl();
     ReadOutputs();
     ReadSignals();
     Reap();
@@ -100,9 +103,9 @@ std::vector<Event> Supervisor::Wait(std::optional<int64_t> deadline_ms, int othe
 
 int Supervisor::PollTimeout(std::optional<int64_t> deadline_ms) const {
   std::optional<int64_t> wake_ms = deadline_ms;
-  for (const auto& child : children_) {
-    if (!child->status || child->is_ended || console_.is_full()) continue;
-    wake_ms = std::min(wake_ms.value_or(INT64_MAX), child->reaped_ms + kDrainMs);
+  for (const auto& [number, child] : children_) {
+    if (!child.status || console_.is_full()) continue;
+    wake_ms = std::min(wake_ms.value_or(INT64_MAX), child.reaped_ms + kDrainMs);
   }
   if (!wake_ms) return -1;
   return static_cast<int>(std::clamp<int64_t>(*wake_ms - NowMs(), 0, 1 << 30));
@@ -110,16 +113,14 @@ int Supervisor::PollTimeout(std::optional<int64_t> deadline_ms) const {
 
 void Supervisor::ReadOutputs() {
   if (console_.is_full()) return;
-  for (size_t i = 0; i < children_.size(); ++i) {
-    Child& child = *children_[i];
-    if (child.has_out) child.has_out = ReadStream(i, Stream::kOut);
-    if (child.has_err) child.has_err = ReadStream(i, Stream::kErr);
+  for (auto& [number, child] : children_) {
+    if (child.has_out) child.has_out = ReadStream(number, child, Stream::kOut);
+    if (child.has_err) child.has_err = ReadStream(number, child, Stream::kErr);
   }
 }
 
 // Returns false at the end of the stream.
-bool Supervisor::ReadStream(size_t number, Stream stream) {
-  Child& child = *children_[number];
+bool Supervisor::ReadStream(size_t number, Child& child, Stream stream) {
   const bool is_out = stream == Stream::kOut;
   LineSplitter& splitter = is_out ? child.out : child.err;
   char bytes[65536];
@@ -133,12 +134,12 @@ bool Supervisor::ReadStream(size_t number, Stream stream) {
   } else {
     splitter.Finish(lines);
   }
-  AddLines(number, stream, std::move(lines));
+  AddLines(number, child, stream, std::move(lines));
   return size > 0;
 }
 
-void Supervisor::AddLines(size_t number, Stream stream, std::vector<std::string> lines) {
-  Child& child = *children_[number];
+void Supervisor::AddLines(size_t number, Child& child, Stream stream,
+                          std::vector<std::string> lines) {
   for (std::string& line : lines) {
     if (stream == Stream::kErr && !child.has_pid) {
       if (const std::optional<pid_t> pid = PidFromShimLine(line)) {
@@ -169,32 +170,40 @@ void Supervisor::Reap() {
   int status = 0;
   for (pid_t pid; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;) {
     const auto child = std::find_if(children_.begin(), children_.end(), [&](const auto& c) {
-      return c->process.pid() == pid && !c->status;
+      return c.second.process.pid() == pid && !c.second.status;
     });
     if (child == children_.end()) continue;  // an adopted orphan
-    (*child)->status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    (*child)->reaped_ms = NowMs();
+    child->second.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    child->second.reaped_ms = NowMs();
   }
 }
 
+// Whether it has exited and all its output was read.
+bool Supervisor::HasEnded(const Child& child) const {
+  if (!child.status) return false;
+  if (!child.has_out && !child.has_err) return true;
+  return !console_.is_full() && child.is_idle && NowMs() >= child.reaped_ms + kDrainMs;
+}
+
+// Erases the children that have ended, and so closes their pipes: a job can have any number of
+// restarts.
 void Supervisor::EndChildren() {
-  for (size_t i = 0; i < children_.size(); ++i) {
-    Child& child = *children_[i];
-    if (!child.status || child.is_ended) continue;
-    const bool is_read = !child.has_out && !child.has_err;
-    const bool has_waited = child.is_idle && NowMs() >= child.reaped_ms + kDrainMs;
-    if (!is_read && (console_.is_full() || !has_waited)) continue;
+  for (auto next = children_.begin(); next != children_.end();) {
+    auto& [number, child] = *next;
+    if (!HasEnded(child)) {
+      ++next;
+      continue;
+    }
     std::vector<std::string> lines;
     child.out.Finish(lines);
-    AddLines(i, Stream::kOut, std::exchange(lines, {}));
+    AddLines(number, child, Stream::kOut, std::exchange(lines, {}));
     child.err.Finish(lines);
-    AddLines(i, Stream::kErr, std::move(lines));
-    child.has_out = child.has_err = false;
-    child.is_ended = true;
+    AddLines(number, child, Stream::kErr, std::move(lines));
     events_.push_back({.kind = Event::Kind::kExited,
-                       .child = i,
-                       .line = child.last_stderr_line,
+                       .child = number,
+                       .line = std::move(child.last_stderr_line),
                        .status = *child.status});
+    next = children_.erase(next);
   }
 }
 

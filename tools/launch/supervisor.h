@@ -6,7 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -62,6 +62,8 @@ class Supervisor {
   // `channel`. Returns the number of the child.
   Result<size_t> Start(const Words& command, size_t channel, Watch watch);
 
+  // The following calls do nothing for a child that has exited.
+
   // Sends a process shim its task. To be called once per child.
   void SendTask(size_t child, const ShimTask& task);
 
@@ -88,22 +90,24 @@ class Supervisor {
     LineSplitter out = {}, err = {};
     std::optional<int> status = {};
     int64_t reaped_ms = 0;
-    bool is_idle = false;   // the last read of an open stream found no data
-    bool is_ended = false;  // its kExited event was added
+    bool is_idle = false;  // the last read of an open stream found no data
     std::string last_stderr_line = {};
   };
 
+  void Send(size_t child, const std::string& message);
   void ReadOutputs();
-  bool ReadStream(size_t child, Stream stream);
-  void AddLines(size_t child, Stream stream, std::vector<std::string> lines);
+  bool ReadStream(size_t number, Child& child, Stream stream);
+  void AddLines(size_t number, Child& child, Stream stream, std::vector<std::string> lines);
   void ReadSignals();
   void Reap();
   void EndChildren();
+  bool HasEnded(const Child& child) const;
   int PollTimeout(std::optional<int64_t> deadline_ms) const;
 
   Console& console_;
   UniqueFd signals_;
-  std::vector<std::unique_ptr<Child>> children_;
+  std::map<size_t, Child> children_;  // those without a kExited event yet
+  size_t next_child_ = 0;
   std::vector<Event> events_;
 };
 

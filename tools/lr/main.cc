@@ -199,7 +199,8 @@ class Run {
 
   Status SaveModel() {
     if (ModelPath().empty() || !Chief()) return {};
-    return trainer_->SaveModel(ModelPath(), options_.model_format);
+    const auto at_path = options_.model_out.empty() ? io::AtPath::kReplace : io::AtPath::kFollow;
+    return trainer_->SaveModel(ModelPath(), options_.model_format, at_path);
   }
 
   void PrintEnd(const TrainSummary& s) const {

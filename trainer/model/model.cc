@@ -37,8 +37,9 @@ Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields) {
 Result<Model> Model::Create(const ModelInfo& info) {
   try {
     return Model(info);
-  } catch (const std::bad_alloc&) {
-    return Invalid(ShapeText(info.num_features) + ": not enough memory for the model");
+  } catch (const std::bad_alloc& error) {
+    return Invalid(ShapeText(info.num_features) + ": not enough memory for the model" +
+                   AllocationText(error));
   }
 }
 

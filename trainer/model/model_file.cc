@@ -45,17 +45,18 @@ Status ForEachWeight(const ModelSource& source, Visit visit) {
   return status;
 }
 
-Status SaveBinary(const ModelSource& source, const std::string& path) {
+Status SaveBinary(const ModelSource& source, const std::string& path, io::AtPath at_path) {
   io::StateFields fields;
   fields.Add("kind", "model");
   AddModelInfo(source.info, fields);
-  ASSIGN_OR_RETURN(io::StateWriter writer, io::StateWriter::Create(path, fields, {}));
+  ASSIGN_OR_RETURN(io::StateWriter writer,
+                   io::StateWriter::Create(path, fields, {.at_path = at_path}));
   RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) { writer.Add(key, {&w, 1}); }));
   return writer.Finish();
 }
 
-Status SaveText(const ModelSource& source, const std::string& path) {
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
+Status SaveText(const ModelSource& source, const std::string& path, io::AtPath at_path) {
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, at_path));
   OutputBuffer out(std::move(file));
   WriteTextModelHead(source.info, out);
   uint64_t weights = 0;
@@ -107,8 +108,8 @@ Status SaveSparseNpy(const ModelSource& source, OutputBuffer& out) {
   return out.Finish();
 }
 
-Status SaveNpy(const ModelSource& source, const std::string& path) {
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
+Status SaveNpy(const ModelSource& source, const std::string& path, io::AtPath at_path) {
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, at_path));
   OutputBuffer out(std::move(file));
   return source.info.num_features == 0 ? SaveSparseNpy(source, out) : SaveDenseNpy(source, out);
 }
@@ -160,15 +161,16 @@ ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples) {
           }};
 }
 
-Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format) {
+Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format,
+                 io::AtPath at_path) {
   TRACE_SCOPE("save_model", profiler::Cat::kCheckpoint);
   switch (format) {
     case ModelFormat::kBinary:
-      return SaveBinary(source, path);
+      return SaveBinary(source, path, at_path);
     case ModelFormat::kText:
-      return SaveText(source, path);
+      return SaveText(source, path, at_path);
     case ModelFormat::kNpy:
-      return SaveNpy(source, path);
+      return SaveNpy(source, path, at_path);
   }
   return {};
 }

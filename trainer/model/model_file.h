@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "io/base/status.h"
+#include "io/record/output_file.h"
 #include "sparse/local_store.h"
 #include "trainer/model/model.h"
 
@@ -36,7 +37,8 @@ Result<ModelFormat> ModelFormatFromName(std::string_view name);
 
 // The file appears complete or not at all; until then an earlier file of that name stays. A weight
 // that is not finite is an error. `examples`: the number that the model was trained on.
-Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format);
+Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format,
+                 io::AtPath at_path = io::AtPath::kFollow);
 Status SaveModel(const sparse::LocalStore& store, const std::string& path, ModelFormat format,
                  uint64_t examples = 0);
 

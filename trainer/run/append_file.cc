@@ -6,6 +6,8 @@
 
 #include <cerrno>
 
+#include "io/base/regular_file.h"
+
 namespace millrace::trainer {
 namespace {
 
@@ -19,8 +21,7 @@ void TakeBack(int fd, size_t written) {
 }  // namespace
 
 Result<AppendFile> AppendFile::Open(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (fd < 0) return IoError("cannot open " + path, errno);
+  ASSIGN_OR_RETURN(const int fd, OpenRegularFile(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW));
   return AppendFile(path, fd);
 }
 

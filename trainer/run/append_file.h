@@ -13,7 +13,7 @@ namespace millrace::trainer {
 // Not thread-safe. Errors name the file.
 class AppendFile {
  public:
-  // Creates the file if it does not exist.
+  // Creates the file if it is not there. A symbolic link or a FIFO is an error.
   static Result<AppendFile> Open(const std::string& path);
   AppendFile(AppendFile&& other) noexcept
       : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}

@@ -2,10 +2,9 @@
 #include "trainer/run/metrics_log.h"
 
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 
+#include "io/base/regular_file.h"
 #include "io/record/output_file.h"
 
 namespace millrace::trainer {
@@ -19,9 +18,9 @@ struct RowFile {
 };
 
 // A file that is not there is empty.
-std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+Result<std::string> ReadText(const std::string& path) {
+  Result<std::string> text = ReadRegularFile(path);
+  return text.status().code() == Code::kNotFound ? std::string() : text;
 }
 
 std::optional<uint64_t> StepOf(std::string_view line, std::string_view row_start) {
@@ -60,13 +59,16 @@ Result<std::string> KeptText(const RowFile& file, std::string_view text, uint64_
 }
 
 Status Replace(const std::string& path, std::string_view text) {
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, io::AtPath::kReplace));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
 }
 
 Result<AppendFile> OpenRows(const RowFile& file, std::optional<uint64_t> resume_step) {
-  const std::string text = resume_step ? ReadText(file.path) : "";
+  std::string text;
+  if (resume_step) {
+    ASSIGN_OR_RETURN(text, ReadText(file.path));
+  }
   ASSIGN_OR_RETURN(const std::string kept, KeptText(file, text, resume_step.value_or(0)));
   if (!resume_step || kept != text) RETURN_IF_ERROR(Replace(file.path, kept));
   return AppendFile::Open(file.path);

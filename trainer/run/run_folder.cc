@@ -9,12 +9,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <vector>
 
+#include "io/base/regular_file.h"
 #include "io/record/output_file.h"
+#include "io/state/checkpoint_folder.h"
 
 namespace millrace::trainer {
 namespace {
@@ -23,13 +23,22 @@ namespace fs = std::filesystem;
 
 // What a run writes, as fnmatch(3) takes it. Files that are being written have .tmp in their names.
 constexpr const char* kRunFiles[] = {
-    "run.json.tmp-*",    "metrics.csv",       "metrics.jsonl",     "events.out.tfevents.*",
-    "trace-*.json",      "trace-all.json.gz", "recent-*.json",     "recent-*.json.tmp",
-    "watched",           "resources-*.csv",   "report.html",       "graph.dot",
-    "report.html.tmp-*", "graph.dot.tmp-*",   "trace-*.json.tmp-*"};
-constexpr const char* kCheckpointFiles[] = {"checkpoint-*"};
+    "metrics.csv",       "metrics.jsonl",     "events.out.tfevents.*",
+    "trace-*.json",      "trace-all.json.gz", "recent-*.json",
+    "recent-*.json.tmp", "watched",           "resources-*.csv",
+    "report.html",       "graph.dot",         "report.html.tmp-*",
+    "graph.dot.tmp-*",   "trace-*.json.tmp-*"};
+#define TWELVE_DIGITS "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"
+constexpr const char* kCheckpointFiles[] = {"checkpoint-" TWELVE_DIGITS,
+                                            "checkpoint-" TWELVE_DIGITS ".tmp-*"};
+#undef TWELVE_DIGITS
+constexpr const char* kShardFiles[] = {"manifest", "manifest.tmp-*"};
 constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy"};
-constexpr const char* kHalfWrittenModels[] = {"model.*.tmp-*"};  // of a run that was killed
+// Temporary files of a run that was killed. A run that begins holds the folder's lock, and its
+// processes do not write these files yet.
+constexpr const char* kTemporaryFiles[] = {
+    "run.json.tmp-*", "metrics.csv.tmp-*", "metrics.jsonl.tmp-*", "writable.tmp-*",
+    "manifest.tmp-*", "model.*.tmp-*",     "recent-*.json.tmp",   "trace-*.json.tmp"};
 
 Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -41,7 +50,8 @@ Status MakeFolder(const std::string& path) {
 
 // Writes a file: permissions alone do not show full or read-only disks.
 Status CheckWritable(const std::string& folder) {
-  ASSIGN_OR_RETURN(io::OutputFile probe, io::OutputFile::Create(folder + "/writable"));
+  ASSIGN_OR_RETURN(io::OutputFile probe,
+                   io::OutputFile::Create(folder + "/writable", io::AtPath::kReplace));
   return probe.Write("?");
 }
 
@@ -72,7 +82,8 @@ Result<std::vector<fs::path>> Entries(const std::string& folder) {
   return entries;
 }
 
-// Those files of a folder that have one of the names; what else is there is not ours.
+// Removes the regular files and links of a folder that have one of the names; what else is there is
+// not ours. The target of a link stays.
 Status RemoveFiles(const std::string& folder, std::span<const char* const> names) {
   ASSIGN_OR_RETURN(const auto entries, Entries(folder));
   for (const fs::path& entry : entries) {
@@ -81,7 +92,7 @@ Status RemoveFiles(const std::string& folder, std::span<const char* const> names
       return fnmatch(pattern, name.c_str(), 0) == 0;
     });
     std::error_code error;
-    if (!ours || fs::is_directory(entry, error)) continue;
+    if (!ours || fs::is_directory(fs::symlink_status(entry, error))) continue;
     if (!fs::remove(entry, error) && error) {
       return IoError("cannot remove " + entry.string(), error.value());
     }
@@ -95,9 +106,10 @@ Status RemoveCheckpoints(const std::string& folder) {
   ASSIGN_OR_RETURN(const auto entries, Entries(folder));
   for (const fs::path& entry : entries) {
     std::error_code ignored;
-    if (!fs::is_directory(entry, ignored) || !entry.filename().string().starts_with("shard-"))
-      continue;
+    const bool is_folder = fs::is_directory(fs::symlink_status(entry, ignored));
+    if (!is_folder || !entry.filename().string().starts_with("shard-")) continue;
     RETURN_IF_ERROR(RemoveFiles(entry, kCheckpointFiles));
+    RETURN_IF_ERROR(RemoveFiles(entry, kShardFiles));
     fs::remove(entry, ignored);  // unless there is something else in it
   }
   return {};
@@ -116,10 +128,10 @@ Result<RunFolder> RunFolder::Open(const RunFolderOptions& options) {
   RunFolder folder(options.path, options.overwrite, lock);
   folder.earlier_status_ = EarlierStatus(options.path);
   if (!options.resume && !options.overwrite) RETURN_IF_ERROR(folder.Refusal());
-  for (const std::string& part : {folder.path(), folder.checkpoints(), folder.model()}) {
-    RETURN_IF_ERROR(MakeFolder(part));
+  for (const std::string& part : {folder.checkpoints(), folder.model()})
+    RETURN_IF_ERROR(io::MakeRealFolder(part));
+  for (const std::string& part : {folder.path(), folder.checkpoints(), folder.model()})
     RETURN_IF_ERROR(CheckWritable(part));
-  }
   return folder;
 }
 
@@ -152,7 +164,8 @@ Status RunFolder::Refusal() const {
 
 Status RunFolder::Begin(const RunInfo& info) {
   if (overwrite_ && !earlier_status_.empty()) RETURN_IF_ERROR(EraseEarlierRun());
-  RETURN_IF_ERROR(RemoveFiles(model(), kHalfWrittenModels));
+  for (const std::string& part : {path_, checkpoints(), model()})
+    RETURN_IF_ERROR(RemoveFiles(part, kTemporaryFiles));
   info_ = info;
   return WriteRunJson(RunJson(info_, std::nullopt));
 }
@@ -167,14 +180,15 @@ Status RunFolder::EraseEarlierRun() const {
 Status RunFolder::Finish(const RunEnd& end) { return WriteRunJson(RunJson(info_, end)); }
 
 Status RunFolder::WriteRunJson(const std::string& text) const {
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path_ + "/run.json"));
+  ASSIGN_OR_RETURN(io::OutputFile file,
+                   io::OutputFile::Create(path_ + "/run.json", io::AtPath::kReplace));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
 }
 
 std::string ReadRunJson(const std::string& run_dir) {
-  std::ifstream file(run_dir + "/run.json", std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  Result<std::string> text = ReadRegularFile(run_dir + "/run.json");
+  return text.ok() ? std::move(*text) : std::string();
 }
 
 Result<std::string> ModelFileOf(const std::string& path) {

@@ -26,16 +26,17 @@ struct RunFolderOptions {
 // ends with the process, even if it is killed.
 class RunFolder {
  public:
-  // Creates the folder if it is missing and checks that it is writable. A folder that holds a run
-  // is refused unless the options allow it; Begin is the first call that changes that run. A folder
-  // without a run may be resumed too: a job that was killed early starts from the beginning.
+  // Creates the folder if it is missing and checks that it is writable, and that the folders in it
+  // are not links: files are removed there. A folder that holds a run is refused unless the options
+  // allow it; Begin is the first call that changes that run. A folder without a run may be resumed
+  // too: a job that was killed early starts from the beginning.
   static Result<RunFolder> Open(const RunFolderOptions& options);
   RunFolder(RunFolder&& other) noexcept;
   RunFolder& operator=(RunFolder&& other) noexcept;
   ~RunFolder();
 
   // Call it after all checks, before the training starts. Erases the earlier run if the options say
-  // so (other files stay), and writes run.json.
+  // so (other files stay), removes temporary files of a killed run, and writes run.json.
   Status Begin(const RunInfo& info);
   Status Finish(const RunEnd& end);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/sparse/checkpoint.h"
 
-#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -101,23 +100,17 @@ Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
   return state;
 }
 
-Status MakeFolder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  return error ? IoError("cannot create the folder " + folder, error.value()) : Status();
-}
-
 }  // namespace
 
 Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
                       const TrainingState& state) {
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
-  RETURN_IF_ERROR(MakeFolder(folder));
+  RETURN_IF_ERROR(io::MakeRealFolder(folder));
   io::RemoveTemporaryFiles(folder);
   ASSIGN_OR_RETURN(io::StateWriter writer,
-                   io::StateWriter::Create(io::CheckpointPath(folder, state.steps),
-                                           CheckpointFields(store, state),
-                                           {.floats_per_entry = store.slot_floats()}));
+                   io::StateWriter::Create(
+                       io::CheckpointPath(folder, state.steps), CheckpointFields(store, state),
+                       {.floats_per_entry = store.slot_floats(), .at_path = io::AtPath::kReplace}));
   store.ForEach([&](uint64_t key, std::span<const float> slot) { writer.Add(key, slot); });
   RETURN_IF_ERROR(writer.Finish());
   io::RemoveOtherCheckpoints(folder, state.steps, kKeptBefore);

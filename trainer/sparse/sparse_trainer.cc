@@ -158,8 +158,8 @@ double SparseTrainer::Epoch(const TrainingState& state) const {
   return static_cast<double>(state.own.position.epoch + 1);
 }
 
-Status SparseTrainer::SaveModel(const std::string& path, ModelFormat format) {
-  return trainer::SaveModel(backend_->Source(loop_->state().examples), path, format);
+Status SparseTrainer::SaveModel(const std::string& path, ModelFormat format, io::AtPath at_path) {
+  return trainer::SaveModel(backend_->Source(loop_->state().examples), path, format, at_path);
 }
 
 }  // namespace millrace::trainer

@@ -36,7 +36,8 @@ class SparseTrainer final : private TrainingTask {
   std::optional<uint64_t> resumed_step() const { return backend_->start().resumed_step; }
   // To be called once.
   Result<TrainSummary> Run();
-  Status SaveModel(const std::string& path, ModelFormat format);
+  Status SaveModel(const std::string& path, ModelFormat format,
+                   io::AtPath at_path = io::AtPath::kFollow);
 
   const sparse::Kernels& kernels() const { return *kernels_; }
   // Steps work on the model's own memory, without compacted batches.

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "tests/support/launch_fixture.h"
 #include "tests/support/program.h"
@@ -42,7 +43,7 @@ TEST_F(LaunchTest, ClusterPassesServersAndTokenToWorkers) {
       Script("w", std::string(kReadWorkerFlags) +
                       "for word; do case $word in --token_file=*) t=${word#*=};; esac; done\n"
                       "echo \"words: $*\"\n"
-                      "stat -c 'mode %a' $t; cp $t token-$i; echo $t > path-$i\n"
+                      "stat -L -c 'mode %a' $t; cp $t token-$i; echo $t > path-$i\n"
                       "while [ ! -s token-0 ] || [ ! -s token-1 ]; do sleep 0.01; done\n"
                       "touch done\n");
   Program job = Launch({"--deploy_mode=cluster", "--ps_program=" + Server(), "--tls_ca=ca.pem"},
@@ -59,7 +60,7 @@ TEST_F(LaunchTest, ClusterPassesServersAndTokenToWorkers) {
   EXPECT_EQ(job.output().find(token.substr(0, 64)), std::string::npos) << "not on a command line";
   for (const std::string path : {"path-0", "path-1"}) {
     const std::string file = test::ReadFile(folder_ / path);
-    EXPECT_FALSE(fs::exists(file.substr(0, file.rfind('/')))) << "the token is removed";
+    EXPECT_FALSE(fs::exists(file.substr(0, file.size() - 1))) << "the token is removed";
   }
   // The tables come before all lines of processes.
   const std::string output = job.output();
@@ -186,6 +187,110 @@ TEST_F(LaunchTest, CrashLoopIsBounded) {
       Launch({"--deploy_mode=single", "--restart=2"}, {"/bin/sh", "-c", "exit 2", "--run_dir=r"});
   EXPECT_EQ(permanent.Wait(), 2);
   EXPECT_EQ(permanent.Count("the same command would fail again"), 1u) << permanent.output();
+}
+
+// The worker counts the descriptors, threads and children of the launcher.
+TEST_F(LaunchTest, RestartsCostTheLauncherNothing) {
+  const std::string worker =
+      Script("w",
+             "launcher=$(cut -d' ' -f4 /proc/$PPID/stat)\n"
+             "echo $(ls /proc/$launcher/fd | wc -l) $(ls /proc/$launcher/task | wc -l) "
+             "$(wc -w < /proc/$launcher/task/$launcher/children) >> counts\n"
+             "echo \"failure of process $$\" >&2; exit 9\n");
+  Program job = Launch({"--deploy_mode=single", "--restart=30"}, {worker, "--run_dir=r"});
+  EXPECT_EQ(job.Wait(), 9);
+  std::istringstream counts(test::ReadFile(folder_ / "counts"));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(counts, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 31u) << job.output();
+  EXPECT_EQ(lines.back(), lines.front()) << "descriptors, threads, children";
+}
+
+TEST_F(LaunchTest, ServerKilledAfterTheModelIsSavedDoesNotFailTheJob) {
+  // Worker 1 exits after the kill, which therefore happens while the job runs.
+  const std::string worker = Script("w", std::string(kReadWorkerFlags) +
+                                             "[ $i = 0 ] && echo saved && exit 0\n"
+                                             "while [ ! -e end ]; do sleep 0.01; done\n");
+  for (const std::string first : {"ps 0", "worker 1"}) {
+    SCOPED_TRACE(first);
+    fs::remove(folder_ / "end");
+    Program job =
+        Launch({"--num_ps=2", "--num_workers=2", "--server_grace=0.2", "--ps_program=" + Server()},
+               {worker, "--mode=sync"});
+    ASSERT_TRUE(job.WaitForOutput("| saved")) << job.output();
+    Kill(job, first);
+    ASSERT_TRUE(job.WaitForOutput(
+        ") was killed by SIGKILL after worker 0 had finished: the result is complete"))
+        << job.output();
+    test::WriteFile(folder_ / "end", "");
+    EXPECT_EQ(job.Wait(), 0) << job.output();
+    EXPECT_EQ(job.Count("millrace-launch: " + first + " (pid "), 1u) << job.output();
+    EXPECT_EQ(job.Count("millrace-launch: done after"), 1u) << job.output();
+    EXPECT_EQ(job.Count("without"), 0u) << job.output();
+  }
+}
+
+TEST_F(LaunchTest, ServerThatFailsAfterAllWorkersDoesNotFailTheJob) {
+  const std::string server =
+      Script("ps", std::string(kReadServerFlags) + kListen + kServeUntilDone + "exit 3\n");
+  Program job = Launch({"--deploy_mode=cluster", "--ps_program=" + server},
+                       {Script("w", "touch done\n"), "--mode=sync"});
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("exited with status 3 after worker 0 had finished: the result is complete"),
+            1u)
+      << job.output();
+}
+
+// A worker that the servers do not accept exits with status 2, like one with a wrong flag.
+TEST_F(LaunchTest, WorkerThatIsRefusedAfterTheBeginIsRestarted) {
+  const std::string worker = Script(
+      "w",
+      std::string(kReadWorkerFlags) +
+          "mkdir -p r; [ $i = 0 ] && echo $$ > r/run.json; echo \"words: $*\"\n"
+          "while [ ! -s r/run.json ]; do sleep 0.01; done\n"
+          "case \"$*\" in *--resume*) touch done;; esac\n"
+          "if [ $i = 1 ] && [ ! -e done ]; then echo 'has a newer connection' >&2; exit 2; fi\n"
+          "while [ ! -e done ]; do sleep 0.01; done\n");
+  Program job = Launch({"--deploy_mode=cluster", "--restart=3", "--ps_program=" + Server()},
+                       {worker, "--mode=sync", "--run_dir=r"});
+  EXPECT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("exited with status 2: restarting it to rejoin (restart 1 of 3)"), 1u)
+      << job.output();
+  EXPECT_EQ(job.Count("exited with status 2: restarting the whole job from its last checkpoint "
+                      "(restart 2 of 3)"),
+            1u)
+      << job.output();
+}
+
+TEST_F(LaunchTest, ControlCharactersOfACommandAreEscaped) {
+  const ProgramRun run = RunProgram("millrace-launch", "\"$(printf '\\033[31m')\" -- /bin/true");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_EQ(run.err.find('\x1b'), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("\\x1b[31m"), std::string::npos) << run.err;
+}
+
+// The shims cannot clean up: they are killed too.
+TEST_F(LaunchTest, KilledShimsLeaveNoToken) {
+  fs::create_directory(folder_ / "tmp");
+  const std::string worker = Script("w", "echo shim $PPID; echo up; exec sleep 1000\n");
+  std::vector<std::string> words = {"/usr/bin/env",
+                                    "TMPDIR=" + folder_ / "tmp",
+                                    Launcher(),
+                                    "--deploy_mode=cluster",
+                                    "--ps_program=" + Server(),
+                                    "--",
+                                    worker,
+                                    "--mode=sync"};
+  Program job(words, folder_.path(), folder_ / "log");
+  ASSERT_TRUE(job.WaitForOutput("| up", 2)) << job.output();
+  const std::string output = job.output();
+  job.Signal(SIGSTOP);
+  for (size_t at = 0; (at = output.find("| shim ", at)) != std::string::npos; at += 7)
+    KillPid(output.substr(at + 7));
+  job.Signal(SIGKILL);
+  EXPECT_EQ(job.Wait(), 137);
+  EXPECT_TRUE(WaitForProcesses(0));
+  EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 
 TEST_F(LaunchTest, CtrlCLetsWorkersSaveBeforeServersExit) {
@@ -340,15 +445,24 @@ TEST_F(LaunchTest, ReaderThatStopsReadingDoesNotBlockCtrlC) {
   ::close(reader);
 }
 
+// A limit of the size of files, 4096 bytes, has the same effect as a full disk.
 TEST_F(LaunchTest, FullDiskLosesOnlyLogLines) {
-  fs::create_directory(folder_ / "logs");
-  fs::create_symlink("/dev/full", folder_ / "logs/worker-0.log");
-  Program job = Launch({"--deploy_mode=single", "--log_dir=logs"}, {Script("w", "seq 1 5000\n")});
-  EXPECT_EQ(job.Wait(), 0);
-  EXPECT_EQ(job.Count("worker 0 | "), 5000u);
-  EXPECT_EQ(job.Count("worker-0.log: cannot write: No space left on device"), 1u);
-  EXPECT_EQ(job.Count("the log of worker 0 is missing 23893 bytes"), 1u)
-      << job.output().substr(0, 1000);
+  const ProgramRun run =
+      RunShell("cd " + folder_.path() + " && { trap '' XFSZ; ulimit -f 8; " + Launcher() +
+               " --deploy_mode=single --log_dir=logs -- " + Script("w", "seq 1 5000\n") +
+               " 2>&1 && echo succeeded; } | cat > all");
+  EXPECT_EQ(run.status, 0) << run.err;
+  const std::string all = test::ReadFile(folder_ / "all");
+  const auto count = [&](const std::string& text) {
+    size_t found = 0;
+    for (size_t at = 0; (at = all.find(text, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("worker 0 | "), 5000u);
+  EXPECT_EQ(count("succeeded"), 1u);
+  EXPECT_EQ(count("worker-0.log: cannot write: File too large"), 1u);
+  EXPECT_EQ(count("the log of worker 0 is missing 19797 bytes"), 1u) << all.substr(0, 1000);
+  EXPECT_EQ(fs::file_size(folder_ / "logs/worker-0.log"), 4096u);
 }
 
 TEST_F(LaunchTest, UsageErrorsAreReportedBeforeAnyProcessStarts) {

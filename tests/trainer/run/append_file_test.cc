@@ -50,12 +50,21 @@ TEST(AppendFile, AppendsToExistingRows) {
   EXPECT_EQ(ReadFile(folder / "rows"), "a\nb\n");
 }
 
+TEST(AppendFile, LinkIsRefused) {
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "foreign", "text");
+  std::filesystem::create_symlink(folder / "foreign", folder / "rows");
+  const auto file = AppendFile::Open(folder / "rows");
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.status().message(),
+            folder / "rows" + ": expected a regular file, found a symbolic link");
+}
+
 TEST(AppendFile, ErrorsNameTheFile) {
   EXPECT_EQ(AppendFile::Open("/nowhere/rows").status().message(),
-            "cannot open /nowhere/rows: No such file or directory");
-  auto full = AppendFile::Open("/dev/full");
-  ASSERT_TRUE(full.ok());
-  EXPECT_EQ(full->Append("row\n").message(), "cannot write /dev/full: No space left on device");
+            "/nowhere/rows: cannot open: No such file or directory");
+  EXPECT_EQ(AppendFile::Open("/dev/full").status().message(),
+            "/dev/full: expected a regular file, found another kind of file");
 }
 
 }  // namespace

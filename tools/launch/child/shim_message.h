@@ -35,8 +35,7 @@ struct ShimMessage {
 struct ShimTask {
   std::string directory;
   Words command;
-  // If not empty, the shim writes it to a file of mode 600 and adds --token_file=FILE to the
-  // command.
+  // If not empty, the shim adds --token_file=FILE to the command, a file of mode 600 in memory.
   std::string token;
 };
 

@@ -5,26 +5,26 @@
 #include <string>
 
 #include "io/base/status.h"
+#include "tools/launch/child/unique_fd.h"
 
 namespace millrace::launch {
 
 // 32 random bytes from the kernel as 64 hexadecimal digits.
 Result<std::string> RandomToken();
 
-// A file of mode 600 in a new folder of mode 700. The destructor removes both.
+// A file of mode 600 in memory. It has no name in any folder, so a killed process leaves none
+// behind. Other processes of the same user and host can read it while this process has it open.
 class TokenFile {
  public:
   static Result<TokenFile> Create(const std::string& token);
-  TokenFile(TokenFile&& other) noexcept;
-  TokenFile& operator=(TokenFile&&) = delete;
-  ~TokenFile();
 
-  std::string path() const { return folder_ + "/token"; }
+  // /proc/PID/fd/N
+  std::string path() const;
 
  private:
-  explicit TokenFile(std::string folder) : folder_(std::move(folder)) {}
+  explicit TokenFile(UniqueFd fd) : fd_(std::move(fd)) {}
 
-  std::string folder_;  // empty: moved from
+  UniqueFd fd_;
 };
 
 }  // namespace millrace::launch

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "io/base/escape.h"
+#include "io/base/regular_file.h"
 #include "io/base/status.h"
 #include "tools/launch/output/lines.h"
 
@@ -42,7 +44,9 @@ void NonblockingWriter::Flush() {
       Fail(errno, size);
     }
   }
-  if (backlog() == 0) Clear();
+  if (backlog() == 0) return Clear();
+  // A slow reader can keep a backlog for the whole job.
+  if (written_ >= kFullBytes) pending_.erase(0, std::exchange(written_, 0));
 }
 
 void NonblockingWriter::Fail(int error, size_t bytes) {
@@ -86,9 +90,10 @@ Status Console::OpenLog(const std::string& name, Channel& channel) {
   std::string file_name = name;
   std::replace(file_name.begin(), file_name.end(), ' ', '-');
   const std::string path = options_.log_dir + "/" + file_name + ".log";
-  channel.log_fd =
-      UniqueFd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0644));
-  if (!channel.log_fd) return IoError(path + ": cannot create", errno);
+  // A link could lead to a file of another user, and a FIFO would block.
+  ASSIGN_OR_RETURN(const int fd,
+                   OpenRegularFile(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW));
+  channel.log_fd = UniqueFd(fd);
   channel.log.emplace(channel.log_fd.get(), path);
   return {};
 }
@@ -109,10 +114,10 @@ void Console::Show(size_t channel, Stream stream, std::string_view line) {
 }
 
 void Console::Note(std::string_view message) {
-  err_.Append("millrace-launch: " + std::string(message) + "\n");
+  err_.Append("millrace-launch: " + Printable(message) + "\n");
 }
 
-void Console::Print(std::string_view text) { out_.Append(text); }
+void Console::Print(std::string_view text) { out_.Append(EscapeControl(text)); }
 
 void Console::Release() {
   is_held_ = false;

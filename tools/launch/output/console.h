@@ -35,6 +35,8 @@ class NonblockingWriter {
 
   int fd() const { return fd_; }
   size_t backlog() const { return pending_.size() - written_; }
+  // The memory for pending text. It stays bounded, however much text has been written.
+  size_t memory_bytes() const { return pending_.capacity(); }
   // Drops pending and future text.
   void Close() {
     is_closed_ = true;
@@ -79,9 +81,12 @@ class Console {
 
   // Shows a line of a process on the stream to which the process wrote it.
   void ProcessLine(size_t channel, Stream stream, std::string_view line);
+  // The texts of the next two may contain what other hosts and processes wrote: control characters
+  // are escaped.
+
   // Prints "millrace-launch: ..." on standard error, also between Hold and Release.
   void Note(std::string_view message);
-  // Prints plain text on standard output, also between Hold and Release.
+  // Prints text of several lines on standard output, also between Hold and Release.
   void Print(std::string_view text);
 
   // Delays the lines of processes until Release, so that the tables come first.

@@ -16,8 +16,13 @@ constexpr int kInterrupted = 128 + SIGINT;
 
 // The same command would fail in the same way again.
 bool IsPermanent(const ProcessExit& exit) {
-  return exit.status == kUsage || exit.status == kCannotRun || exit.status == kNotFound ||
-         exit.is_repeat;
+  const bool is_usage_error = exit.status == kUsage && !exit.has_begun;
+  return is_usage_error || exit.status == kCannotRun || exit.status == kNotFound || exit.is_repeat;
+}
+
+// The servers do not let this worker join again. Only a new start of all processes helps.
+bool IsShutOut(const ProcessExit& exit) {
+  return exit.status == kUsage && exit.has_begun && exit.is_repeat;
 }
 
 bool WasKilled(int status) { return status > 128 && status < 128 + NSIG && status != kInterrupted; }
@@ -42,7 +47,8 @@ Decision Decide(const ProcessExit& exit, const FailurePolicy& policy) {
   if (exit.id.role == Role::kServer || IsChief(exit.id))
     return can_restart ? Decision::kRestartJob : Decision::kEndJob;
   if (can_restart) return Decision::kRestartWorker;
-  return policy.survives_workers ? Decision::kContinue : Decision::kEndJob;
+  if (policy.survives_workers) return Decision::kContinue;
+  return policy.restarts_left > 0 && IsShutOut(exit) ? Decision::kRestartJob : Decision::kEndJob;
 }
 
 Decision DecideAll(std::span<const ProcessExit> exits, const FailurePolicy& policy) {
@@ -85,6 +91,8 @@ std::string EndReason(std::span<const ProcessExit> exits, size_t restarts) {
     return "; the job needs every worker (--restart=N would restart it)";
   return "; --restart=N would restart it from its last checkpoint";
 }
+
+std::string AfterTheEnd() { return " after worker 0 had finished: the result is complete"; }
 
 std::string StatusText(int status) {
   const std::string number = std::to_string(status);

@@ -16,6 +16,8 @@ struct ProcessExit {
   int status = 1;
   std::string last_stderr_line = {};
   bool is_repeat = false;  // the process failed in the same way before its restart
+  // The run had begun, so the command line was valid: status 2 is then a refusal by the servers.
+  bool has_begun = false;
 };
 
 struct FailurePolicy {
@@ -52,6 +54,9 @@ void MarkRepeat(std::span<ProcessExit> exits, std::span<const ProcessExit> earli
 // The reason for kEndJob, as the end of a message: "; all restarts (--restart=2) are used up".
 // `restarts` is the value of --restart.
 std::string EndReason(std::span<const ProcessExit> exits, size_t restarts);
+
+// The end of a message about a process that fails when worker 0 has exited with status 0.
+std::string AfterTheEnd();
 
 // "was killed by SIGKILL", "exited with status 1", "was interrupted (status 130)"
 std::string StatusText(int status);

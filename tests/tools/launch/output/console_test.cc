@@ -3,8 +3,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
 #include "tests/support/test_files.h"
@@ -89,6 +91,47 @@ TEST(NonblockingWriter, ReaderThatStopsReadingDoesNotBlock) {
     read.append(bytes, static_cast<size_t>(size));
   EXPECT_TRUE(read == text);
   ::close(fds[0]);
+}
+
+TEST(NonblockingWriter, SlowReaderDoesNotMakeTheMemoryGrow) {
+  int fds[2];
+  ASSERT_EQ(::pipe(fds), 0);
+  NonblockingWriter writer(fds[1], "pipe");
+  const std::string text(4096, 'x');
+  char bytes[4096];
+  for (int i = 0; i < 100; ++i) writer.Append(text);  // the backlog is never empty
+  for (int i = 0; i < 5000; ++i) {
+    writer.Append(text);
+    writer.Flush();
+    ASSERT_GT(::read(fds[0], bytes, sizeof bytes), 0);
+    ASSERT_GT(writer.backlog(), 0u);
+  }
+  EXPECT_LT(writer.memory_bytes(), 4u << 20) << "of 20 MB that were written";
+  ::close(fds[0]);
+  ::close(fds[1]);
+}
+
+TEST_F(ConsoleTest, ControlCharactersInNotesAndTablesAreEscaped) {
+  Console console = Make(false);
+  console.Note("worker 0 on \x1b]0;host\x07: failed");
+  console.Print("host\nna\x1b[31mme\xc2\x9b\t1\n");
+  console.Flush();
+  EXPECT_EQ(test::ReadFile(folder_ / "err"),
+            "millrace-launch: worker 0 on \\x1b]0;host\\x07: failed\n");
+  EXPECT_EQ(test::ReadFile(folder_ / "out"), "host\nna\\x1b[31mme\\xc2\\x9b\t1\n");
+}
+
+TEST_F(ConsoleTest, LogIsNotWrittenThroughALinkOrToAFifo) {
+  std::filesystem::create_directory(folder_ / "logs");
+  test::WriteFile(folder_ / "precious", "text");
+  const ConsoleOptions options = {.log_dir = folder_ / "logs"};
+  std::filesystem::create_symlink(folder_ / "precious", folder_ / "logs/ps-0.log");
+  EXPECT_NE(Console::Create(options, {"ps 0"}).status().message().find("found a symbolic link"),
+            std::string::npos);
+  EXPECT_EQ(test::ReadFile(folder_ / "precious"), "text");
+  ASSERT_EQ(::mkfifo((folder_ / "logs/ps-1.log").c_str(), 0600), 0);
+  EXPECT_NE(Console::Create(options, {"ps 1"}).status().message().find("expected a regular file"),
+            std::string::npos);
 }
 
 TEST(NonblockingWriter, FullDiskIsReportedOnceAndLostBytesAreCounted) {

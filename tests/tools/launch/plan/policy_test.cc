@@ -39,6 +39,21 @@ TEST(Policy, PermanentFailureIsNotRestarted) {
   }
 }
 
+TEST(Policy, StatusTwoAfterTheBeginIsARefusalByTheServers) {
+  ProcessExit refused = {{Role::kWorker, 1}, 2, "worker 1 has a newer connection"};
+  refused.has_begun = true;
+  EXPECT_EQ(Decide(refused, {.restarts_left = 5}), Decision::kRestartWorker);
+  refused.is_repeat = true;
+  EXPECT_EQ(Decide(refused, {.restarts_left = 5}), Decision::kRestartJob)
+      << "the worker cannot come back alone";
+  EXPECT_EQ(Decide(refused, {.survives_workers = true, .restarts_left = 5}), Decision::kContinue);
+  EXPECT_EQ(Decide(refused, {}), Decision::kEndJob);
+  refused.id = {Role::kWorker, 0};
+  EXPECT_EQ(Decide(refused, {.restarts_left = 5}), Decision::kEndJob) << "twice the same";
+  refused.is_repeat = false;
+  EXPECT_EQ(Decide(refused, {.restarts_left = 5}), Decision::kRestartJob);
+}
+
 TEST(Policy, NothingIsRestartedWhenTheModelIsSaved) {
   const FailurePolicy done = {.is_chief_done = true, .restarts_left = 5};
   EXPECT_EQ(Decide(kServerKilled, done), Decision::kContinue);

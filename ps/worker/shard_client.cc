@@ -33,6 +33,7 @@ void WireStats::Add(const WireStats& other) {
   exchanges += other.exchanges;
   repeats += other.repeats;
   reconnects += other.reconnects;
+  corrupt += other.corrupt;
   predicted_sent += other.predicted_sent;
   predicted_received += other.predicted_received;
   sent += other.sent;
@@ -40,6 +41,13 @@ void WireStats::Add(const WireStats& other) {
   wait_ns += other.wait_ns;
   barrier_ns += other.barrier_ns;
   server_ns += other.server_ns;
+}
+
+bool ShardClient::IsBroken(const Status& status) {
+  if (status.code() != Code::kCorrupt) return status.code() == Code::kIo;
+  ++stats_.corrupt;
+  if (wait_.on_note) wait_.on_note(Describe() + ": " + status.message() + "; reconnecting");
+  return true;
 }
 
 Status ShardClient::TryJoin(JoinReply& reply, bool again) {
@@ -65,7 +73,7 @@ Status ShardClient::Connect(JoinReply& reply) {
   while (true) {
     const Status status = TryJoin(reply, /*again=*/false);
     if (status.ok()) break;
-    if (status.code() != Code::kIo || clock_.NowNs() >= deadline_ns) {
+    if (!IsBroken(status) || clock_.NowNs() >= deadline_ns) {
       return Status(status.code(), Describe() + ": " + status.message());
     }
     if (ShouldStop()) return Cancelled("interrupted");
@@ -97,7 +105,7 @@ Status ShardClient::Reconnect(const Status& why) {
                                    " was started again and has lost this job: resume the job "
                                    "from its last checkpoint");
     }
-    if (last.code() != Code::kIo) return Status(last.code(), Describe() + ": " + last.message());
+    if (!IsBroken(last)) return Status(last.code(), Describe() + ": " + last.message());
     if (ShouldStop()) return Cancelled("interrupted");
     clock_.Pause(kPauseNs);
   }
@@ -140,7 +148,7 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
 }
 
 Status ShardClient::SendAgain(Status status) {
-  while (status.code() == Code::kIo) {
+  while (IsBroken(status)) {
     RETURN_IF_ERROR(Reconnect(status));
     status = SendNow(true, true);
   }
@@ -160,7 +168,7 @@ Status ShardClient::Receive(ExchangeReply& reply) {
       if (reply.outcome == Outcome::kDone) break;
       if (stop_grace_.over()) return Cancelled("interrupted");
       if (reply.outcome == Outcome::kBlocked) NoteBlocked(reply.blocked_on);
-    } else if (status.code() == Code::kIo) {
+    } else if (IsBroken(status)) {
       RETURN_IF_ERROR(Reconnect(status));
     } else {
       return Status(status.code(), Describe() + ": " + status.message());
@@ -188,7 +196,7 @@ Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
   if (std::exchange(in_flight_, false)) {  // an exchange that was given up
     ExchangeReply unused;
     const Status received = channel_->ReceiveExchange(unused);
-    if (received.code() == Code::kIo) RETURN_IF_ERROR(Reconnect(received));
+    if (IsBroken(received)) RETURN_IF_ERROR(Reconnect(received));
   }
   while (true) {
     const Status status = call(*channel_);
@@ -197,7 +205,7 @@ Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
       CountBytes();
       return status;
     }
-    if (status.code() != Code::kIo) {
+    if (!IsBroken(status)) {
       return Status(status.code(), Describe() + ": " + status.message());
     }
     RETURN_IF_ERROR(Reconnect(status));

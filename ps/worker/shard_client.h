@@ -49,6 +49,7 @@ struct WireStats {
   uint64_t exchanges = 0;  // without repeats
   uint64_t repeats = 0;    // calls that had to be made again
   uint64_t reconnects = 0;
+  uint64_t corrupt = 0;                                 // replies with a wrong checksum
   uint64_t predicted_sent = 0, predicted_received = 0;  // by the layout of the messages
   uint64_t sent = 0, received = 0;                      // by the sockets, exchanges only
   int64_t wait_ns = 0;                                  // for replies
@@ -90,6 +91,8 @@ class ShardClient {
   const WireStats& stats() const { return stats_; }
 
  private:
+  // Whether the call can be made again on a new connection. Counts a corrupt reply.
+  bool IsBroken(const Status& status);
   Status Reconnect(const Status& why);
   Status TryJoin(JoinReply& reply, bool again);
   Status SendNow(bool with_push_keys, bool with_pull_keys);

@@ -7,7 +7,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 5
+const i32 kProtocolVersion = 6
 
 // The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard.
 exception Refused {

@@ -18,6 +18,7 @@ using apache::thrift::TApplicationException;
 using apache::thrift::protocol::T_EXCEPTION;
 using apache::thrift::protocol::T_REPLY;
 using apache::thrift::protocol::TProtocol;
+using apache::thrift::transport::TTransportException;
 
 // Takes the same time wherever the difference is.
 bool SameToken(const std::string& a, const std::string& b) {
@@ -55,6 +56,17 @@ void Connection::CountCall(const char* kind) {
   CallCount& count = state_.calls[kind];
   ++count.messages;
   count.bytes_in += counted_.in - before.in;
+}
+
+// An unauthenticated peer that sends noise is counted; it cannot fill the log.
+void Connection::CountCorrupt(const std::string& what) {
+  {
+    const ShardLock lock(state_.shard);
+    ++state_.corrupt;
+  }
+  if (!handler_.joined() || !state_.on_note) return;
+  state_.on_note("worker " + std::to_string(handler_.worker()) + ": " + what +
+                 "; the connection is closed");
 }
 
 void Connection::Refuse(const std::string& message) {
@@ -211,6 +223,18 @@ void Connection::stats(rpc::StatsReply& reply, int32_t worker, int64_t generatio
     }
   }
   ToRpc(out, reply);
+}
+
+bool ConnectionProcessor::process(std::shared_ptr<TProtocol> in, std::shared_ptr<TProtocol> out,
+                                  void* context) {
+  try {
+    return ParameterServerProcessor::process(std::move(in), std::move(out), context);
+  } catch (const TTransportException& error) {
+    if (error.getType() == TTransportException::CORRUPTED_DATA) {
+      connection_->CountCorrupt(error.what());
+    }
+    throw;
+  }
 }
 
 bool ConnectionProcessor::dispatchCall(TProtocol* in, TProtocol* out, const std::string& name,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,10 +25,12 @@ struct ServerState {
   const uint64_t instance;  // differs from that of an earlier server in the same place
   const ConnectionLimits unauthenticated_limits;
   const bool poll;
+  const std::function<void(const std::string&)> on_note = {};
 
   // Guarded by the shard's lock.
   std::map<std::string, CallCount> calls = {};
   uint64_t refused = 0;  // connections that were closed for what they sent
+  uint64_t corrupt = 0;  // messages with a wrong CRC
 };
 
 // Thrift calls it from the connection's thread only.
@@ -36,6 +39,9 @@ class Connection final : public rpc::ParameterServerIf {
   Connection(ServerState& state, PendingConnections::Entry pending,
              std::shared_ptr<MessageProtocol> protocol, std::shared_ptr<MessageTransport> output);
   ~Connection() override;
+
+  // A message had a wrong CRC: the connection is closed.
+  void CountCorrupt(const std::string& what);
 
   // The service. ConnectionProcessor serves `exchange` itself, through Exchange.
   void join(rpc::JoinReply& reply, const rpc::JoinRequest& request) override;
@@ -87,6 +93,9 @@ class ConnectionProcessor final : public rpc::ParameterServerProcessor {
  public:
   explicit ConnectionProcessor(std::shared_ptr<Connection> connection)
       : ParameterServerProcessor(connection), connection_(std::move(connection)) {}
+
+  bool process(std::shared_ptr<apache::thrift::protocol::TProtocol> in,
+               std::shared_ptr<apache::thrift::protocol::TProtocol> out, void* context) override;
 
  protected:
   bool dispatchCall(apache::thrift::protocol::TProtocol* in,

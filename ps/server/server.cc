@@ -95,7 +95,8 @@ class Server::Impl {
                                           .message_ms = options.authenticate_ms,
                                           .max_string = kUnauthenticatedMaxString,
                                           .max_message = kUnauthenticatedMaxMessage},
-               .poll = options.poll},
+               .poll = options.poll,
+               .on_note = options.shard.on_note},
         pending_({.authenticate_within = std::chrono::milliseconds(options.authenticate_ms)},
                  options.shard.on_note) {}
 
@@ -164,6 +165,7 @@ class Server::Impl {
       summary.bytes_out += count.bytes_out;
     }
     summary.refused = state_.refused + pending_.closed();
+    summary.corrupt = state_.corrupt;
     return summary;
   }
 

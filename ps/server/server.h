@@ -52,6 +52,7 @@ class Server {
     uint64_t messages = 0, bytes_in = 0, bytes_out = 0;
     uint64_t refused =
         0;  // connections that were closed for what they sent, or did not send in time
+    uint64_t corrupt = 0;  // messages with a wrong CRC
   };
   Summary summary() const;
 

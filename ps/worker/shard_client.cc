@@ -16,8 +16,9 @@ constexpr int kMaxBroken = 5;             // connections in a row that break in 
 constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
 // The bytes of an exchange without keys, numbers and the worker's state: names, types and lengths
 // of fields in Thrift's binary protocol.
-constexpr uint64_t kRequestBytes = 150;
-constexpr uint64_t kReplyBytes = 121;
+constexpr uint64_t kFrameBytes = 16;
+constexpr uint64_t kRequestBytes = 150 + kFrameBytes;
+constexpr uint64_t kReplyBytes = 121 + kFrameBytes;
 
 }  // namespace
 

@@ -182,6 +182,7 @@ class ThriftChannel final : public Channel {
         return Status(Code::kIo, "no reply in time");
       if (error.getType() == TTransportException::END_OF_FILE)
         return Status(Code::kIo, "it closed the connection without a reply");
+      if (error.getType() == TTransportException::CORRUPTED_DATA) return Corrupt(error.what());
       return Status(Code::kIo, error.what());
     } catch (const TProtocolException& error) {
       return Status(Code::kIo, std::string("expected a reply of millrace-ps, found other "

@@ -16,8 +16,27 @@ def text(field, value):
     return struct.pack(">bhI", 11, field, len(value)) + value
 
 
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def frame(message):
+    length = struct.pack("<Q", len(message))
+    return length + masked(length) + message + masked(message)
+
+
 def call(name, body):
-    return struct.pack(">II", 0x80010001, len(name)) + name + struct.pack(">I", 1) + body
+    return frame(struct.pack(">II", 0x80010001, len(name)) + name + struct.pack(">I", 1) + body)
 
 
 def join(token):
@@ -35,12 +54,12 @@ def reply():
     success = struct.pack(">bhi", 8, 1, 0) + text(2, b"\0" + struct.pack("<2f", 1, 2)) + struct.pack(">bhq", 10, 3, 9)
     success += struct.pack(">bhd", 4, 5, 0.5) + text(10, b"worker 1") + struct.pack(">bhb", 2, 11, 1) + b"\0"
     begin = struct.pack(">II", 0x80010002, 8) + b"exchange" + struct.pack(">I", 0)
-    return begin + struct.pack(">bh", 12, 0) + success + b"\0"
+    return frame(begin + struct.pack(">bh", 12, 0) + success + b"\0")
 
 
 def refusal():
     begin = struct.pack(">II", 0x80010002, 8) + b"exchange" + struct.pack(">I", 0)
-    return begin + struct.pack(">bh", 12, 1) + text(1, b"no") + b"\0\0"
+    return frame(begin + struct.pack(">bh", 12, 1) + text(1, b"no") + b"\0\0")
 
 
 config = (
@@ -54,7 +73,11 @@ seeds = {
     "join_token": b"\0" + join(b"token"),
     "exchange": b"\0" + exchange(),
     "two_calls": b"\0" + join(b"x") + exchange(),
-    "huge_claim": b"\0" + struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi",
+    "huge_claim": b"\0" + frame(struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi"),
+    "huge_frame": b"\0" + (lambda length: length + masked(length) + b"joi")(struct.pack("<Q", 0x6B49D200)),
+    "empty_frame": b"\0" + frame(b""),
+    "not_framed": b"\0" + call(b"join", b"\0")[12:],
+    "wrong_crc": b"\0" + call(b"join", b"\0")[:-1] + b"\0",
     "reply": b"\6" + reply(),
     "refusal": b"\6" + refusal(),
     "keys": b"\1\x04\x05\x01\x80\x02\x07",

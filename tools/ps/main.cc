@@ -119,10 +119,12 @@ int Serve(const ps::ServerOptions& options) {
   const Status status = (*server)->Wait(tools::Interrupted);
   const std::string finished = begun ? profile.Finish() : "";
   const ps::Server::Summary s = (*server)->summary();
-  std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s rejected\n", kProgram,
-              options.shard.shard, tools::WithCommas(s.steps).c_str(),
-              tools::WithCommas(s.messages).c_str(), tools::BytesText(s.bytes_in).c_str(),
-              tools::BytesText(s.bytes_out).c_str(), tools::WithCommas(s.refused).c_str());
+  std::printf(
+      "%s: shard %zu served %s steps, %s messages, %s in, %s out, %s rejected, %s corrupt\n",
+      kProgram, options.shard.shard, tools::WithCommas(s.steps).c_str(),
+      tools::WithCommas(s.messages).c_str(), tools::BytesText(s.bytes_in).c_str(),
+      tools::BytesText(s.bytes_out).c_str(), tools::WithCommas(s.refused).c_str(),
+      tools::WithCommas(s.corrupt).c_str());
   for (const std::string& error : {started, finished}) {
     if (!error.empty()) return tools::Fail(kProgram, Status(Code::kIo, error));
   }

@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -15,9 +16,12 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "ps/wire/guarded_socket.h"
 #include "ps/wire/key_codec.h"
 #include "ps/worker/remote_store.h"
 #include "ps/worker/thrift_transport.h"
+#include "tests/support/flip_proxy.h"
+#include "tests/support/frame.h"
 #include "tests/support/server_fixture.h"
 #include "tests/support/test_files.h"
 
@@ -28,13 +32,22 @@ TEST_F(ServerTest, AHugeClaimCostsTheSenderItsConnectionAndNoMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const long before_kb = PeakKb();
-  for (int i = 0; i < 20; ++i) {
-    // A strict binary call to a method whose name has 1.8 GB.
-    const unsigned char call[] = {0x80, 0x01, 0x00, 0x01, 0x6b, 0x49, 0xd2, 0x00, 'j', 'o', 'i'};
-    const int fd = Connect();
-    ASSERT_EQ(::send(fd, call, sizeof call, 0), static_cast<ssize_t>(sizeof call));
-    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
-    ::close(fd);
+  // In an intact frame, a strict binary call to a method whose name has 1.8 GB; and a frame that
+  // claims as much, or just less than a peer may send before it joins.
+  const std::string call("\x80\x01\x00\x01\x6b\x49\xd2\x00joi", 11);
+  for (const std::string& claim :
+       {test::Framed(call), test::FrameHeader(uint64_t{1800} << 20) + call,
+        test::FrameHeader(kUnauthenticatedMaxMessage) + call}) {
+    std::vector<int> peers;
+    for (int i = 0; i < 20; ++i) {
+      peers.push_back(Connect());
+      const ssize_t sent = ::send(peers.back(), claim.data(), claim.size(), MSG_NOSIGNAL);
+      ASSERT_EQ(sent, static_cast<ssize_t>(claim.size()));
+    }
+    for (const int fd : peers) {
+      EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+      ::close(fd);
+    }
   }
   // One claim taken at its word would be 1.8 GB; 20 threads cost a sanitizer up to 70 MB.
   EXPECT_LT(PeakKb() - before_kb, 256 << 10);
@@ -53,7 +66,8 @@ TEST_F(ServerTest, AnEndlessMessageCostsTheSenderItsConnectionAndNoMemory) {
       23);
   std::string fields("\x0b\x00\x07\x00\x00\x00\x01x", 8);
   for (int i = 0; i < 5000; ++i) fields += std::string("\x0a\x00\x63\0\0\0\0\0\0\0\0", 11);
-  ASSERT_EQ(::send(fd, begin.data(), begin.size(), 0), static_cast<ssize_t>(begin.size()));
+  const std::string frame = test::FrameHeader(kUnauthenticatedMaxMessage) + begin;
+  ASSERT_EQ(::send(fd, frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
   size_t sent = 0;
   constexpr size_t kMost = size_t{256} << 20;
   while (sent < kMost) {
@@ -83,13 +97,92 @@ TEST_F(ServerTest, RandomBytesCostTheSenderItsConnection) {
   ExpectServes(*store);
 }
 
+// A synchronous job of two workers through a proxy: the bits of its model.
+class FlippedBitTest : public ServerTest {
+ protected:
+  std::vector<std::pair<uint64_t, float>> Train(uint64_t seed, uint64_t every_bytes) {
+    StartServer(2);
+    const test::FlipProxy proxy(server_->port(), seed, every_bytes);
+    thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+    std::vector<std::unique_ptr<TestWorker>> workers;
+    for (size_t w = 0; w < 2; ++w) {
+      workers.push_back(Worker(Config(2), w));
+      if (!workers.back()) return {};
+    }
+    std::vector<std::pair<uint64_t, float>> model;
+    {
+      std::vector<std::jthread> threads;
+      for (size_t w = 0; w < 2; ++w) {
+        threads.emplace_back([&, w] { TrainOne(*workers[w], w, model); });
+      }
+    }
+    for (const auto& worker : workers) corrupt_ += worker->wire(0).corrupt;
+    EXPECT_TRUE(server_->Wait([] { return false; }).ok());
+    corrupt_ += server_->summary().corrupt;
+    flips_ += proxy.flips();
+    return model;
+  }
+
+  // The chief reads the model at the end.
+  static void TrainOne(TestWorker& worker, size_t w,
+                       std::vector<std::pair<uint64_t, float>>& model) {
+    Random random(w);
+    const auto keys_of_batch = [&] {
+      std::vector<uint64_t> keys(300);
+      for (uint64_t& key : keys) key = random.Below(2000);
+      std::sort(keys.begin(), keys.end());
+      keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+      return keys;
+    };
+    ASSERT_TRUE(worker.Start().ok());
+    for (uint64_t batch = 1; batch <= 60; ++batch) {
+      const std::vector<uint64_t> keys = keys_of_batch();
+      std::vector<float> weights(keys.size()), gradient(keys.size());
+      Status status = worker.store.PullBatch(batch, keys, weights);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        gradient[i] = 0.1f * weights[i] + static_cast<float>(random.Uniform()) - 0.5f;
+      }
+      status = worker.Push(keys, gradient, {.batch = batch, .rows = 3, .weight = 3});
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    ASSERT_TRUE(worker.Finish().ok());
+    ASSERT_TRUE(worker.session->WaitAllFinished().ok());
+    if (w == 0) {
+      const Status read = worker.session->ReadModel(
+          [&](uint64_t key, float weight) { model.emplace_back(key, weight); });
+      ASSERT_TRUE(read.ok()) << read.message();
+    }
+    const Status left = worker.Leave();
+    EXPECT_TRUE(left.ok()) << left.message();
+  }
+
+  uint64_t flips_ = 0, corrupt_ = 0;
+};
+
+// A flipped bit costs a connection and is counted, by the worker or by the server.
+TEST_F(FlippedBitTest, AJobOnANetworkThatFlipsBitsEndsWithTheSameModel) {
+  const auto expected = Train(0, 0);
+  ASSERT_GT(expected.size(), 1900u);
+  EXPECT_EQ(corrupt_, 0u);
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto begin = steady_clock::now();
+    EXPECT_TRUE(Train(1000 * seed, 30000) == expected);
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30)) << "a worker hung";
+  }
+  EXPECT_GT(flips_, 20u);
+  EXPECT_LE(corrupt_, flips_);
+  EXPECT_GE(corrupt_, flips_ * 3 / 4) << "two bits may flip in one message";
+}
+
 TEST_F(ServerTest, HalfSentAndSlowlyDrippingMessagesAreCutOff) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const int silent = Connect(), half = Connect(), slow = Connect();
-  ASSERT_EQ(::send(half, "\x80\x01", 2, 0), 2);
+  const std::string call = test::FrameHeader(8192) + std::string("\x80\x01\x00\x01", 4);
+  ASSERT_EQ(::send(half, call.data(), 2, 0), 2);
   const auto deadline = steady_clock::now() + std::chrono::seconds(10);
-  const std::string call("\x80\x01\x00\x01\x00\x00\x20\x00", 8);
   bool cut = false;
   for (size_t i = 0; !cut && steady_clock::now() < deadline; ++i) {
     const char byte = i < call.size() ? call[i] : 'x';

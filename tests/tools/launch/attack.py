@@ -23,9 +23,29 @@ def connect(port):
     return s
 
 
+def masked_crc(data):
+    """CRC-32C, masked as in TFRecord files."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def frame_header(length):
+    packed = struct.pack("<Q", length)
+    return packed + masked_crc(packed)
+
+
+def frame(message):
+    return frame_header(len(message)) + message + masked_crc(message)
+
+
 def call(name, body, sequence=1):
-    """A message of Thrift's strict binary protocol."""
-    return struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body
+    """A message of Thrift's strict binary protocol in an intact frame."""
+    return frame(struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body)
 
 
 def join_with_token(token):
@@ -40,7 +60,10 @@ def attacks(rng):
     noise = lambda size: rng.getrandbits(8 * size).to_bytes(size, "big")
     return [
         lambda: noise(rng.randint(1, 5000)),
-        lambda: struct.pack(">II", STRICT_CALL, 0x7FFFFFFF) + noise(20),  # a name of 2 GB
+        lambda: frame(noise(rng.randint(1, 500))),
+        lambda: frame(struct.pack(">II", STRICT_CALL, 0x7FFFFFFF) + noise(20)),  # a name of 2 GB
+        lambda: frame_header(0x7FFFFFFF) + noise(20),  # a message of 2 GB
+        lambda: call(b"stop", noise(64))[:-1] + b"x",  # most likely a wrong CRC
         lambda: call(b"exchange", struct.pack(">bhbhI", 12, 1, 11, 8, 0x70000000)),  # a string of 1.8 GB
         lambda: call(b"exchange", noise(300)),
         lambda: call(b"stop", noise(64)),
@@ -48,7 +71,7 @@ def attacks(rng):
         lambda: join_with_token(noise(32)),
         lambda: join_with_token(b""),
         lambda: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        lambda: struct.pack(">I", STRICT_CALL)[: rng.randint(1, 3)],  # then nothing more
+        lambda: call(b"stop", b"\0")[: rng.randint(1, 30)],  # then nothing more
     ]
 
 

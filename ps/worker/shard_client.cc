@@ -30,6 +30,11 @@ bool StopGrace::over() {
   return now_ns - asked_ns > grace_ns_;
 }
 
+Status WaitOptions::Validate() const {
+  if (reconnect_s >= 0 && reconnect_s <= 1e6) return {};
+  return Invalid("reconnect_seconds: expected 0 to 1000000, found " + std::to_string(reconnect_s));
+}
+
 void WireStats::Add(const WireStats& other) {
   exchanges += other.exchanges;
   repeats += other.repeats;
@@ -97,7 +102,8 @@ Status ShardClient::Reconnect(const Status& why) {
   }
   CountBytes();
   Status last = why;
-  while (clock_.NowNs() - begin_ns < wait_.give_up_ns) {
+  const auto give_up_ns = static_cast<int64_t>(wait_.reconnect_s * 1e9);
+  do {
     JoinReply reply;
     last = TryJoin(reply, /*again=*/true);
     if (last.ok() && reply.instance == instance_) return {};
@@ -109,7 +115,7 @@ Status ShardClient::Reconnect(const Status& why) {
     if (!IsBroken(last)) return Status(last.code(), Describe() + ": " + last.message());
     if (ShouldStop()) return Cancelled("interrupted");
     clock_.Pause(kPauseNs);
-  }
+  } while (clock_.NowNs() - begin_ns < give_up_ns);
   char text[64];
   std::snprintf(text, sizeof text, "; gave up after %.1f s",
                 static_cast<double>(clock_.NowNs() - begin_ns) * 1e-9);

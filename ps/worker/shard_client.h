@@ -38,10 +38,12 @@ class StopGrace {
 
 // How a worker behaves while it waits for servers and for other workers.
 struct WaitOptions {
-  int64_t give_up_ns = int64_t{2} * 1000000000;      // without a connection
+  double reconnect_s = 2;  // how long a lost server is tried again; 0 to 1,000,000
   int64_t first_join_ns = int64_t{60} * 1000000000;  // the server may still have to start
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;
+
+  Status Validate() const;
 };
 
 // Counts of one shard's exchanges.

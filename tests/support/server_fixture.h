@@ -83,7 +83,7 @@ class ServerTest : public testing::Test {
     options.config = config;
     options.worker = worker;
     options.token = options_.token;
-    options.wait.give_up_ns = 500000000;
+    options.wait.reconnect_s = 0.5;
     options.wait.first_join_ns = 5000000000;
     return options;
   }

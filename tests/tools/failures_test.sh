@@ -68,6 +68,8 @@ expect 2 '--threads=100000000: expected at most 1024' "millrace-records verify -
 expect 2 'num_workers: expected 1 to 4096, found 18446744073709551615' 'millrace-ps --num_workers=18446744073709551615'
 expect 2 'num_ps: expected 1 to 4096, found 0' 'millrace-ps --num_ps=0'
 expect 2 '--rejoin_seconds=nan: expected 0 to 1000000' 'millrace-ps --rejoin_seconds=nan'
+expect 2 'reconnect_seconds: expected 0 to 1000000, found -1.000000' \
+  "$train --mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --reconnect_seconds=-1"
 expect 1 'millrace-predict: not enough memory' \
   "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 -"
 

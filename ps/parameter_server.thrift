@@ -21,7 +21,7 @@ exception JobFailed {
 
 struct JoinRequest {
   1: i32 version
-  2: string token
+  2: binary proof       // that the worker knows the token; ps/wire/handshake.h
   3: i32 worker
   4: string name        // "host, pid 123", for messages
   5: string config      // lines "name value": must be the same for all workers
@@ -35,6 +35,7 @@ struct JoinReply {
   3: list<i64> checkpoints  // steps of the complete checkpoints that this shard has, newest first
   4: i64 instance       // of the server process: another instance has lost what was not saved
   5: string blocked_on  // not empty: the worker has not joined and calls again
+  6: binary proof       // that the server knows the token
 }
 
 struct StartRequest {
@@ -142,6 +143,8 @@ struct StatsReply {
 }
 
 service ParameterServer {
+  // Before every join. Takes the worker's nonce and returns the server's, which is good for one join.
+  binary hello(1: binary nonce) throws (1: Refused refused, 2: JobFailed failed)
   JoinReply join(1: JoinRequest request) throws (1: Refused refused, 2: JobFailed failed)
   StartReply start(1: StartRequest request) throws (1: Refused refused, 2: JobFailed failed)
   ExchangeReply exchange(1: ExchangeRequest request) throws (1: Refused refused, 2: JobFailed failed)

@@ -7,12 +7,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gen-cpp/ParameterServer.h"
 #include "ps/server/pending_connections.h"
 #include "ps/server/shared_shard.h"
 #include "ps/server/worker_handler.h"
+#include "ps/wire/handshake.h"
 #include "ps/wire/message_protocol.h"
 #include "ps/wire/messages.h"
 
@@ -44,6 +46,7 @@ class Connection final : public rpc::ParameterServerIf {
   void CountCorrupt(const std::string& what);
 
   // The service. ConnectionProcessor serves `exchange` itself, through Exchange.
+  void hello(std::string& server_nonce, const std::string& nonce) override;
   void join(rpc::JoinReply& reply, const rpc::JoinRequest& request) override;
   void start(rpc::StartReply& reply, const rpc::StartRequest& request) override;
   void exchange(rpc::ExchangeReply& reply, const rpc::ExchangeRequest& request) override;
@@ -80,6 +83,7 @@ class Connection final : public rpc::ParameterServerIf {
 
   ServerState& state_;
   PendingConnections::Entry pending_;
+  std::optional<Nonces> nonces_;  // between hello and join
   std::shared_ptr<MessageProtocol> protocol_;
   std::shared_ptr<MessageTransport> output_;
   const char* last_kind_ = nullptr;

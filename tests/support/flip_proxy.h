@@ -11,9 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <list>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -56,7 +58,7 @@ class FlipProxy {
   int port() const { return port_; }
   uint64_t flips() const { return flips_; }
 
-  // What passed so far, with flips; call it when all connections are closed.
+  // What passed so far, with flips, by connection.
   std::vector<std::string> to_server() const { return Recorded(&Link::to_server); }
   std::vector<std::string> to_worker() const { return Recorded(&Link::to_worker); }
 
@@ -76,6 +78,7 @@ class FlipProxy {
   }
 
   std::vector<std::string> Recorded(std::string Link::*bytes) const {
+    const std::lock_guard lock(mu_);
     std::vector<std::string> all;
     for (const Link& link : links_) all.push_back(link.*bytes);
     return all;
@@ -95,6 +98,7 @@ class FlipProxy {
       for (const int fd : {worker, server}) {
         ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
       }
+      const std::lock_guard lock(mu_);
       Link& link = links_.emplace_back();
       link.worker = worker;
       link.server = server;
@@ -123,7 +127,10 @@ class FlipProxy {
       } else {
         until_flip -= size;
       }
-      if (record_) (from_worker ? link.to_server : link.to_worker).append(buffer.data(), size);
+      if (record_) {
+        const std::lock_guard lock(mu_);
+        (from_worker ? link.to_server : link.to_worker).append(buffer.data(), size);
+      }
       if (!SendAll(from_worker ? link.server : link.worker, buffer.data(), size)) break;
     }
     ::shutdown(link.worker, SHUT_RDWR);
@@ -148,7 +155,8 @@ class FlipProxy {
   int listener_ = -1;
   int port_ = 0;
   std::atomic<uint64_t> flips_ = 0;
-  std::list<Link> links_;  // written by thread_ only, until it is joined
+  mutable std::mutex mu_;
+  std::list<Link> links_;  // guarded by mu_: the list and the bytes
   std::jthread thread_;
 };
 

@@ -244,6 +244,65 @@ TEST_F(ServerTest, PeersWithoutTheTokenAreRefused) {
   EXPECT_EQ(server_->summary().refused, 2u);
 }
 
+TEST_F(ServerTest, TheTokenIsNotOnTheWire) {
+  options_.token = "a token that is easy to find";
+  StartServer(1);
+  test::FlipProxy proxy(server_->port(), 0, /*every_bytes=*/0, /*record=*/true);
+  thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+  {
+    auto worker = StartedWorker(Config(1));
+    ASSERT_TRUE(worker);
+    ExpectServes(*worker);
+    ASSERT_TRUE(worker->Finish().ok());
+    ASSERT_TRUE(worker->Leave().ok());
+  }
+  for (const auto& connections : {proxy.to_server(), proxy.to_worker()}) {
+    ASSERT_EQ(connections.size(), 1u);
+    EXPECT_GT(connections[0].size(), 500u);
+    EXPECT_EQ(connections[0].find(options_.token), std::string::npos);
+  }
+}
+
+// What a worker sent is sent again on other connections: whole, and its join alone after a fresh
+// hello.
+TEST_F(ServerTest, ReplayedHandshakesAreRefusedAndTheWorkerStays) {
+  StartServer(1);
+  test::FlipProxy proxy(server_->port(), 0, /*every_bytes=*/0, /*record=*/true);
+  thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+  auto worker = StartedWorker(Config(1));
+  ASSERT_TRUE(worker);
+  ExpectServes(*worker);
+  const std::string sent = proxy.to_server().at(0);
+  const size_t hello_size = 16 + io::LoadU64(sent.data());
+  const size_t join_size = 16 + io::LoadU64(sent.data() + hello_size);
+  const std::string join = sent.substr(hello_size, join_size);
+  for (const std::string& replay : {sent, sent.substr(0, hello_size) + join, join}) {
+    const int fd = Connect();
+    ASSERT_EQ(::send(fd, replay.data(), replay.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(replay.size()));
+    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+    ::close(fd);
+  }
+  EXPECT_EQ(server_->summary().refused, 3u);
+  ExpectServes(*worker);
+  EXPECT_EQ(worker->wire(0).reconnects, 0u);
+}
+
+// A peer that draws nonce after nonce costs the server one.
+TEST_F(ServerTest, ASecondHelloWithoutAJoinIsRefused) {
+  StartServer(1);
+  const std::string call(
+      "\x80\x01\x00\x01\x00\x00\x00\x05hello\x00\x00\x00\x01\x0b\x00\x01\x00\x00\x00\x20", 24);
+  const std::string hello = test::Framed(call + std::string(32, 'n') + '\0');
+  const int fd = Connect();
+  ASSERT_EQ(::send(fd, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  EXPECT_FALSE(Closes(fd, milliseconds(100)));
+  ASSERT_EQ(::send(fd, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  EXPECT_TRUE(Closes(fd, milliseconds(150)));
+  ::close(fd);
+  EXPECT_EQ(server_->summary().refused, 1u);
+}
+
 TEST_F(ServerTest, KeysOutsideTheShardAreRefusedAndChangeNothing) {
   StartServer(1);
   auto store = StartedWorker(Config(1));

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks a running server on loopback: random bytes, huge sizes, wrong tokens, half-open connections.
+"""Attacks a running server on loopback: random bytes, huge sizes, wrong proofs, half-open connections.
 
 Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it stops when the server exits. Prints
 counts; exit status 1 if fewer than fifty connections succeeded.
 """
+import hmac
 import pathlib
 import random
 import re
@@ -48,12 +49,24 @@ def call(name, body, sequence=1):
     return frame(struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body)
 
 
-def join_with_token(token):
-    """join(1: JoinRequest{1: version, 2: token, 3: worker, 4: name, 5: config, 6: rejoin})"""
-    text = lambda field, value: struct.pack(">bhI", 11, field, len(value)) + value
-    request = struct.pack(">bhi", 8, 1, VERSION) + text(2, token) + struct.pack(">bhi", 8, 3, 0)
+def text(field, value):
+    return struct.pack(">bhI", 11, field, len(value)) + value
+
+
+def hello(nonce):
+    return call(b"hello", text(1, nonce) + b"\0")
+
+
+def join(proof):
+    """join(1: JoinRequest{1: version, 2: proof, 3: worker, 4: name, 5: config, 6: rejoin})"""
+    request = struct.pack(">bhi", 8, 1, VERSION) + text(2, proof) + struct.pack(">bhi", 8, 3, 0)
     request += text(4, b"nobody") + text(5, b"") + struct.pack(">bhb", 2, 6, 1) + b"\0"
     return call(b"join", struct.pack(">bh", 12, 1) + request + b"\0")
+
+
+def proof_with(token, nonce):
+    """Of a token that the attacker guesses, without the server's nonce."""
+    return hmac.digest(token, b"join request\0" + nonce, "sha256")
 
 
 def attacks(rng):
@@ -68,8 +81,12 @@ def attacks(rng):
         lambda: call(b"exchange", noise(300)),
         lambda: call(b"stop", noise(64)),
         lambda: call(b"no_such_call", b"\0"),
-        lambda: join_with_token(noise(32)),
-        lambda: join_with_token(b""),
+        lambda: hello(noise(32)) + join(noise(32)),
+        lambda: hello(noise(32)) + join(proof_with(b"", noise(32))),
+        lambda: hello(noise(32)) + join(b""),
+        lambda: join(noise(32)),  # without hello
+        lambda: hello(noise(32)) * 50,
+        lambda: hello(noise(5)),
         lambda: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
         lambda: call(b"stop", b"\0")[: rng.randint(1, 30)],  # then nothing more
     ]

@@ -7,7 +7,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 5
+const i32 kProtocolVersion = 6
 
 // The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard. With `busy` it is
 // valid, but the shard writes or reads a checkpoint: the call can be made again.
@@ -23,7 +23,7 @@ exception JobFailed {
 
 struct JoinRequest {
   1: i32 version
-  2: string token
+  2: binary proof       // that the worker knows the token; ps/wire/handshake.h
   3: i32 worker
   4: string name        // "host, pid 123", for messages
   5: string config      // lines "name value": must be the same for all workers
@@ -38,6 +38,7 @@ struct JoinReply {
   3: list<i64> checkpoints  // steps of the complete checkpoints that this shard has, newest first
   4: i64 instance       // of the server process: another instance has lost what was not saved
   5: string blocked_on  // not empty: the worker has not joined and calls again
+  6: binary proof       // that the server knows the token
 }
 
 struct StartRequest {
@@ -145,6 +146,8 @@ struct StatsReply {
 }
 
 service ParameterServer {
+  // Before every join. Takes the worker's nonce and returns the server's, which is good for one join.
+  binary hello(1: binary nonce) throws (1: Refused refused, 2: JobFailed failed)
   JoinReply join(1: JoinRequest request) throws (1: Refused refused, 2: JobFailed failed)
   StartReply start(1: StartRequest request) throws (1: Refused refused, 2: JobFailed failed)
   ExchangeReply exchange(1: ExchangeRequest request) throws (1: Refused refused, 2: JobFailed failed)

@@ -18,14 +18,7 @@ using apache::thrift::TApplicationException;
 using apache::thrift::protocol::T_EXCEPTION;
 using apache::thrift::protocol::T_REPLY;
 using apache::thrift::protocol::TProtocol;
-
-// Takes the same time wherever the difference is.
-bool SameToken(const std::string& a, const std::string& b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned char>(a[i] ^ b[i]);
-  return difference == 0;
-}
+using apache::thrift::transport::TTransportException;
 
 }  // namespace
 
@@ -55,6 +48,17 @@ void Connection::CountCall(const char* kind) {
   CallCount& count = state_.calls[kind];
   ++count.messages;
   count.bytes_in += counted_.in - before.in;
+}
+
+// A peer that sends noise before it has joined is counted; it cannot fill the log.
+void Connection::CountCorrupt(const std::string& what) {
+  {
+    const ShardLock lock(state_.shard);
+    ++state_.corrupt;
+  }
+  if (!handler_.joined() || !state_.on_note) return;
+  state_.on_note("worker " + std::to_string(handler_.worker()) + ": " + what +
+                 "; the connection is closed");
 }
 
 void Connection::Refuse(const std::string& message) {
@@ -91,6 +95,19 @@ void Connection::Enter(const char* kind, int32_t worker, int64_t generation) {
   }
 }
 
+void Connection::hello(std::string& server_nonce, const std::string& nonce) {
+  CountCall("hello");
+  if (nonce.size() != kNonceBytes) {
+    Refuse("hello: expected a nonce of " + std::to_string(kNonceBytes) + " bytes, found " +
+           std::to_string(nonce.size()));
+  }
+  if (nonces_) Refuse("expected join after hello");
+  Result<std::string> drawn = DrawNonce();
+  ThrowIf(drawn.status());
+  server_nonce = *drawn;
+  nonces_ = {.worker = nonce, .server = std::move(*drawn)};
+}
+
 void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   CountCall("join");
   const int32_t version = rpc::g_parameter_server_constants.kProtocolVersion;
@@ -98,12 +115,17 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
     Refuse("protocol: expected version " + std::to_string(version) + ", found " +
            std::to_string(request.version));
   }
-  if (!SameToken(request.token, state_.token)) Refuse("the token is not this job's");
+  if (!nonces_) Refuse("expected hello first");
+  const Nonces nonces = std::move(*std::exchange(nonces_, std::nullopt));
+  if (!IsSameProof(request.proof, RequestProof(state_.token, nonces, request))) {
+    Refuse("the token is not this job's");
+  }
   pending_.Remove();
   if (request.worker < 0) Refuse("worker: expected a number from 0 on");
   JoinReply out;
   ThrowIf(handler_.Join(FromRpc(request), out));
   ToRpc(out, reply);
+  reply.proof = ReplyProof(state_.token, nonces, reply);
   if (!out.blocked_on.empty()) return;
   profiler::NameThread("for worker " + std::to_string(handler_.worker()));
   const ConnectionLimits limits;
@@ -219,6 +241,18 @@ void Connection::stats(rpc::StatsReply& reply, int32_t worker, int64_t generatio
     }
   }
   ToRpc(out, reply);
+}
+
+bool ConnectionProcessor::process(std::shared_ptr<TProtocol> in, std::shared_ptr<TProtocol> out,
+                                  void* context) {
+  try {
+    return ParameterServerProcessor::process(std::move(in), std::move(out), context);
+  } catch (const TTransportException& error) {
+    if (error.getType() == TTransportException::CORRUPTED_DATA) {
+      connection_->CountCorrupt(error.what());
+    }
+    throw;
+  }
 }
 
 bool ConnectionProcessor::dispatchCall(TProtocol* in, TProtocol* out, const std::string& name,

@@ -4,14 +4,17 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gen-cpp/ParameterServer.h"
 #include "ps/server/pending_connections.h"
 #include "ps/server/shared_shard.h"
 #include "ps/server/worker_handler.h"
+#include "ps/wire/handshake.h"
 #include "ps/wire/message_protocol.h"
 #include "ps/wire/messages.h"
 
@@ -23,10 +26,12 @@ struct ServerState {
   const std::string token;
   const ConnectionLimits unauthenticated_limits;
   const bool poll;
+  const std::function<void(const std::string&)> on_note = {};
 
   // Guarded by the shard's lock.
   std::map<std::string, CallCount> calls = {};
   uint64_t refused = 0;  // connections that were closed for what they sent
+  uint64_t corrupt = 0;  // messages with a wrong CRC
 };
 
 // Thrift calls it from the connection's thread only.
@@ -36,7 +41,11 @@ class Connection final : public rpc::ParameterServerIf {
              std::shared_ptr<MessageProtocol> protocol, std::shared_ptr<MessageTransport> output);
   ~Connection() override;
 
+  // A message had a wrong CRC: the connection is closed.
+  void CountCorrupt(const std::string& what);
+
   // The service. ConnectionProcessor serves `exchange` itself, through Exchange.
+  void hello(std::string& server_nonce, const std::string& nonce) override;
   void join(rpc::JoinReply& reply, const rpc::JoinRequest& request) override;
   void start(rpc::StartReply& reply, const rpc::StartRequest& request) override;
   void exchange(rpc::ExchangeReply& reply, const rpc::ExchangeRequest& request) override;
@@ -73,6 +82,7 @@ class Connection final : public rpc::ParameterServerIf {
 
   ServerState& state_;
   PendingConnections::Entry pending_;
+  std::optional<Nonces> nonces_;  // between hello and join
   std::shared_ptr<MessageProtocol> protocol_;
   std::shared_ptr<MessageTransport> output_;
   const char* last_kind_ = nullptr;
@@ -86,6 +96,9 @@ class ConnectionProcessor final : public rpc::ParameterServerProcessor {
  public:
   explicit ConnectionProcessor(std::shared_ptr<Connection> connection)
       : ParameterServerProcessor(connection), connection_(std::move(connection)) {}
+
+  bool process(std::shared_ptr<apache::thrift::protocol::TProtocol> in,
+               std::shared_ptr<apache::thrift::protocol::TProtocol> out, void* context) override;
 
  protected:
   bool dispatchCall(apache::thrift::protocol::TProtocol* in,

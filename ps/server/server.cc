@@ -127,6 +127,16 @@ Status ServerOptions::Validate() const {
   if (port < 0 || port > 65535) {
     return Invalid("port: expected 0 to 65535, found " + std::to_string(port));
   }
+  const bool open_to_all = token.empty() && !IsLoopback(host);
+  if (open_to_all && !insecure_no_token) {
+    return Invalid("other hosts can reach the address " + host +
+                   ", and without a token any peer may join: expected a token, a loopback address, "
+                   "or insecure_no_token");
+  }
+  if (insecure_no_token && !open_to_all) {
+    return Invalid(std::string("insecure_no_token has no effect ") +
+                   (token.empty() ? "on the loopback address " + host : "with a token"));
+  }
   RETURN_IF_ERROR(CheckProcesses("num_ps", shard.num_shards));
   if (shard.shard >= shard.num_shards) {
     return Invalid("task_index: expected below the " + std::to_string(shard.num_shards) +
@@ -148,7 +158,8 @@ class Server::Impl {
                                           .message_ms = options.authenticate_ms,
                                           .max_string = kUnauthenticatedMaxString,
                                           .max_message = kUnauthenticatedMaxMessage},
-               .poll = options.poll},
+               .poll = options.poll,
+               .on_note = options.shard.on_note},
         pending_({.authenticate_within = std::chrono::milliseconds(options.authenticate_ms)},
                  [this](const std::string& note) { notes_.Add(note); }) {}
 
@@ -220,6 +231,7 @@ class Server::Impl {
       summary.bytes_out += count.bytes_out;
     }
     summary.refused = state_.refused + pending_.closed();
+    summary.corrupt = state_.corrupt;
     return summary;
   }
 

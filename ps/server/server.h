@@ -16,10 +16,11 @@ namespace millrace::ps {
 struct ServerOptions {
   ShardOptions shard;  // `on_note` is called from a thread of its own, one note at a time
   std::string host = "127.0.0.1";
-  int port = 0;       // 0: a free one
-  std::string token;  // peers without it are refused; empty: any peer may join
+  int port = 0;                    // 0: a free one
+  std::string token;               // peers without it are refused; empty: any peer may join
+  bool insecure_no_token = false;  // allows an empty token on an address that other hosts can reach
   TlsFiles tls = {};
-  int authenticate_ms = 5000;  // a peer that has not sent the token by then is disconnected
+  int authenticate_ms = 5000;  // a peer that has not authenticated by then is disconnected
   bool poll = true;            // for workers' calls, where a core is free: see Poller
   int call_ms = 1000;          // a call that waits longer for other workers replies "blocked"
 
@@ -52,6 +53,7 @@ class Server {
     uint64_t messages = 0, bytes_in = 0, bytes_out = 0;
     uint64_t refused =
         0;  // connections that were closed for what they sent, or did not send in time
+    uint64_t corrupt = 0;  // messages with a wrong CRC
   };
   Summary summary() const;
 

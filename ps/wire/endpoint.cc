@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/endpoint.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <charconv>
 
 namespace millrace::ps {
@@ -20,6 +23,14 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     if (is_number && result.port >= 0 && result.port <= 65535) return result;
   }
   return Invalid("expected HOST:PORT, found '" + std::string(text) + "'");
+}
+
+bool IsLoopback(const std::string& host) {
+  if (host == "localhost") return true;
+  in_addr v4 = {};
+  if (::inet_pton(AF_INET, host.c_str(), &v4) == 1) return ntohl(v4.s_addr) >> 24 == 127;
+  in6_addr v6 = {};
+  return ::inet_pton(AF_INET6, host.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 Status TlsFiles::Validate() const {

@@ -16,6 +16,10 @@ struct HostPort {
 // "host:port" or "[v6]:port".
 Result<HostPort> ParseHostPort(std::string_view text);
 
+// Whether only processes of this host can reach that address: 127.0.0.0/8, ::1 or localhost. Other
+// names are not looked up.
+bool IsLoopback(const std::string& host);
+
 // PEM files. All or none: each side shows a certificate and checks the other's against `ca`.
 struct TlsFiles {
   std::string cert;

@@ -39,8 +39,14 @@ class Poller {
   uint32_t next_skip_ = 0;  // after the next timeout
 };
 
-// Sends each message as a whole, returns views of received bytes, counts bytes, limits the size of
-// each message, and can close the connection after a reply. Not thread-safe.
+// Sends each message as one frame and reads frame by frame. A frame is that of a TFRecord
+// (io/record/record_format.h): the length and the message, each with its CRC-32C. A frame is
+// received as a whole and checked before any of it is read, so a changed bit is an error, never a
+// changed message: the connection is closed, and an exception of the type CORRUPTED_DATA names the
+// peer, what was expected and what was found.
+//
+// Also gives views of the bytes of a message, counts bytes, gives each message a size limit of its
+// own, and can close the connection behind a reply. Not thread-safe.
 //
 // Written memory must stay valid until flush(): large pieces are sent without a copy.
 class MessageTransport final
@@ -63,8 +69,8 @@ class MessageTransport final
   const std::string getOrigin() const override { return socket_->getOrigin(); }
   uint32_t readAll(uint8_t* buf, uint32_t len) { return TBufferBase::readAll(buf, len); }
 
-  // The next `size` bytes; RawBuffer::kPadding bytes after them are readable. Valid until the next
-  // message is read. Memory grows with the received bytes, not with `size`.
+  // The next `size` bytes; RawBuffer::kPadding bytes behind them may be read as well. Stays
+  // valid until something of the next message is read.
   std::string_view View(uint32_t size);
 
   // The time limits apply if the socket is a GuardedSocket. Without this call a message may have up
@@ -79,7 +85,7 @@ class MessageTransport final
  protected:
   uint32_t readSlow(uint8_t* buf, uint32_t len) override;
   void writeSlow(const uint8_t* buf, uint32_t len) override;
-  const uint8_t* borrowSlow(uint8_t*, uint32_t*) override { return nullptr; }
+  const uint8_t* borrowSlow(uint8_t* buf, uint32_t* len) override;
 
  private:
   // Sent without a copy, after the first `before` bytes of head_.
@@ -91,10 +97,13 @@ class MessageTransport final
 
   size_t unread() const { return static_cast<size_t>(rBound_ - rBase_); }
   size_t head_size() const;
-  void StartMessage();
+  bool ReadFrame();
   bool Fill(size_t wanted);
   void MakeRoom(size_t wanted);
-  uint32_t Receive(uint8_t* to, size_t room);
+  uint32_t ReceiveBody(uint64_t length);
+  void CheckLength(uint64_t length) const;
+  [[noreturn]] void FailCorrupt(const char* what, uint32_t expected, uint32_t found);
+  void CloseFrame();
   void SetHead(size_t size);
   void Send();
   void SendPieces();
@@ -108,13 +117,12 @@ class MessageTransport final
   Poller poller_;
 
   RawBuffer in_;
-  std::vector<RawBuffer> kept_;  // full buffers that views of this message point into
-  bool views_ = false;           // views point into in_
-  bool message_over_ = false;
-  size_t received_ = 0;  // bytes of this message, and of the next one if they are already here
+  size_t begin_ = 0, end_ = 0;  // in in_: the present frame and what has come behind it
+  size_t frame_ = 0;            // bytes of the present frame
+  bool message_over_ = true;    // the next read begins with a new frame
   size_t max_message_ = size_t{1} << 30;
 
-  RawBuffer head_;  // all small pieces, concatenated
+  RawBuffer head_;  // the frame's header and all small pieces, one behind the other
   std::vector<Piece> pieces_;
 };
 

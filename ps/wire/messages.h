@@ -25,7 +25,7 @@ struct JobProgress {
 };
 
 struct JoinRequest {
-  std::string token;
+  std::string token;  // of the job; it does not travel
   size_t worker = 0;
   std::string name;
   std::string config;

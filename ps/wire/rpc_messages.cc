@@ -9,7 +9,6 @@ namespace millrace::ps {
 
 void ToRpc(const JoinRequest& from, rpc::JoinRequest& to) {
   to.version = rpc::g_parameter_server_constants.kProtocolVersion;
-  to.token = from.token;
   to.worker = static_cast<int32_t>(from.worker);
   to.name = from.name;
   to.config = from.config;
@@ -20,7 +19,7 @@ void ToRpc(const JoinRequest& from, rpc::JoinRequest& to) {
 }
 
 JoinRequest FromRpc(const rpc::JoinRequest& from) {
-  return {.token = from.token,
+  return {.token = {},
           .worker = static_cast<size_t>(from.worker),
           .name = from.name,
           .config = from.config,

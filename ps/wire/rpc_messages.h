@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Conversions between messages.h and the types that Thrift generates; exchange_wire.h has those of
-// `exchange`. Each replaces its target. The channel adds worker and generation.
+// `exchange`. Each replaces its target. The channel adds worker and generation, and the proofs of
+// a join.
 #pragma once
 
 #include "gen-cpp/ParameterServer.h"

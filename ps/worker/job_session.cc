@@ -53,6 +53,7 @@ Status SessionOptions::Validate() const {
                    " workers, found " + std::to_string(worker));
   }
   RETURN_IF_ERROR(thrift.tls.Validate());
+  RETURN_IF_ERROR(wait.Validate());
   return config.Validate();
 }
 

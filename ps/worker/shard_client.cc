@@ -16,8 +16,9 @@ constexpr int kMaxBroken = 5;             // connections in a row that break in 
 constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
 // The bytes of an exchange without keys, numbers and the worker's state: names, types and lengths
 // of fields in Thrift's binary protocol.
-constexpr uint64_t kRequestBytes = 150;
-constexpr uint64_t kReplyBytes = 121;
+constexpr uint64_t kFrameBytes = 16;
+constexpr uint64_t kRequestBytes = 150 + kFrameBytes;
+constexpr uint64_t kReplyBytes = 121 + kFrameBytes;
 
 }  // namespace
 
@@ -29,10 +30,16 @@ bool StopGrace::over() {
   return now_ns - asked_ns > grace_ns_;
 }
 
+Status WaitOptions::Validate() const {
+  if (reconnect_s >= 0 && reconnect_s <= 1e6) return {};
+  return Invalid("reconnect_seconds: expected 0 to 1000000, found " + std::to_string(reconnect_s));
+}
+
 void WireStats::Add(const WireStats& other) {
   exchanges += other.exchanges;
   repeats += other.repeats;
   reconnects += other.reconnects;
+  corrupt += other.corrupt;
   predicted_sent += other.predicted_sent;
   predicted_received += other.predicted_received;
   sent += other.sent;
@@ -40,6 +47,13 @@ void WireStats::Add(const WireStats& other) {
   wait_ns += other.wait_ns;
   barrier_ns += other.barrier_ns;
   server_ns += other.server_ns;
+}
+
+bool ShardClient::IsBroken(const Status& status) {
+  if (status.code() != Code::kCorrupt) return status.code() == Code::kIo;
+  ++stats_.corrupt;
+  if (wait_.on_note) wait_.on_note(Describe() + ": " + status.message() + "; reconnecting");
+  return true;
 }
 
 Status ShardClient::TryJoin(JoinReply& reply, bool again) {
@@ -65,7 +79,7 @@ Status ShardClient::Connect(JoinReply& reply) {
   while (true) {
     const Status status = TryJoin(reply, /*again=*/false);
     if (status.ok()) break;
-    if (status.code() != Code::kIo || clock_.NowNs() >= deadline_ns) {
+    if (!IsBroken(status) || clock_.NowNs() >= deadline_ns) {
       return Status(status.code(), Describe() + ": " + status.message());
     }
     if (ShouldStop()) return Cancelled("interrupted");
@@ -88,7 +102,8 @@ Status ShardClient::Reconnect(const Status& why) {
   }
   CountBytes();
   Status last = why;
-  while (clock_.NowNs() - begin_ns < wait_.give_up_ns) {
+  const auto give_up_ns = static_cast<int64_t>(wait_.reconnect_s * 1e9);
+  do {
     JoinReply reply;
     last = TryJoin(reply, /*again=*/true);
     if (last.ok() && reply.instance == instance_) return {};
@@ -97,10 +112,10 @@ Status ShardClient::Reconnect(const Status& why) {
                                    " was started again and has lost this job: resume the job "
                                    "from its last checkpoint");
     }
-    if (last.code() != Code::kIo) return Status(last.code(), Describe() + ": " + last.message());
+    if (!IsBroken(last)) return Status(last.code(), Describe() + ": " + last.message());
     if (ShouldStop()) return Cancelled("interrupted");
     clock_.Pause(kPauseNs);
-  }
+  } while (clock_.NowNs() - begin_ns < give_up_ns);
   char text[64];
   std::snprintf(text, sizeof text, "; gave up after %.1f s",
                 static_cast<double>(clock_.NowNs() - begin_ns) * 1e-9);
@@ -140,7 +155,7 @@ Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
 }
 
 Status ShardClient::SendAgain(Status status) {
-  while (status.code() == Code::kIo) {
+  while (IsBroken(status)) {
     RETURN_IF_ERROR(Reconnect(status));
     status = SendNow(true, true);
   }
@@ -160,7 +175,7 @@ Status ShardClient::Receive(ExchangeReply& reply) {
       if (reply.outcome == Outcome::kDone) break;
       if (stop_grace_.over()) return Cancelled("interrupted");
       if (reply.outcome == Outcome::kBlocked) NoteBlocked(reply.blocked_on);
-    } else if (status.code() == Code::kIo) {
+    } else if (IsBroken(status)) {
       RETURN_IF_ERROR(Reconnect(status));
     } else {
       return Status(status.code(), Describe() + ": " + status.message());
@@ -188,7 +203,7 @@ Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
   if (std::exchange(in_flight_, false)) {  // an exchange that was given up
     ExchangeReply unused;
     const Status received = channel_->ReceiveExchange(unused);
-    if (received.code() == Code::kIo) RETURN_IF_ERROR(Reconnect(received));
+    if (IsBroken(received)) RETURN_IF_ERROR(Reconnect(received));
   }
   while (true) {
     const Status status = call(*channel_);
@@ -202,7 +217,7 @@ Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
       NoteBlocked(status.message());
       continue;
     }
-    if (status.code() != Code::kIo) {
+    if (!IsBroken(status)) {
       return Status(status.code(), Describe() + ": " + status.message());
     }
     RETURN_IF_ERROR(Reconnect(status));

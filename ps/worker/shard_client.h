@@ -38,10 +38,12 @@ class StopGrace {
 
 // How a worker behaves while it waits for servers and for other workers.
 struct WaitOptions {
-  int64_t give_up_ns = int64_t{2} * 1000000000;      // without a connection
+  double reconnect_s = 2;  // how long a lost server is tried again; 0 to 1,000,000
   int64_t first_join_ns = int64_t{60} * 1000000000;  // the server may still have to start
   std::function<void(const std::string&)> on_note = nullptr;
   std::function<bool()> should_stop = nullptr;
+
+  Status Validate() const;
 };
 
 // Counts of one shard's exchanges.
@@ -49,6 +51,7 @@ struct WireStats {
   uint64_t exchanges = 0;  // without repeats
   uint64_t repeats = 0;    // calls that had to be made again
   uint64_t reconnects = 0;
+  uint64_t corrupt = 0;                                 // replies with a wrong checksum
   uint64_t predicted_sent = 0, predicted_received = 0;  // by the layout of the messages
   uint64_t sent = 0, received = 0;                      // by the sockets, exchanges only
   int64_t wait_ns = 0;                                  // for replies
@@ -90,6 +93,8 @@ class ShardClient {
   const WireStats& stats() const { return stats_; }
 
  private:
+  // Whether the call can be made again on a new connection. Counts a corrupt reply.
+  bool IsBroken(const Status& status);
   Status Reconnect(const Status& why);
   Status TryJoin(JoinReply& reply, bool again);
   Status SendNow(bool with_push_keys, bool with_pull_keys);

@@ -9,6 +9,7 @@
 #include "gen-cpp/ParameterServer.h"
 #include "ps/wire/exchange_wire.h"
 #include "ps/wire/guarded_socket.h"
+#include "ps/wire/handshake.h"
 #include "ps/wire/message_protocol.h"
 #include "ps/wire/rpc_messages.h"
 
@@ -61,12 +62,24 @@ class ThriftChannel final : public Channel {
     ToRpc(request, in);
     worker_ = in.worker;
     rpc::JoinReply out;
-    const Status joined = Call([&] { client_.join(out, in); });
+    Nonces nonces;
+    ASSIGN_OR_RETURN(nonces.worker, DrawNonce());
+    const Status joined = Call([&] {
+      client_.hello(nonces.server, nonces.worker);
+      if (nonces.server.size() != kNonceBytes) {
+        throw TProtocolException(TProtocolException::INVALID_DATA, "a nonce of another size");
+      }
+      in.proof = RequestProof(request.token, nonces, in);
+      client_.join(out, in);
+    });
     if (joined.code() == Code::kIo && !tls_) {
       return Status(Code::kIo,
                     joined.message() + "; a server with TLS does so to a worker without it");
     }
     RETURN_IF_ERROR(joined);
+    if (!IsSameProof(out.proof, ReplyProof(request.token, nonces, out))) {
+      return Invalid("it does not know this job's token");
+    }
     generation_ = out.generation;
     FromRpc(out, reply);
     return {};
@@ -184,6 +197,7 @@ class ThriftChannel final : public Channel {
         return Status(Code::kIo, "no reply in time");
       if (error.getType() == TTransportException::END_OF_FILE)
         return Status(Code::kIo, "it closed the connection without a reply");
+      if (error.getType() == TTransportException::CORRUPTED_DATA) return Corrupt(error.what());
       return Status(Code::kIo, error.what());
     } catch (const TProtocolException& error) {
       return Status(Code::kIo, std::string("expected a reply of millrace-ps, found other "

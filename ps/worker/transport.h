@@ -29,9 +29,10 @@ class RealClock final : public Clock {
 };
 
 // A worker's connection to one shard. One call at a time. Errors: kIo if the connection is broken
-// or a deadline has passed (the server may or may not have received the call: it can be made again
-// on a new connection), kFailed if the job has failed or the server could not do its work, kInvalid
-// if the server refuses, kBusy if it asks for the same call again. Not thread-safe.
+// or a deadline has passed, kCorrupt if a reply has a wrong checksum (the server may or may not
+// have received the call: it can be made again on a new connection), kFailed if the job has failed
+// or the server could not do its work, kInvalid if the server refuses, kBusy if it asks for the
+// same call again. Not thread-safe.
 class Channel {
  public:
   virtual ~Channel() = default;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a server decodes: an unauthenticated peer's raw bytes through the whole service, and the
-// binary parts of a worker's messages; and what a worker decodes: the reply to an exchange. Nothing
-// may crash, hang or allocate memory for a size that is only claimed; decoded data is valid and
-// survives another round trip.
+// What a server decodes: an unauthenticated peer's raw bytes through the whole service, in frames
+// as they come or in frames with the right checksums, and the binary parts of a worker's messages;
+// and what a worker decodes: the replies to an exchange and to the calls of the handshake. Nothing
+// may crash, hang or allocate by a mere claim; decoded data is valid, and encoding it gives it
+// back.
 #include <thrift/transport/TBufferTransports.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +19,9 @@
 #include "ps/wire/entry_codec.h"
 #include "ps/wire/exchange_wire.h"
 #include "ps/wire/float_codec.h"
+#include "ps/wire/handshake.h"
 #include "ps/wire/key_codec.h"
+#include "tests/support/frame.h"
 
 namespace millrace::ps {
 namespace {
@@ -58,6 +62,35 @@ void Service(std::string_view bytes) {
   CHECK(!shared.shard.shard().joined());
 }
 
+// Messages in intact frames, which random bytes hardly ever have: each begins with its size in two
+// bytes.
+std::string InFrames(std::string_view bytes) {
+  std::string frames;
+  while (bytes.size() >= 2) {
+    const size_t size = static_cast<uint8_t>(bytes[0]) | static_cast<uint8_t>(bytes[1]) << 8;
+    frames += test::Framed(std::string(bytes.substr(2, size)));
+    bytes.remove_prefix(std::min(2 + size, bytes.size()));
+  }
+  return frames;
+}
+
+// A server's replies to hello and join, as a worker reads them.
+void Handshake(std::string_view bytes) {
+  auto in = std::make_shared<MessageTransport>(
+      std::make_shared<TMemoryBuffer>(reinterpret_cast<uint8_t*>(const_cast<char*>(bytes.data())),
+                                      static_cast<uint32_t>(bytes.size())));
+  rpc::ParameterServerClient client(std::make_shared<MessageProtocol>(in, 64 << 10, 1 << 16));
+  Nonces nonces = {.worker = std::string(kNonceBytes, 'n'), .server = {}};
+  rpc::JoinReply reply;
+  try {
+    client.recv_hello(nonces.server);
+    client.recv_join(reply);
+  } catch (const std::exception&) {
+    return;  // The worker connects again.
+  }
+  CHECK(!IsSameProof(reply.proof, ReplyProof("token", nonces, reply)));
+}
+
 // The numbers of a block, from a worker that has joined.
 void Dense(std::string_view bytes) {
   Shared shared;
@@ -70,8 +103,10 @@ void Dense(std::string_view bytes) {
   config.dense.emplace();
   rpc::JoinRequest join;
   join.version = rpc::g_parameter_server_constants.kProtocolVersion;
-  join.token = "token";
   join.config = config.Fields().Encode();
+  Nonces nonces = {.worker = std::string(kNonceBytes, 'n'), .server = {}};
+  connection.hello(nonces.server, nonces.worker);
+  join.proof = RequestProof("token", nonces, join);
   rpc::JoinReply joined;
   connection.join(joined, join);
   rpc::DenseRequest request;
@@ -141,7 +176,7 @@ void Config(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 4096) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 7) {
+  switch (data[0] % 9) {
     case 0:
       millrace::ps::Service(bytes);
       break;
@@ -160,8 +195,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 5:
       millrace::ps::Dense(bytes);
       break;
-    default:
+    case 6:
       millrace::ps::Reply(bytes);
+      break;
+    case 7:
+      millrace::ps::Service(millrace::ps::InFrames(bytes));
+      break;
+    default: {
+      const std::string frames = millrace::ps::InFrames(bytes);
+      millrace::ps::Handshake(frames);
+      millrace::ps::Reply(frames);
+    }
   }
   return 0;
 }

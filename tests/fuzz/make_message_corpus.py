@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes the seeds of the message fuzzer. Usage: make_message_corpus.py FOLDER.
 
-The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block, 6 an answer.
+The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block, 6 a
+reply, 7 service and 8 replies, with messages that get their frames from the decoder.
 """
 import pathlib
 import struct
@@ -16,31 +17,70 @@ def text(field, value):
     return struct.pack(">bhI", 11, field, len(value)) + value
 
 
-def call(name, body):
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def frame_header(size):
+    length = struct.pack("<Q", size)
+    return length + masked(length)
+
+
+def frame(message):
+    return frame_header(len(message)) + message + masked(message)
+
+
+def message(name, body):
     return struct.pack(">II", 0x80010001, len(name)) + name + struct.pack(">I", 1) + body
 
 
-def join(token):
-    request = struct.pack(">bhi", 8, 1, 1) + text(2, token) + struct.pack(">bhi", 8, 3, 0) + text(4, b"n")
-    return call(b"join", struct.pack(">bh", 12, 1) + request + text(5, b"mode sync\n") + b"\0\0")
+def hello():
+    return message(b"hello", text(1, b"n" * 32) + b"\0")
+
+
+def join(proof):
+    request = struct.pack(">bhi", 8, 1, 6) + text(2, proof) + struct.pack(">bhi", 8, 3, 0) + text(4, b"n")
+    return message(b"join", struct.pack(">bh", 12, 1) + request + text(5, b"mode sync\n") + b"\0\0")
 
 
 def exchange():
     request = struct.pack(">bhi", 8, 1, 0) + struct.pack(">bhq", 10, 2, 1) + struct.pack(">bhq", 10, 3, 1)
     request += struct.pack(">bhb", 2, 5, 1) + text(7, b"\x02\x05\x01") + text(8, b"\0" + struct.pack("<2f", 1, 2))
-    return call(b"exchange", struct.pack(">bh", 12, 1) + request + b"\0\0")
+    return message(b"exchange", struct.pack(">bh", 12, 1) + request + b"\0\0")
 
 
-def reply():
+def reply(name, body):
+    return struct.pack(">II", 0x80010002, len(name)) + name + struct.pack(">I", 0) + body
+
+
+def exchange_reply():
     success = struct.pack(">bhi", 8, 1, 0) + text(2, b"\0" + struct.pack("<2f", 1, 2)) + struct.pack(">bhq", 10, 3, 9)
     success += struct.pack(">bhd", 4, 5, 0.5) + text(10, b"worker 1") + struct.pack(">bhb", 2, 11, 1) + b"\0"
-    begin = struct.pack(">II", 0x80010002, 8) + b"exchange" + struct.pack(">I", 0)
-    return begin + struct.pack(">bh", 12, 0) + success + b"\0"
+    return reply(b"exchange", struct.pack(">bh", 12, 0) + success + b"\0")
 
 
-def refusal():
-    begin = struct.pack(">II", 0x80010002, 8) + b"exchange" + struct.pack(">I", 0)
-    return begin + struct.pack(">bh", 12, 1) + text(1, b"no") + b"\0\0"
+def join_reply():
+    success = struct.pack(">bhq", 10, 1, 1) + struct.pack(">bhbIq", 15, 3, 10, 1, 7) + text(6, b"p" * 32)
+    return reply(b"join", struct.pack(">bh", 12, 0) + success + b"\0\0")
+
+
+def refusal(name):
+    return reply(name, struct.pack(">bh", 12, 1) + text(1, b"no") + b"\0\0")
+
+
+def sized(*messages):
+    """For the decoders that make frames themselves."""
+    return b"".join(struct.pack("<H", len(m)) + m for m in messages)
 
 
 config = (
@@ -50,13 +90,23 @@ config = (
     "zstd 0\nbf16 0\ndata x\n"
 )
 seeds = {
-    "join": b"\0" + join(b"guess"),
-    "join_token": b"\0" + join(b"token"),
-    "exchange": b"\0" + exchange(),
-    "two_calls": b"\0" + join(b"x") + exchange(),
-    "huge_claim": b"\0" + struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi",
-    "reply": b"\6" + reply(),
-    "refusal": b"\6" + refusal(),
+    "join": b"\0" + frame(join(b"guess")),
+    "handshake": b"\0" + frame(hello()) + frame(join(b"p" * 32)),
+    "exchange": b"\0" + frame(exchange()),
+    "two_calls": b"\0" + frame(join(b"x")) + frame(exchange()),
+    "huge_claim": b"\0" + frame(struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi"),
+    "huge_frame": b"\0" + frame_header(0x6B49D200) + b"joi",
+    "empty_frame": b"\0" + frame(b""),
+    "not_framed": b"\0" + join(b"x"),
+    "wrong_crc": b"\0" + frame(hello())[:-1] + b"\0",
+    "reply": b"\6" + frame(exchange_reply()),
+    "refusal": b"\6" + frame(refusal(b"exchange")),
+    "sized_handshake": b"\7" + sized(hello(), join(b"p" * 32), exchange()),
+    "sized_hello_twice": b"\7" + sized(hello(), hello()),
+    "sized_claim": b"\7" + sized(struct.pack(">II", 0x80010001, 0x6B49D200) + b"joi"),
+    "sized_replies": b"\x08" + sized(reply(b"hello", text(0, b"s" * 32) + b"\0"), join_reply()),
+    "sized_refusal": b"\x08" + sized(refusal(b"hello")),
+    "sized_reply": b"\x08" + sized(exchange_reply()),
     "keys": b"\1\x04\x05\x01\x80\x02\x07",
     "keys_wide": b"\1\x02\xff\xff\x3f\x01",
     "keys_huge_count": b"\1\xff\xff\xff\xff\x0f\x01",

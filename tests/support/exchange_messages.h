@@ -15,6 +15,7 @@
 #include "io/base/random.h"
 #include "ps/wire/exchange_wire.h"
 #include "ps/wire/message_transport.h"
+#include "tests/support/frame.h"
 
 namespace millrace::ps {
 
@@ -135,7 +136,7 @@ inline rpc::ExchangeReply ToGenerated(const ExchangeReply& from) {
 inline std::string GeneratedCall(const rpc::ExchangeRequest& request) {
   auto buffer = std::make_shared<TMemoryBuffer>();
   rpc::ParameterServerClient(std::make_shared<TBinaryProtocol>(buffer)).send_exchange(request);
-  return buffer->getBufferAsString();
+  return test::Framed(buffer->getBufferAsString());
 }
 
 inline std::string GeneratedReply(const rpc::ParameterServer_exchange_result& result) {
@@ -144,7 +145,7 @@ inline std::string GeneratedReply(const rpc::ParameterServer_exchange_result& re
   out.writeMessageBegin("exchange", T_REPLY, 0);
   result.write(&out);
   out.writeMessageEnd();
-  return buffer->getBufferAsString();
+  return test::Framed(buffer->getBufferAsString());
 }
 
 inline std::string GeneratedReply(const rpc::ExchangeReply& reply) {
@@ -160,6 +161,7 @@ class DripTransport final : public apache::thrift::transport::TVirtualTransport<
   DripTransport(std::string bytes, uint64_t seed, size_t most)
       : bytes_(std::move(bytes)), random_(seed), most_(most) {}
   bool isOpen() const override { return true; }
+  void close() override {}
   uint32_t read(uint8_t* buf, uint32_t len) {
     const size_t size = std::min({static_cast<size_t>(len), bytes_.size() - at_,
                                   static_cast<size_t>(1 + random_.Below(most_))});

@@ -85,7 +85,7 @@ class ServerTest : public testing::Test {
     options.token = options_.token;
     const std::string& folder = options_.shard.checkpoints;
     options.checkpoints = folder.empty() ? "" : folder + "/chief";
-    options.wait.give_up_ns = 500000000;
+    options.wait.reconnect_s = 0.5;
     options.wait.first_join_ns = 5000000000;
     return options;
   }

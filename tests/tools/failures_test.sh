@@ -68,6 +68,22 @@ expect 2 '--threads=100000000: expected at most 1024' "millrace-records verify -
 expect 2 'num_workers: expected 1 to 4096, found 18446744073709551615' 'millrace-ps --num_workers=18446744073709551615'
 expect 2 'num_ps: expected 1 to 4096, found 0' 'millrace-ps --num_ps=0'
 expect 2 '--rejoin_seconds=nan: expected 0 to 1000000' 'millrace-ps --rejoin_seconds=nan'
+expect 2 'reconnect_seconds: expected 0 to 1000000, found -1.000000' \
+  "$train --mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --reconnect_seconds=-1"
+
+# A server that other hosts can reach needs a token.
+for address in '--listen=0.0.0.0:0' '--listen=[::]:0' '--ps_hosts=node1:7000 --worker_hosts=a'; do
+  expect 2 'give all processes of the job the same --token_file=FILE (mode 600), or this server --insecure_no_token' \
+    "timeout -k 9 5 millrace-ps $address"
+done
+(umask 077; echo secret >token)
+for allowed in --insecure_no_token --token_file=token; do
+  expect 124 '' "timeout 1 millrace-ps --listen=0.0.0.0:0 $allowed"
+  expect_text 'listening on 0.0.0.0:' out
+done
+expect 2 'insecure_no_token has no effect with a token' \
+  'millrace-ps --listen=0.0.0.0:0 --token_file=token --insecure_no_token'
+expect 2 'insecure_no_token has no effect on the loopback address 127.0.0.1' 'millrace-ps --insecure_no_token'
 expect 1 'millrace-predict: not enough memory: an allocation failed; ??? MB are mapped, the limit (ulimit -v) is 976 MB' \
   "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 -"
 

@@ -78,8 +78,10 @@ std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples)
       static_cast<double>(sum.barrier_ns) * 1e-9, static_cast<double>(sum.server_ns) * 1e-9);
   text += times;
   if (sum.repeats + sum.reconnects == 0) return text;
-  return text + "          " + WithCommas(sum.repeats) + " calls were retried, " +
-         WithCommas(sum.reconnects) + " connections were reopened\n";
+  text += "          " + WithCommas(sum.repeats) + " calls were retried, " +
+          WithCommas(sum.reconnects) + " connections were reopened";
+  if (sum.corrupt > 0) text += ", " + WithCommas(sum.corrupt) + " replies were corrupt";
+  return text + "\n";
 }
 
 }  // namespace millrace::tools

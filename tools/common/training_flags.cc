@@ -35,6 +35,10 @@ DEFINE_uint64(
     "sync: number of gradients per step, later ones are dropped; 0: those of all workers");
 DEFINE_bool(wire_bf16, false, "send gradients as bfloat16 (8 bits of precision)");
 DEFINE_bool(wire_zstd, false, "compress gradients and weights on the wire");
+DEFINE_double(
+    reconnect_seconds, millrace::ps::WaitOptions{}.reconnect_s,
+    "seconds that a worker tries to reach a lost server again before it gives up; at least "
+    "one try");
 DEFINE_bool(rejoin, false, "this worker was part of the job before and rejoins it");
 
 namespace millrace::tools {
@@ -53,8 +57,9 @@ FlagGroup RunFlags(const FlagGroup& more) {
 FlagGroup WorkerFlags() {
   FlagGroup group = ServerFlags();
   group.title = "Training with servers";
-  group.flags.insert(group.flags.begin(), {"mode", "staleness", "replicas_to_aggregate",
-                                           "wire_bf16", "wire_zstd", "rejoin"});
+  group.flags.insert(group.flags.begin(),
+                     {"mode", "staleness", "replicas_to_aggregate", "wire_bf16", "wire_zstd",
+                      "reconnect_seconds", "rejoin"});
   group.values["mode"] = OneOf({"single", "sync", "async", "ssp"});
   return group;
 }
@@ -120,6 +125,7 @@ Result<std::optional<ps::SessionOptions>> SessionFromFlags() {
   session.config.zstd = FLAGS_wire_zstd;
   session.worker = FLAGS_task_index;
   session.rejoin = FLAGS_rejoin;
+  session.wait.reconnect_s = FLAGS_reconnect_seconds;
   session.name = ProcessName();
   ASSIGN_OR_RETURN(session.token, TokenFromFlags());
   RETURN_IF_ERROR(session.Validate());

@@ -21,6 +21,8 @@ DEFINE_uint64(num_ps, 1, "number of servers of the job");
 DEFINE_uint64(num_workers, 1, "number of workers of the job");
 DEFINE_string(run_dir, "", "run folder for checkpoints; empty: no checkpoints");
 DEFINE_double(rejoin_seconds, 4, "seconds that the job waits for a lost worker to rejoin");
+DEFINE_bool(insecure_no_token, false,
+            "listen without a token on an address that other hosts can reach: any peer may join");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir");
 DEFINE_uint64(sample_ms, millrace::profiler::SessionOptions{}.sample_ms,
               "milliseconds between samples of CPU, memory, disk and network; 0: none");
@@ -35,8 +37,8 @@ const tools::CommandSpec& Spec() {
       .name = kProgram,
       .job = "holds one shard of the model for the workers of a job",
       .groups = {{"This server",
-                  {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds", "profile",
-                   "sample_ms"},
+                  {"listen", "num_ps", "num_workers", "run_dir", "rejoin_seconds",
+                   "insecure_no_token", "profile", "sample_ms"},
                   {{"run_dir", tools::Folder()}}},
                  tools::ServerFlags()},
       .examples = {
@@ -84,6 +86,12 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   ASSIGN_OR_RETURN(options.tls, tools::TlsFromFlags());
   options.poll = tools::PollFromFlags();
   ASSIGN_OR_RETURN(options.token, tools::TokenFromFlags());
+  options.insecure_no_token = FLAGS_insecure_no_token;
+  if (options.token.empty() && !FLAGS_insecure_no_token && !ps::IsLoopback(options.host)) {
+    return Invalid("other hosts can reach the address " + options.host +
+                   ", and without a token any peer may join: give all processes of the job the "
+                   "same --token_file=FILE (mode 600), or this server --insecure_no_token");
+  }
   if (!FLAGS_run_dir.empty()) {
     options.shard.checkpoints =
         FLAGS_run_dir + "/checkpoints/shard-" + std::to_string(FLAGS_task_index);
@@ -119,10 +127,12 @@ int Serve(const ps::ServerOptions& options) {
   const Status status = (*server)->Wait(tools::Interrupted);
   const std::string finished = begun ? profile.Finish() : "";
   const ps::Server::Summary s = (*server)->summary();
-  std::printf("%s: shard %zu served %s steps, %s messages, %s in, %s out, %s rejected\n", kProgram,
-              options.shard.shard, tools::WithCommas(s.steps).c_str(),
-              tools::WithCommas(s.messages).c_str(), tools::BytesText(s.bytes_in).c_str(),
-              tools::BytesText(s.bytes_out).c_str(), tools::WithCommas(s.refused).c_str());
+  std::printf(
+      "%s: shard %zu served %s steps, %s messages, %s in, %s out, %s rejected, %s corrupt\n",
+      kProgram, options.shard.shard, tools::WithCommas(s.steps).c_str(),
+      tools::WithCommas(s.messages).c_str(), tools::BytesText(s.bytes_in).c_str(),
+      tools::BytesText(s.bytes_out).c_str(), tools::WithCommas(s.refused).c_str(),
+      tools::WithCommas(s.corrupt).c_str());
   for (const std::string& error : {started, finished}) {
     if (!error.empty()) return tools::Fail(kProgram, Status(Code::kIo, error));
   }

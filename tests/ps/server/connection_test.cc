@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -16,6 +17,8 @@
 
 #include "io/base/random.h"
 #include "ps/worker/thrift_transport.h"
+#include "tests/support/flip_proxy.h"
+#include "tests/support/frame.h"
 #include "tests/support/server_fixture.h"
 #include "tests/support/test_files.h"
 
@@ -28,13 +31,22 @@ TEST_F(ConnectionTest, HugeClaimedSizeEndsTheConnectionWithoutUsingMemory) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const long before_kb = PeakKb();
-  for (int i = 0; i < 20; ++i) {
-    // A strict binary call to a method whose name has 1.8 GB.
-    const unsigned char call[] = {0x80, 0x01, 0x00, 0x01, 0x6b, 0x49, 0xd2, 0x00, 'j', 'o', 'i'};
-    const int fd = Connect();
-    ASSERT_EQ(::send(fd, call, sizeof call, 0), static_cast<ssize_t>(sizeof call));
-    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
-    ::close(fd);
+  // In an intact frame, a strict binary call to a method whose name has 1.8 GB; and a frame that
+  // claims as much, or just less than a peer may send before it joins.
+  const std::string call("\x80\x01\x00\x01\x6b\x49\xd2\x00joi", 11);
+  for (const std::string& claim :
+       {test::Framed(call), test::FrameHeader(uint64_t{1800} << 20) + call,
+        test::FrameHeader(kUnauthenticatedMaxMessage) + call}) {
+    std::vector<int> peers;
+    for (int i = 0; i < 20; ++i) {
+      peers.push_back(Connect());
+      const ssize_t sent = ::send(peers.back(), claim.data(), claim.size(), MSG_NOSIGNAL);
+      ASSERT_EQ(sent, static_cast<ssize_t>(claim.size()));
+    }
+    for (const int fd : peers) {
+      EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+      ::close(fd);
+    }
   }
   // Allocating one claimed size would take 1.8 GB; 20 threads take up to 70 MB under a sanitizer.
   EXPECT_LT(PeakKb() - before_kb, 256 << 10);
@@ -53,7 +65,8 @@ TEST_F(ConnectionTest, EndlessMessageEndsTheConnectionWithoutUsingMemory) {
       23);
   std::string fields("\x0b\x00\x07\x00\x00\x00\x01x", 8);
   for (int i = 0; i < 5000; ++i) fields += std::string("\x0a\x00\x63\0\0\0\0\0\0\0\0", 11);
-  ASSERT_EQ(::send(fd, begin.data(), begin.size(), 0), static_cast<ssize_t>(begin.size()));
+  const std::string frame = test::FrameHeader(kUnauthenticatedMaxMessage) + begin;
+  ASSERT_EQ(::send(fd, frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
   size_t sent = 0;
   constexpr size_t kMost = size_t{256} << 20;
   while (sent < kMost) {
@@ -83,13 +96,92 @@ TEST_F(ConnectionTest, RandomBytesEndTheConnection) {
   ExpectServes(*store);
 }
 
+// A synchronous job of two workers through a proxy: the bits of its model.
+class FlippedBitTest : public ServerTest {
+ protected:
+  std::vector<std::pair<uint64_t, float>> Train(uint64_t seed, uint64_t every_bytes) {
+    StartServer(2);
+    const test::FlipProxy proxy(server_->port(), seed, every_bytes);
+    thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+    std::vector<std::unique_ptr<TestWorker>> workers;
+    for (size_t w = 0; w < 2; ++w) {
+      workers.push_back(Worker(Config(2), w));
+      if (!workers.back()) return {};
+    }
+    std::vector<std::pair<uint64_t, float>> model;
+    {
+      std::vector<std::jthread> threads;
+      for (size_t w = 0; w < 2; ++w) {
+        threads.emplace_back([&, w] { TrainOne(*workers[w], w, model); });
+      }
+    }
+    for (const auto& worker : workers) corrupt_ += worker->wire(0).corrupt;
+    EXPECT_TRUE(server_->Wait([] { return false; }).ok());
+    corrupt_ += server_->summary().corrupt;
+    flips_ += proxy.flips();
+    return model;
+  }
+
+  // The chief reads the model at the end.
+  static void TrainOne(TestWorker& worker, size_t w,
+                       std::vector<std::pair<uint64_t, float>>& model) {
+    Random random(w);
+    const auto keys_of_batch = [&] {
+      std::vector<uint64_t> keys(300);
+      for (uint64_t& key : keys) key = random.Below(2000);
+      std::sort(keys.begin(), keys.end());
+      keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+      return keys;
+    };
+    ASSERT_TRUE(worker.Start().ok());
+    for (uint64_t batch = 1; batch <= 60; ++batch) {
+      const std::vector<uint64_t> keys = keys_of_batch();
+      std::vector<float> weights(keys.size()), gradient(keys.size());
+      Status status = worker.store.PullBatch(batch, keys, weights);
+      ASSERT_TRUE(status.ok()) << status.message();
+      for (size_t i = 0; i < keys.size(); ++i) {
+        gradient[i] = 0.1f * weights[i] + static_cast<float>(random.Uniform()) - 0.5f;
+      }
+      status = worker.Push(keys, gradient, {.batch = batch, .rows = 3, .weight = 3});
+      ASSERT_TRUE(status.ok()) << status.message();
+    }
+    ASSERT_TRUE(worker.Finish().ok());
+    ASSERT_TRUE(worker.session->WaitAllFinished().ok());
+    if (w == 0) {
+      const Status read = worker.session->ReadModel(
+          [&](uint64_t key, float weight) { model.emplace_back(key, weight); });
+      ASSERT_TRUE(read.ok()) << read.message();
+    }
+    const Status left = worker.Leave();
+    EXPECT_TRUE(left.ok()) << left.message();
+  }
+
+  uint64_t flips_ = 0, corrupt_ = 0;
+};
+
+// A flipped bit costs a connection and is counted, by the worker or by the server.
+TEST_F(FlippedBitTest, AJobOnANetworkThatFlipsBitsEndsWithTheSameModel) {
+  const auto expected = Train(0, 0);
+  ASSERT_GT(expected.size(), 1900u);
+  EXPECT_EQ(corrupt_, 0u);
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto begin = steady_clock::now();
+    EXPECT_TRUE(Train(1000 * seed, 30000) == expected);
+    EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(30)) << "a worker hung";
+  }
+  EXPECT_GT(flips_, 20u);
+  EXPECT_LE(corrupt_, flips_);
+  EXPECT_GE(corrupt_, flips_ * 3 / 4) << "two bits may flip in one message";
+}
+
 TEST_F(ConnectionTest, SilentPartialAndSlowMessagesEndTheConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));
   const int silent = Connect(), half = Connect(), slow = Connect();
-  ASSERT_EQ(::send(half, "\x80\x01", 2, 0), 2);
+  const std::string call = test::FrameHeader(8192) + std::string("\x80\x01\x00\x01", 4);
+  ASSERT_EQ(::send(half, call.data(), 2, 0), 2);
   const auto deadline = steady_clock::now() + std::chrono::seconds(10);
-  const std::string call("\x80\x01\x00\x01\x00\x00\x20\x00", 8);
   bool cut = false;
   for (size_t i = 0; !cut && steady_clock::now() < deadline; ++i) {
     const char byte = i < call.size() ? call[i] : 'x';
@@ -149,6 +241,65 @@ TEST_F(ConnectionTest, PeersWithoutTheTokenAreRefused) {
   // The server closes the connection after that.
   EXPECT_EQ((*channel)->Stats(stats).code(), Code::kIo);
   EXPECT_EQ(server_->summary().refused, 2u);
+}
+
+TEST_F(ConnectionTest, TheTokenIsNotOnTheWire) {
+  options_.token = "a token that is easy to find";
+  StartServer(1);
+  test::FlipProxy proxy(server_->port(), 0, /*every_bytes=*/0, /*record=*/true);
+  thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+  {
+    auto worker = StartedWorker(Config(1));
+    ASSERT_TRUE(worker);
+    ExpectServes(*worker);
+    ASSERT_TRUE(worker->Finish().ok());
+    ASSERT_TRUE(worker->Leave().ok());
+  }
+  for (const auto& connections : {proxy.to_server(), proxy.to_worker()}) {
+    ASSERT_EQ(connections.size(), 1u);
+    EXPECT_GT(connections[0].size(), 500u);
+    EXPECT_EQ(connections[0].find(options_.token), std::string::npos);
+  }
+}
+
+// What a worker sent is sent again on other connections: whole, and its join alone after a fresh
+// hello.
+TEST_F(ConnectionTest, ReplayedHandshakesAreRefusedAndTheWorkerStays) {
+  StartServer(1);
+  test::FlipProxy proxy(server_->port(), 0, /*every_bytes=*/0, /*record=*/true);
+  thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+  auto worker = StartedWorker(Config(1));
+  ASSERT_TRUE(worker);
+  ExpectServes(*worker);
+  const std::string sent = proxy.to_server().at(0);
+  const size_t hello_size = 16 + io::LoadU64(sent.data());
+  const size_t join_size = 16 + io::LoadU64(sent.data() + hello_size);
+  const std::string join = sent.substr(hello_size, join_size);
+  for (const std::string& replay : {sent, sent.substr(0, hello_size) + join, join}) {
+    const int fd = Connect();
+    ASSERT_EQ(::send(fd, replay.data(), replay.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(replay.size()));
+    EXPECT_TRUE(Closes(fd, milliseconds(5000)));
+    ::close(fd);
+  }
+  EXPECT_EQ(server_->summary().refused, 3u);
+  ExpectServes(*worker);
+  EXPECT_EQ(worker->wire(0).reconnects, 0u);
+}
+
+// A peer that draws nonce after nonce costs the server one.
+TEST_F(ConnectionTest, ASecondHelloWithoutAJoinIsRefused) {
+  StartServer(1);
+  const std::string call(
+      "\x80\x01\x00\x01\x00\x00\x00\x05hello\x00\x00\x00\x01\x0b\x00\x01\x00\x00\x00\x20", 24);
+  const std::string hello = test::Framed(call + std::string(32, 'n') + '\0');
+  const int fd = Connect();
+  ASSERT_EQ(::send(fd, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  EXPECT_FALSE(Closes(fd, milliseconds(100)));
+  ASSERT_EQ(::send(fd, hello.data(), hello.size(), 0), static_cast<ssize_t>(hello.size()));
+  EXPECT_TRUE(Closes(fd, milliseconds(150)));
+  ::close(fd);
+  EXPECT_EQ(server_->summary().refused, 1u);
 }
 
 TEST_F(ConnectionTest, TlsAcceptsOnlyPeersWithACertificate) {

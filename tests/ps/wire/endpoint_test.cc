@@ -14,5 +14,15 @@ TEST(HostPort, AddressesAreParsed) {
   }
 }
 
+TEST(HostPort, LoopbackAddressesAreKnown) {
+  for (const char* host : {"127.0.0.1", "127.1.2.3", "::1", "localhost"}) {
+    EXPECT_TRUE(IsLoopback(host)) << host;
+  }
+  for (const char* host : {"0.0.0.0", "::", "10.0.0.1", "127.0.0.1.example", "node1", "",
+                           "126.0.0.1", "::ffff:10.0.0.1"}) {
+    EXPECT_FALSE(IsLoopback(host)) << host;
+  }
+}
+
 }  // namespace
 }  // namespace millrace::ps

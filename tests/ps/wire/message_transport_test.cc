@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/message_transport.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thrift/transport/TSocket.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -16,6 +20,8 @@ namespace millrace::ps {
 namespace {
 
 using apache::thrift::transport::TSocket;
+using apache::thrift::transport::TTransportException;
+using test::Framed;
 
 // A pair of connected sockets.
 struct Wire {
@@ -127,6 +133,128 @@ TEST(MessageTransport, ClosedPeerIsAnErrorWithoutASignal) {
   const rpc::ExchangeRequest request = RandomRequest(1, 100000);
   EXPECT_THROW(SendExchange(RequestOf(request), *out),
                apache::thrift::transport::TTransportException);
+}
+
+// What an exception of the transport says; empty if there is none.
+template <typename Read>
+std::string ErrorOf(Read read, TTransportException::TTransportExceptionType type) {
+  try {
+    read();
+  } catch (const TTransportException& error) {
+    EXPECT_EQ(error.getType(), type) << error.what();
+    return error.what();
+  }
+  return "";
+}
+
+// Both the exchange without copies and the code that Thrift generates.
+TEST(MessageTransport, EveryFlippedBitIsAnErrorThatNamesExpectedAndFound) {
+  const auto receive_exchange = [](const std::shared_ptr<MessageProtocol>& in) {
+    ExchangeReply reply;
+    (void)ReceiveExchangeReply(*in, reply);
+  };
+  const auto receive_stats = [](const std::shared_ptr<MessageProtocol>& in) {
+    rpc::StatsReply reply;
+    rpc::ParameterServerClient(in).recv_stats(reply);
+  };
+  auto buffer = std::make_shared<TMemoryBuffer>();
+  TBinaryProtocol out(buffer);
+  out.writeMessageBegin("stats", T_REPLY, 0);
+  rpc::ParameterServer_stats_result result;
+  result.success.step = 7;
+  result.__isset.success = true;
+  result.write(&out);
+  const std::string stats = Framed(buffer->getBufferAsString());
+  const std::string exchange = GeneratedReply(RandomReply(3, 20));
+  ASSERT_NO_THROW(receive_stats(ProtocolOn(std::make_shared<DripTransport>(stats, 1, 50))));
+  ASSERT_NO_THROW(receive_exchange(ProtocolOn(std::make_shared<DripTransport>(exchange, 1, 50))));
+  for (size_t bit = 0; bit < 8 * std::max(stats.size(), exchange.size()); ++bit) {
+    SCOPED_TRACE(bit);
+    const auto flipped = [&](std::string bytes) {
+      bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << bit % 8));
+      return ProtocolOn(std::make_shared<DripTransport>(bytes, bit, 50));
+    };
+    constexpr auto kCorrupt = TTransportException::CORRUPTED_DATA;
+    const char* const what = bit < 8 * 12 ? "length" : "message";
+    if (bit < 8 * stats.size()) {
+      const std::string error = ErrorOf([&] { receive_stats(flipped(stats)); }, kCorrupt);
+      EXPECT_TRUE(error.find(what) != error.npos && error.find("expected CRC") != error.npos &&
+                  error.find("found") != error.npos)
+          << error;
+    }
+    if (bit < 8 * exchange.size()) {
+      const std::string error = ErrorOf([&] { receive_exchange(flipped(exchange)); }, kCorrupt);
+      EXPECT_NE(error.find(what), error.npos) << error;
+    }
+  }
+}
+
+TEST(MessageTransport, ACorruptMessageNamesThePeerAndClosesTheConnection) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(listener, generic, size), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  ASSERT_EQ(::getsockname(listener, generic, &size), 0);
+  const int port = ntohs(address.sin_port);
+  auto socket = std::make_shared<TSocket>("127.0.0.1", port);
+  socket->open();
+  const int peer = ::accept(listener, nullptr, nullptr);
+  std::string bytes = GeneratedReply(RandomReply(3, 20));
+  bytes[40] ^= 4;
+  ASSERT_EQ(::send(peer, bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+  const auto in = ProtocolOn(socket);
+  ExchangeReply reply;
+  const std::string error =
+      ErrorOf([&] { (void)ReceiveExchangeReply(*in, reply); }, TTransportException::CORRUPTED_DATA);
+  EXPECT_NE(error.find("from 127.0.0.1:" + std::to_string(port) + ": message"), error.npos)
+      << error;
+  EXPECT_FALSE(in->transport().isOpen());
+  char byte = 0;
+  EXPECT_EQ(::recv(peer, &byte, 1, 0), 0);
+  ::close(peer);
+  ::close(listener);
+}
+
+// With intact checksums: what a peer of another kind could send.
+TEST(MessageTransport, FramesThatAreNotOneMessageAreErrors) {
+  const std::string call = GeneratedCall(RandomRequest(3, 20));
+  const std::string body = call.substr(12, call.size() - 16);
+  const auto read = [](const std::string& frame) {
+    return ErrorOf([&] { ReadCall(*ProtocolOn(std::make_shared<DripTransport>(frame, 1, 9))); },
+                   TTransportException::UNKNOWN);
+  };
+  EXPECT_EQ(read(Framed(body)), "");
+  EXPECT_EQ(read(Framed(body + "xyz")),
+            "a message: expected its end, found 3 more bytes in its frame");
+  for (size_t size = 1; size < body.size(); ++size) {
+    const std::string error = read(Framed(body.substr(0, size)));
+    EXPECT_EQ(error.rfind("a field of a message: expected ", 0), 0u) << size << error;
+  }
+  const auto empty = [&] {
+    ReadCall(*ProtocolOn(std::make_shared<DripTransport>(Framed(""), 1, 9)));
+  };
+  EXPECT_EQ(ErrorOf(empty, TTransportException::BAD_ARGS),
+            "a message: expected 1 to 1073741824 bytes, found 0");
+}
+
+// A length with a good checksum still costs nothing before its bytes arrive.
+TEST(MessageTransport, ALengthBeyondTheLimitIsRefusedAndOneWithinItAllocatesNothing) {
+  const auto read = [](uint64_t length) {
+    return [bytes = test::FrameHeader(length) + "abc"] {
+      ReadCall(*ProtocolOn(std::make_shared<DripTransport>(bytes, 1, 100)));
+    };
+  };
+  EXPECT_EQ(ErrorOf(read(uint64_t{1} << 62), TTransportException::BAD_ARGS),
+            "a message: expected 1 to 1073741824 bytes, found 4611686018427387904");
+  rusage before = {}, after = {};
+  ::getrusage(RUSAGE_SELF, &before);
+  EXPECT_NE(ErrorOf(read(1 << 30), TTransportException::END_OF_FILE), "");
+  ::getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10);
 }
 
 TEST(Poller, EachTimeoutDoublesTheWaitsWithoutPolling) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks a running server on loopback: random bytes, huge sizes, wrong tokens, half-open connections.
+"""Attacks a running server on loopback: random bytes, huge sizes, wrong proofs, half-open connections.
 
 Usage: attack.py PORT SEED. Bounded: 300 connections in a second or two; it stops when the server exits. Prints
 counts; exit status 1 if fewer than fifty connections succeeded.
 """
+import hmac
 import pathlib
 import random
 import re
@@ -23,32 +24,71 @@ def connect(port):
     return s
 
 
+def masked_crc(data):
+    """CRC-32C, masked as in TFRecord files."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    crc ^= 0xFFFFFFFF
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def frame_header(length):
+    packed = struct.pack("<Q", length)
+    return packed + masked_crc(packed)
+
+
+def frame(message):
+    return frame_header(len(message)) + message + masked_crc(message)
+
+
 def call(name, body, sequence=1):
-    """A message of Thrift's strict binary protocol."""
-    return struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body
+    """A message of Thrift's strict binary protocol in an intact frame."""
+    return frame(struct.pack(">II", STRICT_CALL, len(name)) + name + struct.pack(">I", sequence) + body)
 
 
-def join_with_token(token):
-    """join(1: JoinRequest{1: version, 2: token, 3: worker, 4: name, 5: config, 6: rejoin})"""
-    text = lambda field, value: struct.pack(">bhI", 11, field, len(value)) + value
-    request = struct.pack(">bhi", 8, 1, VERSION) + text(2, token) + struct.pack(">bhi", 8, 3, 0)
+def text(field, value):
+    return struct.pack(">bhI", 11, field, len(value)) + value
+
+
+def hello(nonce):
+    return call(b"hello", text(1, nonce) + b"\0")
+
+
+def join(proof):
+    """join(1: JoinRequest{1: version, 2: proof, 3: worker, 4: name, 5: config, 6: rejoin})"""
+    request = struct.pack(">bhi", 8, 1, VERSION) + text(2, proof) + struct.pack(">bhi", 8, 3, 0)
     request += text(4, b"nobody") + text(5, b"") + struct.pack(">bhb", 2, 6, 1) + b"\0"
     return call(b"join", struct.pack(">bh", 12, 1) + request + b"\0")
+
+
+def proof_with(token, nonce):
+    """Of a token that the attacker guesses, without the server's nonce."""
+    return hmac.digest(token, b"join request\0" + nonce, "sha256")
 
 
 def attacks(rng):
     noise = lambda size: rng.getrandbits(8 * size).to_bytes(size, "big")
     return [
         lambda: noise(rng.randint(1, 5000)),
-        lambda: struct.pack(">II", STRICT_CALL, 0x7FFFFFFF) + noise(20),  # a name of 2 GB
+        lambda: frame(noise(rng.randint(1, 500))),
+        lambda: frame(struct.pack(">II", STRICT_CALL, 0x7FFFFFFF) + noise(20)),  # a name of 2 GB
+        lambda: frame_header(0x7FFFFFFF) + noise(20),  # a message of 2 GB
+        lambda: call(b"stop", noise(64))[:-1] + b"x",  # most likely a wrong CRC
         lambda: call(b"exchange", struct.pack(">bhbhI", 12, 1, 11, 8, 0x70000000)),  # a string of 1.8 GB
         lambda: call(b"exchange", noise(300)),
         lambda: call(b"stop", noise(64)),
         lambda: call(b"no_such_call", b"\0"),
-        lambda: join_with_token(noise(32)),
-        lambda: join_with_token(b""),
+        lambda: hello(noise(32)) + join(noise(32)),
+        lambda: hello(noise(32)) + join(proof_with(b"", noise(32))),
+        lambda: hello(noise(32)) + join(b""),
+        lambda: join(noise(32)),  # without hello
+        lambda: hello(noise(32)) * 50,
+        lambda: hello(noise(5)),
         lambda: b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-        lambda: struct.pack(">I", STRICT_CALL)[: rng.randint(1, 3)],  # then nothing more
+        lambda: call(b"stop", b"\0")[: rng.randint(1, 30)],  # then nothing more
     ]
 
 

@@ -71,7 +71,7 @@ TEST_F(TrainingTest, OneRestartIsEnoughForProcessesKilledTogether) {
   EXPECT_TRUE(Model("run") == expected) << job.output();
 }
 
-// Sends random bytes, huge sizes, wrong tokens and half-open connections to both servers while the
+// Sends random bytes, huge sizes, wrong proofs and half-open connections to both servers while the
 // job runs.
 TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
   const std::string expected = FaultlessModel();

@@ -56,18 +56,23 @@ void AwaitWritable(int fd) {
 
 }  // namespace
 
-Result<OutputFile> OutputFile::Create(const std::string& path) {
+Result<OutputFile> OutputFile::Create(const std::string& path, AtPath at_path) {
   if (path.empty()) return Invalid("the name of the file to write is empty");
   if (path == "-" || path == "/dev/stdout") return OutputFile("standard output", "", STDOUT_FILENO);
   struct stat info;
-  const bool exists = stat(path.c_str(), &info) == 0;
+  const bool follow = at_path == AtPath::kFollow;
+  const bool exists = (follow ? stat(path.c_str(), &info) : lstat(path.c_str(), &info)) == 0;
   if (exists && S_ISDIR(info.st_mode)) return CannotCreate(path, EISDIR);
-  if (exists && !S_ISREG(info.st_mode)) {
+  if (exists && !follow && !S_ISREG(info.st_mode) && !S_ISLNK(info.st_mode)) {
+    return Invalid("cannot create " + path +
+                   ": expected a regular file or none, found another kind");
+  }
+  if (exists && follow && !S_ISREG(info.st_mode)) {
     const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (fd < 0) return CannotCreate(path, errno);
     return OutputFile(path, "", fd);
   }
-  std::string target = Resolved(path);
+  std::string target = follow ? Resolved(path) : path;
   std::string temporary;
   const int fd = OpenTemporary(target, &temporary);
   if (fd < 0) return CannotCreate(path, errno);

@@ -10,12 +10,22 @@
 
 namespace millrace::io {
 
+// What happens if `path` exists and is not a regular file.
+enum class AtPath {
+  // The user named the path: a symbolic link stays and its target is replaced; a FIFO or device is
+  // written directly.
+  kFollow,
+  // The program made up the name, within a folder that others may write to: a symbolic link is
+  // replaced and its target stays; a FIFO or device is an error.
+  kReplace,
+};
+
 // The bytes go to a temporary file in the same folder. Commit syncs and renames it; without Commit
-// the destructor removes it. An existing path that is not a regular file (FIFO, device) is written
-// directly; "-" and "/dev/stdout" are standard output. Errors name the file. Not thread-safe.
+// the destructor removes it. "-" and "/dev/stdout" are standard output. Errors name the file. Not
+// thread-safe.
 class OutputFile {
  public:
-  static Result<OutputFile> Create(const std::string& path);
+  static Result<OutputFile> Create(const std::string& path, AtPath at_path = AtPath::kFollow);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();

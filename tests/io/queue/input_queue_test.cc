@@ -98,16 +98,30 @@ TEST_F(InputQueueTest, RowsJustBelowTheLimitDoNotFillTheMemory) {
 }
 
 TEST_F(InputQueueTest, BatchHasRoomForAMultipleOfTheLongestRow) {
-  MakeFiles(1, 400);
+  MakeFiles(1, 1);
+  std::string text;
+  for (int row = 0; row < 20; ++row) {
+    text += "1 |";
+    for (int key = 0; key < 45; ++key) text += " a";
+    text += "\n";
+  }
+  test::WriteFile(options_.files[0], text);
+  options_.format = InputFormat::kVw;
+  options_.rows.hash_bits = 10;
   options_.shuffle_capacity = 0;
-  options_.batch_size = 400;
-  options_.max_record_bytes = 100;  // 400 keys; the rows have 1000 in 400 rows of some 50 bytes
-  auto queue = InputQueue::Open(options_);
-  Status status;
-  const CsrBatch* batch = nullptr;
-  for (Result<bool> more = true; more.ok() && *more; status = more.status())
-    more = (*queue)->Next(batch);
-  EXPECT_FALSE(status.ok());
+  options_.max_record_bytes = 100;
+  for (const size_t batch_size : {8, 20}) {  // 360 and 900 keys
+    options_.batch_size = batch_size;
+    auto queue = InputQueue::Open(options_);
+    const CsrBatch* batch = nullptr;
+    Result<bool> more = true;
+    while (more.ok() && *more) more = (*queue)->Next(batch);
+    EXPECT_EQ(more.ok(), batch_size == 8) << more.status().message();
+    if (batch_size == 8) continue;
+    EXPECT_NE(more.status().message().find("a batch has room for 400 keys: use a smaller"),
+              std::string::npos)
+        << more.status().message();
+  }
 }
 
 TEST_F(InputQueueTest, IndexBeyondNumFeaturesIsAnError) {

@@ -110,14 +110,14 @@ TEST_F(InputQueueTest, BatchHasRoomForAMultipleOfTheLongestRow) {
   options_.rows.hash_bits = 10;
   options_.shuffle_capacity = 0;
   options_.max_record_bytes = 100;
-  for (const size_t batch_size : {8, 20}) {  // 360 and 900 keys
+  for (const size_t batch_size : {6, 20}) {  // 270 and 900 keys
     options_.batch_size = batch_size;
     auto queue = InputQueue::Open(options_);
     const CsrBatch* batch = nullptr;
     Result<bool> more = true;
     while (more.ok() && *more) more = (*queue)->Next(batch);
-    EXPECT_EQ(more.ok(), batch_size == 8) << more.status().message();
-    if (batch_size == 8) continue;
+    EXPECT_EQ(more.ok(), batch_size == 6) << more.status().message();
+    if (batch_size == 6) continue;
     EXPECT_NE(more.status().message().find("a batch has room for 400 keys: use a smaller"),
               std::string::npos)
         << more.status().message();

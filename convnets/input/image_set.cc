@@ -19,6 +19,8 @@
 namespace millrace::convnets {
 namespace {
 
+constexpr uint64_t kMaxReserveBytes = 64 << 20;
+
 // One image as it was found: raw grey bytes of the net's own size, or an encoded image.
 struct Item {
   size_t begin = 0, size = 0;  // in bytes_
@@ -119,7 +121,8 @@ class LoadedImages final : public ImageSet {
     }
     const uint32_t file = images.path() == files_[0] ? 0 : 1;
     const size_t image_bytes = size_t{images.rows()} * images.columns();
-    bytes_.reserve(images.count() * image_bytes);
+    // Not all that the header claims: a compressed file may be shorter.
+    bytes_.reserve(std::min<uint64_t>(uint64_t{images.count()} * image_bytes, kMaxReserveBytes));
     for (uint32_t i = 0; i < images.count(); ++i) {
       ASSIGN_OR_RETURN(const std::string_view pixels, images.Next());
       ASSIGN_OR_RETURN(const std::string_view label, labels.Next());

@@ -13,6 +13,8 @@ namespace {
 // Records are prefetched this many records before they are decoded: their addresses are random.
 constexpr size_t kPrefetchRecords = 4;
 constexpr size_t kCacheLine = 64;
+// The keys of a batch, as a multiple of max_record_bytes: a key takes at least one byte.
+constexpr uint64_t kBatchRecords = 4;
 
 void Prefetch(const RecordRef& ref) {
   const size_t size = std::min<size_t>(ref.size, 8 * kCacheLine);
@@ -24,6 +26,7 @@ void Prefetch(const RecordRef& ref) {
 BatchGroupDecoder::BatchGroupDecoder(const InputOptions& options)
     : wide_keys_(NeedsWideKeys(options.rows.num_features)),
       framing_(FramingOf(options.format)),
+      max_batch_keys_(std::min<uint64_t>(kBatchRecords * options.max_record_bytes, INT32_MAX)),
       decoder_(MakeRowDecoder(options.format, options.rows)),
       compactor_(options.compact ? std::make_unique<KeyCompactor>(options.rows.num_features)
                                  : nullptr) {
@@ -54,13 +57,18 @@ void BatchGroupDecoder::DecodeRows(BatchGroup& group, BatchGroup::Batch& batch) 
     if (i + kPrefetchRecords < group.refs.size()) Prefetch(group.refs[i + kPrefetchRecords]);
     const RecordRef& ref = group.refs[i];
     // A key takes at least one byte of the record.
-    Status status = rows.nnz() + uint64_t{ref.size} > INT32_MAX
-                        ? Invalid("a batch has room for 2^31 keys: use a smaller batch_size")
+    Status status = rows.nnz() + uint64_t{ref.size} > max_batch_keys_
+                        ? TooManyKeys()
                         : decoder_->Append({ref.data, ref.size}, rows);
     if (!status.ok()) group.bad_rows.push_back({i, std::move(status)});
   }
   rows.Trim();
   span.args().nnz = static_cast<int64_t>(rows.nnz());
+}
+
+Status BatchGroupDecoder::TooManyKeys() const {
+  return Invalid("a batch has room for " + std::to_string(max_batch_keys_) +
+                 " keys: use a smaller batch_size, or raise max_record_bytes");
 }
 
 void BatchGroupDecoder::Compact(BatchBuilder& rows) {

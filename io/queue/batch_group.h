@@ -38,7 +38,8 @@ struct BatchGroup {
   };
   std::vector<RecordRef> refs;
   std::vector<Batch> batches;
-  size_t count = 0;  // batches in use
+  size_t count = 0;    // batches in use
+  uint64_t bytes = 0;  // of the records
   std::vector<BadRef> bad_rows;
   std::optional<BadRow> error;  // follows the batches
   bool ready = false;
@@ -48,6 +49,7 @@ struct BatchGroup {
     refs.clear();
     bad_rows.clear();
     count = 0;
+    bytes = 0;
     error.reset();
     ready = false;
   }
@@ -89,10 +91,12 @@ class BatchGroupDecoder {
 
  private:
   void DecodeRows(BatchGroup& group, BatchGroup::Batch& batch);
+  Status TooManyKeys() const;
   void Compact(BatchBuilder& rows);
 
   const bool wide_keys_;
   const Framing framing_;
+  const uint64_t max_batch_keys_;
   std::unique_ptr<RowDecoder> decoder_;  // of the records in blocks
   std::unique_ptr<KeyCompactor> compactor_;
   std::unique_ptr<RowDecoder> file_decoder_;  // of the records in files, if blocks hold cached rows

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/queue/input_options.h"
 
+#include "io/record/record_format.h"
 #include "io/stream/input_files.h"
 #include "io/text/file_format.h"
 
@@ -37,11 +38,15 @@ Status InputOptions::Validate() const {
                    std::to_string(shuffle_capacity) + ", found " +
                    std::to_string(min_after_dequeue));
   }
+  if (max_record_bytes < 1 || max_record_bytes > kMaxRecordBytes) {
+    return Invalid("max_record_bytes: expected 1 to " + std::to_string(kMaxRecordBytes) +
+                   ", found " + std::to_string(max_record_bytes));
+  }
   if (!compact && NeedsWideKeys(rows.num_features)) {
     return Invalid("batches of 64-bit keys must be compact: num_features is " +
                    std::to_string(rows.num_features));
   }
-  return epochs > 1 ? CheckReadableAgain(files) : Status();
+  return epochs > 1 ? CheckReadableAgain(files, "epochs = 1") : Status();
 }
 
 StreamOptions InputOptions::Stream() const {
@@ -58,6 +63,7 @@ StreamOptions InputOptions::Stream() const {
   stream.blocks.framing = FramingOf(format);
   stream.blocks.on_corrupt = on_corrupt;
   stream.blocks.block_bytes = block_bytes;
+  stream.blocks.max_record_bytes = max_record_bytes;
   stream.blocks.describe_content = DescribeContent;
   stream.seed = seed;
   stream.shuffle_files = shuffle_capacity > 0;

@@ -18,6 +18,9 @@ namespace millrace::io {
 struct InputPosition {
   uint64_t epoch = 0;
   uint64_t rows = 0;  // drawn in that epoch
+  // Of all data that was read for these rows, which is read again to continue: if it differs then,
+  // Next returns an error.
+  uint64_t digest = 0;
 };
 
 struct InputOptions {
@@ -42,6 +45,9 @@ struct InputOptions {
   size_t threads = 2;
   size_t interleave = 8;  // files that are read in turn, see StreamOptions
   size_t block_bytes = 256 << 10;
+  // The longest record or line, see BlockOptions. The shuffle buffer and a batch hold at most 32
+  // times as many bytes, and a batch has at most 4 times as many keys; more is an error.
+  uint64_t max_record_bytes = BlockOptions{}.max_record_bytes;
   bool for_evaluation = false;  // names its threads and counter differently in traces
   // Called several times a second while Next waits (a FIFO may block it indefinitely): true makes
   // Next return kCancelled.

@@ -18,6 +18,11 @@ namespace {
 
 // Rows per group: enough to make locks and wake-ups cheap.
 constexpr size_t kRowsPerGroup = 1024;
+// Long rows make small groups, and few of them wait for the caller.
+constexpr uint64_t kMaxGroupBytes = 4 << 20;
+constexpr uint64_t kMaxWaitingBytes = 64 << 20;
+// The bytes of the shuffle buffer and of a batch, as a multiple of max_record_bytes.
+constexpr uint64_t kBufferedRecords = 32;
 constexpr std::chrono::milliseconds kStopPollPeriod(100);
 
 }  // namespace
@@ -94,7 +99,7 @@ void InputQueue::Work(std::stop_token stop) {
 }
 
 void InputQueue::StartEpoch(uint64_t epoch) {
-  drawn_ = {epoch, 0};
+  drawn_ = {.epoch = epoch};
   buffer_.Start(DeriveSeed(options_.seed, kShuffleStream, epoch));
 }
 
@@ -110,6 +115,7 @@ InputQueue::Supply InputQueue::FillBuffer() {
     switch (stream_.Take(pending_)) {
       case BlockStream::Next::kBlock:
         pending_next_ = 0;
+        drawn_.digest = Mix64(drawn_.digest + pending_->content().digest);
         break;
       case BlockStream::Next::kWait:
         return Supply::kWait;
@@ -139,6 +145,16 @@ void InputQueue::EndEpoch() {
   if (!ended_) StartEpoch(drawn_.epoch + 1);
 }
 
+// All rows before the starting position were read again.
+void InputQueue::CheckDigest() {
+  if (drawn_.digest == options_.start.digest) return;
+  const std::vector<std::string>& files = options_.files;
+  stream_error_ = Invalid(
+      "cannot resume at row " + std::to_string(drawn_.rows) + " of epoch " +
+      std::to_string(drawn_.epoch) + ": the data before it has changed, in " + files.front() +
+      (files.size() == 1 ? "" : " or another of " + std::to_string(files.size()) + " files"));
+}
+
 // Moves records of the pending block into the buffer until it is full or the block is used up.
 void InputQueue::AddPending() {
   if (pending_next_ == 0) buffer_.Compact(pool_);
@@ -148,7 +164,28 @@ void InputQueue::AddPending() {
     const RecordSpan& span = block.records[pending_next_];
     buffer_.Add({block.bytes.data() + span.begin, span.size, pending_->number});
   }
+  CheckBuffered();
   if (pending_next_ == block.records.size()) pending_ = nullptr;
+}
+
+// Many records just below max_record_bytes must not fill the memory either.
+void InputQueue::CheckBuffered() {
+  const uint64_t limit = kBufferedRecords * options_.max_record_bytes;
+  const uint64_t found = buffer_.live_bytes() + open_batch_bytes_;
+  if (found <= limit || !stream_error_.ok()) return;
+  const size_t rows = buffer_.size() + (drawing_ ? drawing_->open_rows() : 0);
+  stream_error_ = Invalid(
+      (pending_ ? *pending_->path + ": " : std::string()) + "expected rows of at most " +
+      std::to_string(limit) + " bytes in the shuffle buffer and a batch, found " +
+      std::to_string(found) + " bytes in " + std::to_string(rows) +
+      " rows: lower shuffle_capacity or batch_size, or raise max_record_bytes (the limit is " +
+      std::to_string(kBufferedRecords) + " times that)");
+}
+
+// Whether the group is complete: it has no unfinished batch.
+bool InputQueue::IsFull(const BatchGroup& group) const {
+  if (group.count == batches_per_group_) return true;
+  return group.count > 0 && group.bytes >= kMaxGroupBytes && group.open_rows() == 0;
 }
 
 BatchGroup& InputQueue::NewGroup() {
@@ -166,10 +203,12 @@ BatchGroup& InputQueue::NewGroup() {
 // The records of the next batches; null if some are not read yet or there is no room for a group.
 BatchGroup* InputQueue::DrawGroup() {
   if (!drawing_) {
-    if (in_order_.size() >= max_groups_ || ended_ || !stream_error_.ok()) return nullptr;
+    if (in_order_.size() >= max_groups_ || in_order_bytes_ >= kMaxWaitingBytes || ended_ ||
+        !stream_error_.ok())
+      return nullptr;
     drawing_ = &NewGroup();
   }
-  while (drawing_->count < batches_per_group_) {
+  while (!IsFull(*drawing_)) {
     const Supply supply = FillBuffer();
     if (supply == Supply::kWait) return nullptr;
     if (supply == Supply::kStopped) break;
@@ -177,6 +216,7 @@ BatchGroup* InputQueue::DrawGroup() {
       DrawRecords(*drawing_);
     } else {
       drawing_->CloseBatch(drawn_);
+      open_batch_bytes_ = 0;
       EndEpoch();
     }
   }
@@ -187,6 +227,7 @@ BatchGroup* InputQueue::DrawGroup() {
     return nullptr;
   }
   in_order_.push_back(group);
+  in_order_bytes_ += group->bytes;
   return group;
 }
 
@@ -198,13 +239,19 @@ void InputQueue::DrawRecords(BatchGroup& group) {
     const RecordRef ref = buffer_.Draw();
     ++drawn_.rows;
     if (rows_to_skip_ > 0) {
-      --rows_to_skip_;
       pool_.Release(ref);
+      if (--rows_to_skip_ == 0) CheckDigest();
       continue;
     }
     group.refs.push_back(ref);
-    if (++open == options_.batch_size) return group.CloseBatch(drawn_);
+    group.bytes += ref.size;
+    open_batch_bytes_ += ref.size;
+    if (++open == options_.batch_size) {
+      open_batch_bytes_ = 0;
+      return group.CloseBatch(drawn_);
+    }
   }
+  CheckBuffered();
 }
 
 // Releases the records, and counts or reports the bad ones.
@@ -307,6 +354,7 @@ BatchGroup* InputQueue::TakeFront() {
                                        [](const BatchGroup* group) { return group->ready; }));
   BatchGroup* group = in_order_.front();
   in_order_.pop_front();
+  in_order_bytes_ -= group->bytes;
   stats_.batches += group->count;
   for (size_t b = 0; b < group->count; ++b) stats_.rows += group->batches[b].rows.batch.rows();
   work_.notify_one();  // room for a group

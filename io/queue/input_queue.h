@@ -71,7 +71,7 @@ class InputQueue {
   // The position after the batch that Next returned last.
   InputPosition position() const { return position_; }
   // Identifies the files (order, sizes, both ends of each): a position is valid only with the same
-  // files.
+  // files. The position's digest covers the data before it.
   uint64_t fingerprint() const { return fingerprint_; }
 
   // Thread-safe.
@@ -88,7 +88,10 @@ class InputQueue {
   void EndEpoch();
   BatchGroup& NewGroup();
   BatchGroup* DrawGroup();
+  bool IsFull(const BatchGroup& group) const;
   void DrawRecords(BatchGroup& group);
+  void CheckBuffered();
+  void CheckDigest();
   void FinishGroup(BatchGroup& group);
   std::string Message(const BadRow& bad) const;
   BatchGroup* TakeGroup();
@@ -115,7 +118,9 @@ class InputQueue {
   bool ended_ = false;                // all records were drawn
   Status stream_error_;               // follows the groups that were drawn before it
   BatchGroup* drawing_ = nullptr;     // being drawn; its batch may be unfinished
+  uint64_t open_batch_bytes_ = 0;     // of the records of the unfinished batch
   std::deque<BatchGroup*> in_order_;  // drawn, decoded or not, oldest first
+  uint64_t in_order_bytes_ = 0;       // of their records
   std::vector<std::unique_ptr<BatchGroup>> groups_;
   std::vector<BatchGroup*> free_groups_;
   CorruptionStats row_corruption_;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "io/base/random.h"
 #include "io/record/record_format.h"
 #include "profiler/trace.h"
 
@@ -22,6 +23,13 @@ std::string Hex(uint32_t value) {
 
 std::string Expected(const char* what, const std::string& expected, const std::string& found) {
   return std::string(what) + ": expected " + expected + ", found " + found;
+}
+
+std::string AtMost(uint64_t bytes) { return "at most " + std::to_string(bytes) + " bytes"; }
+
+// For a record above max_record_bytes, which may be right.
+std::string LimitAdvice(uint64_t length) {
+  return length > kMaxRecordBytes ? "" : "; if the file is right, raise max_record_bytes";
 }
 
 std::string TruncatedText(uint64_t expected, uint64_t found) {
@@ -58,7 +66,7 @@ uint64_t Block::offset(size_t i, Framing framing) const {
 
 Result<std::unique_ptr<BlockReader>> BlockReader::Open(const std::string& path,
                                                        const BlockOptions& options) {
-  ASSIGN_OR_RETURN(OpenedSource source, OpenSource(path));
+  ASSIGN_OR_RETURN(OpenedSource source, OpenSource(path, options.regular_file));
   return std::make_unique<BlockReader>(path, std::move(source), options);
 }
 
@@ -88,9 +96,19 @@ Result<bool> BlockReader::Next(Block& block) {
   carry_.clear();
   carry_.Append(block.bytes.data() + scan.consumed, block.bytes.size() - scan.consumed);
   carry_offset_ = block.base_offset + scan.consumed;
+  block.digest = Digest(block, scan);
   if (!block.records.empty()) return true;
   RETURN_IF_ERROR(EndStatus());
   return false;
+}
+
+uint64_t BlockReader::Digest(const Block& block, const Scan& scan) const {
+  if (options_.framing == Framing::kLines) return Crc32c(block.bytes.data(), scan.consumed);
+  uint64_t digest = 0;
+  for (const RecordSpan& record : block.records) {
+    digest = Mix64(digest + LoadU32(block.bytes.data() + record.begin + record.size));
+  }
+  return digest;
 }
 
 // Whether a block can be returned as it is when the scan cannot continue.
@@ -179,8 +197,8 @@ BlockReader::Step BlockReader::ScanTfRecord(Block& block, Scan& scan) {
   }
   if (length > MaxRecordBytes()) {
     return CorruptRecord(block, scan,
-                         Expected("record length", "at most " + std::to_string(MaxRecordBytes()),
-                                  std::to_string(length)));
+                         Expected("record length", AtMost(MaxRecordBytes()),
+                                  std::to_string(length) + LimitAdvice(length)));
   }
   const size_t size = kEmptyFrame + length;
   if (left < size) {
@@ -209,15 +227,18 @@ BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
     return Step::kStop;
   }
   const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
-  if (!newline && left > options_.max_record_bytes) {
+  const size_t found = newline ? static_cast<size_t>(newline - line) : left;
+  if (found > MaxRecordBytes()) {
     return CorruptRecord(
         block, scan,
-        Expected("line length", "at most " + std::to_string(options_.max_record_bytes),
-                 "no newline in " + std::to_string(left) + " bytes"));
+        Expected("line length", AtMost(MaxRecordBytes()),
+                 (newline ? "" : "no newline in ") + std::to_string(found) + LimitAdvice(found)));
   }
-  if (!newline && !source_ended_) return Need(scan, scan.consumed + 2 * left);
+  if (!newline && !source_ended_) {
+    return Need(scan, scan.consumed + std::min<uint64_t>(2 * left, MaxRecordBytes() + 1));
+  }
   if (!newline && !source_error_.ok()) return TruncatedRecord(block, scan, "");
-  size_t size = newline ? static_cast<size_t>(newline - line) : left;
+  size_t size = found;
   const size_t consumed = size + (newline ? 1 : 0);
   if (size > 0 && line[size - 1] == '\r') --size;
   block.records.push_back({static_cast<uint32_t>(scan.consumed), static_cast<uint32_t>(size)});

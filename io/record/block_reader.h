@@ -31,8 +31,10 @@ struct BlockOptions {
   Framing framing = Framing::kTfRecord;
   OnCorrupt on_corrupt = OnCorrupt::kFail;
   size_t block_bytes = 256 << 10;
-  // A longer record counts as corrupt. TFRecords are also limited to kMaxRecordBytes.
-  uint64_t max_record_bytes = uint64_t{1} << 31;
+  // A longer record or line counts as corrupt. It bounds the memory of a reader, whatever a header
+  // claims and however well the file is compressed. At most kMaxRecordBytes.
+  uint64_t max_record_bytes = 32 << 20;
+  bool regular_file = false;  // see OpenSource
   // If set: called with the message of each corruption that is skipped.
   std::function<void(const std::string&)> on_corruption = nullptr;
   // If set: called with the first bytes of a TFRecord file whose first record is corrupt. What it
@@ -59,6 +61,7 @@ struct Block {
   RawBuffer bytes;
   std::vector<RecordSpan> records;
   uint64_t base_offset = 0;  // of bytes[0] in the decompressed data
+  uint64_t digest = 0;       // of the content: of the records' CRCs, or of the lines
 
   std::string_view record(size_t i) const {
     return {bytes.data() + records[i].begin, records[i].size};
@@ -105,6 +108,7 @@ class BlockReader {
   Step FindFrame(const Block& block, Scan& scan);
   Step Need(Scan& scan, size_t size) const;
   void DropConsumed(Block& block, Scan& scan);
+  uint64_t Digest(const Block& block, const Scan& scan) const;
   bool IsDone(const Block& block, const Scan& scan) const;
   bool NearCorruption(const Block& block, const Scan& scan) const;
   uint32_t DataCrc(const Block& block, size_t frame, size_t length);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,8 @@ namespace {
 
 constexpr size_t kCompressedChunkBytes = 256 << 10;
 constexpr size_t kPieceBytes = 16 << 10;
+// The decoder keeps a window of up to 2^kMaxWindowLog bytes (zstd's own default).
+constexpr int kMaxWindowLog = 27;
 
 class FileDescriptor {
  public:
@@ -175,6 +178,7 @@ class ZstdSource : public ByteSource {
       : input_(std::move(path), std::move(source)),
         stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
     CHECK(stream_ != nullptr);
+    CHECK(!ZSTD_isError(ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kMaxWindowLog)));
   }
 
   Status Read(std::span<char> out, size_t* delivered) override {
@@ -188,8 +192,7 @@ class ZstdSource : public ByteSource {
       const size_t hint = ZSTD_decompressStream(stream_.get(), &to, &from);
       input_.Use(from.pos);
       *delivered += to.pos;
-      if (ZSTD_isError(hint))
-        return input_.CorruptStream(Compression::kZstd, ZSTD_getErrorName(hint));
+      if (ZSTD_isError(hint)) return input_.CorruptStream(Compression::kZstd, ErrorText(hint));
       between_frames_ = hint == 0;
       if (bytes.empty() && to.pos == 0 && !between_frames_) {
         return input_.CorruptStream(Compression::kZstd, "the end of the file inside a frame");
@@ -199,18 +202,32 @@ class ZstdSource : public ByteSource {
   }
 
  private:
+  static std::string ErrorText(size_t code) {
+    if (ZSTD_getErrorCode(code) != ZSTD_error_frameParameter_windowTooLarge)
+      return ZSTD_getErrorName(code);
+    return "a window above the limit of " + std::to_string(1 << (kMaxWindowLog - 20)) +
+           " MiB: compress the file with zstd --long=" + std::to_string(kMaxWindowLog) + " or less";
+  }
+
   CompressedInput input_;
   std::unique_ptr<ZSTD_DStream, size_t (*)(ZSTD_DStream*)> stream_;
   bool between_frames_ = true;
 };
 
-Result<FileDescriptor> OpenFile(const std::string& path, int64_t* file_bytes) {
-  FileDescriptor fd(path == "-" ? STDIN_FILENO : ::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Result<FileDescriptor> OpenFile(const std::string& path, bool regular_file, int64_t* file_bytes) {
+  if (regular_file && path == "-") return Invalid("expected a file, found - (standard input)");
+  // Without O_NONBLOCK, opening a FIFO waits for its writer.
+  const int flags = O_RDONLY | O_CLOEXEC | (regular_file ? O_NONBLOCK : 0);
+  FileDescriptor fd(path == "-" ? STDIN_FILENO : ::open(path.c_str(), flags));
   if (fd.get() < 0 && errno == ENOENT) return NotFound(path + ": no such file");
   if (fd.get() < 0) return IoError(path + ": cannot open", errno);
   struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return IoError(path + ": cannot stat", errno);
   if (S_ISDIR(info.st_mode)) return DirectoryError(path);
+  if (regular_file && !S_ISREG(info.st_mode)) {
+    return Invalid(path + ": expected a regular file, found " +
+                   (S_ISFIFO(info.st_mode) ? "a FIFO" : "a device"));
+  }
   *file_bytes = S_ISREG(info.st_mode) ? static_cast<int64_t>(info.st_size) : -1;
   if (S_ISREG(info.st_mode)) ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_SEQUENTIAL);
   return fd;
@@ -279,9 +296,9 @@ OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& 
   return opened;
 }
 
-Result<OpenedSource> OpenSource(const std::string& path) {
+Result<OpenedSource> OpenSource(const std::string& path, bool regular_file) {
   int64_t file_bytes = -1;
-  ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, &file_bytes));
+  ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, regular_file, &file_bytes));
   auto file = std::make_unique<FileSource>(path, std::move(fd));
   ASSIGN_OR_RETURN(const std::string_view first, file->Peek(kRecordHeaderBytes));
   const Compression compression = DetectCompression(first);

@@ -45,7 +45,8 @@ OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& 
 Status DirectoryError(const std::string& path);
 
 // Opens `path` ("-" is standard input) and detects the compression from the content. A directory is
-// an error.
-Result<OpenedSource> OpenSource(const std::string& path);
+// an error. With `regular_file`, so is anything but a regular file: a FIFO without writer would
+// block, and a stream cannot be read twice.
+Result<OpenedSource> OpenSource(const std::string& path, bool regular_file = false);
 
 }  // namespace millrace::io

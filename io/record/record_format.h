@@ -17,7 +17,7 @@ namespace millrace::io {
 
 constexpr size_t kRecordHeaderBytes = 12;
 constexpr size_t kRecordFooterBytes = 4;
-// A header that claims more is corrupt; nothing is allocated for it.
+// A header that claims more is corrupt, whatever limit the reader has.
 constexpr uint64_t kMaxRecordBytes = uint64_t{1} << 31;
 
 inline uint32_t LoadU32(const char* p) {

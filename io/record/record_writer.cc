@@ -5,7 +5,6 @@
 
 #include "io/base/raw_buffer.h"
 #include "io/record/compressor.h"
-#include "io/record/output_file.h"
 #include "io/record/record_format.h"
 
 namespace millrace::io {
@@ -130,7 +129,7 @@ struct RecordWriter::Impl {
 
 Result<RecordWriter> RecordWriter::Create(const std::string& path, WriterOptions options) {
   ASSIGN_OR_RETURN(auto compressor, MakeCompressor(options.compression, options.level));
-  ASSIGN_OR_RETURN(auto file, OutputFile::Create(path));
+  ASSIGN_OR_RETURN(auto file, OutputFile::Create(path, options.at_path));
   return RecordWriter(std::make_unique<Impl>(std::move(file), std::move(compressor)));
 }
 

@@ -8,12 +8,14 @@
 
 #include "io/base/status.h"
 #include "io/record/byte_source.h"
+#include "io/record/output_file.h"
 
 namespace millrace::io {
 
 struct WriterOptions {
   Compression compression = Compression::kNone;
   int level = 0;  // 0: gzip and zlib 6, zstd 1
+  AtPath at_path = AtPath::kFollow;
 };
 
 // The file appears under `path`, or replaces the existing file, when Close succeeds: see

@@ -133,7 +133,7 @@ class MemorySource : public ByteSource {
 }  // namespace
 
 Result<StateReader> StateReader::Open(const std::string& path) {
-  ASSIGN_OR_RETURN(OpenedSource source, OpenSource(path));
+  ASSIGN_OR_RETURN(OpenedSource source, OpenSource(path, /*regular_file=*/true));
   return Open(path, std::move(source.bytes));
 }
 

@@ -12,18 +12,24 @@ namespace millrace::io {
 namespace {
 
 constexpr int kMaxListDepth = 8;
+constexpr uint64_t kMaxLineBytes = 1 << 20;  // of a list
+constexpr size_t kMaxFiles = 1'000'000;
 
 Status Expand(std::string_view patterns, int depth, std::vector<std::string>& files);
 
 Status ExpandListFile(const std::string& path, int depth, std::vector<std::string>& files) {
   if (depth >= kMaxListDepth) return Invalid("@" + path + ": lists within lists, more than 8 deep");
-  ASSIGN_OR_RETURN(RecordReader lines, RecordReader::Open(path, {.framing = Framing::kLines}));
+  ASSIGN_OR_RETURN(RecordReader lines, RecordReader::Open(path, {.framing = Framing::kLines,
+                                                                 .max_record_bytes = kMaxLineBytes,
+                                                                 .regular_file = path != "-"}));
   RecordView line;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, lines.Next(line));
     if (!more) return {};
     if (line.bytes.empty() || line.bytes.front() == '#') continue;
     RETURN_IF_ERROR(Expand(line.bytes, depth + 1, files));
+    if (files.size() > kMaxFiles)
+      return Invalid("@" + path + ": expected at most " + std::to_string(kMaxFiles) + " files");
   }
 }
 

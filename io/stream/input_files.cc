@@ -53,12 +53,12 @@ Status CheckInputFiles(const std::vector<std::string>& files) {
   return {};
 }
 
-Status CheckReadableAgain(const std::vector<std::string>& files) {
+Status CheckReadableAgain(const std::vector<std::string>& files, const std::string& expected) {
   for (const std::string& file : files) {
     struct stat info {};
-    if (file == "-") return Invalid("standard input can be read once only: expected epochs = 1");
+    if (file == "-") return Invalid("standard input can be read once only: expected " + expected);
     if (::stat(file.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
-      return Invalid(file + ": a pipe can be read once only: expected epochs = 1");
+      return Invalid(file + ": a pipe can be read once only: expected " + expected);
   }
   return {};
 }

@@ -14,11 +14,12 @@ namespace millrace::io {
 // An error names the first file that is missing, unreadable or a directory, which training would
 // otherwise find much later. FIFOs are not opened; "-" is standard input.
 Status CheckInputFiles(const std::vector<std::string>& files);
-// An error names the first file that cannot be read twice, such as a FIFO: a second epoch would
-// block on another writer.
-Status CheckReadableAgain(const std::vector<std::string>& files);
+// An error names the first file that cannot be read twice, such as a FIFO: a second read would
+// block on another writer. `expected` is the setting that reads the files once: "epochs = 1".
+Status CheckReadableAgain(const std::vector<std::string>& files, const std::string& expected);
 
-// Identifies files by their number, order, sizes, and first and last bytes; paths do not matter.
+// Identifies files by their number, order, sizes, and first and last 4096 bytes; paths do not
+// matter. InputPosition::digest covers what lies between.
 uint64_t FingerprintOf(const std::vector<std::string>& files);
 
 // An error if the value feature (under another name than the default) or the weight feature (if it

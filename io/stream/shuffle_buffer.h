@@ -52,6 +52,7 @@ class ShuffleBuffer {
   void Compact(BlockPool& pool);
 
   size_t size() const { return refs_.size(); }
+  uint64_t live_bytes() const { return live_bytes_; }  // of the records
   size_t capacity() const { return capacity_; }
 
  private:

@@ -373,8 +373,9 @@ class CriteoVocabularyReader {
 };
 
 Result<CriteoVocabulary> CriteoVocabulary::Load(const std::string& path) {
-  BlockOptions options;
-  options.framing = Framing::kLines;
+  const BlockOptions options = {.framing = Framing::kLines,
+                                .max_record_bytes = kMaxCriteoVocabularyLine,
+                                .regular_file = true};
   ASSIGN_OR_RETURN(RecordReader reader, RecordReader::Open(path, options));
   return CriteoVocabularyReader(path, std::move(reader)).Read();
 }

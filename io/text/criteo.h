@@ -37,6 +37,9 @@ constexpr int kCriteoFields = kCriteoIntegers + kCriteoCategories;
 // >= 0.
 constexpr uint64_t kCriteoNegative = 248;
 
+// Of a vocabulary file.
+constexpr uint64_t kMaxCriteoVocabularyLine = 4096;
+
 struct CriteoLine {
   float label = 0;
   std::string_view fields[kCriteoFields];  // parts of the line that was split

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "io/base/crc32c.h"
+#include "io/base/escape.h"
 #include "io/record/record_reader.h"
 #include "io/text/criteo.h"
 
@@ -17,7 +18,6 @@ namespace {
 constexpr std::string_view kVersionLine = "# millrace criteo vocabulary 1";
 constexpr std::string_view kSizePrefix = "# num_features ";
 constexpr std::string_view kCrcPrefix = "# crc32c ";
-constexpr uint64_t kMaxLineBytes = 4096;
 
 bool ParseNumber(std::string_view text, uint64_t& number) {
   const char* end = text.data() + text.size();
@@ -99,7 +99,7 @@ class NamesReader {
     uint64_t key = 0;
     if (!ParseNumber(text, key)) return Error("a field, a value, a key and a count");
     const auto wanted = names.find(key);
-    if (wanted != names.end()) wanted->second = NameOf(field, value);
+    if (wanted != names.end()) wanted->second = EscapeControl(NameOf(field, value));
     return {};
   }
 
@@ -129,7 +129,9 @@ std::string CriteoIntegerRange(uint64_t token) {
 
 Result<uint64_t> FillCriteoNames(const std::string& path,
                                  std::unordered_map<uint64_t, std::string>& names) {
-  const BlockOptions options = {.framing = Framing::kLines, .max_record_bytes = kMaxLineBytes};
+  const BlockOptions options = {.framing = Framing::kLines,
+                                .max_record_bytes = kMaxCriteoVocabularyLine,
+                                .regular_file = true};
   ASSIGN_OR_RETURN(RecordReader lines, RecordReader::Open(path, options));
   return NamesReader(path, std::move(lines)).Read(names);
 }

@@ -59,8 +59,35 @@ expect_text '"status":"finished"' left/run.json
 
 # One signal ends a program that reads from a pipe without a writer.
 mkfifo pipe
-expect 124 '' "timeout -k 9 1 millrace-predict --model=pipe $test"
 expect 124 '' "timeout -k 9 1 millrace-predict --model=$model pipe"
+
+# Where a pipe makes no sense, it is refused: it would block until it has a writer.
+regular='pipe: expected a regular file, found a FIFO'
+expect 2 "$regular" "timeout 5 millrace-predict --model=pipe $test"
+expect 2 "$regular" "timeout 5 millrace-predict --model=$model --top=3 --vocabulary=pipe"
+expect 2 "$regular" "timeout 5 $train --model_in=pipe"
+expect 2 "$regular" 'timeout 5 millrace-lr --train=@pipe --num_features=9'
+expect 2 "$regular" 'timeout 5 millrace-records convert --format=criteo --vocabulary=pipe --out=converted x'
+expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --test=pipe --eval_every=100"
+expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --train=pipe --epochs=2'
+expect 2 'the format of a pipe cannot be detected; set --format=libsvm, vw, criteo, mnist or images' \
+  'timeout 5 millrace-records convert --out=converted pipe'
+
+# A small file cannot fill the memory: one record of 2 GiB, one endless line.
+python3 -c 'print("1" + " " * 400000000)' | gzip -1 >bomb.libsvm.gz
+limit='if the file is right, raise --max_record_mb'
+expect 1 "expected at most 33554432 bytes, found no newline in 33554433; $limit" \
+  "ulimit -v 1000000; millrace-lr --train=bomb.libsvm.gz --num_features=9"
+expect 1 "expected at most 33554432 bytes, found no newline in 33554433; $limit" \
+  "ulimit -v 1000000; millrace-predict --model=$model bomb.libsvm.gz"
+expect 1 "expected at most 1048576 bytes, found no newline in 1048577; $limit" \
+  'millrace-records convert --format=libsvm --max_record_mb=1 --out=converted bomb.libsvm.gz'
+expect 2 '--max_record_mb=0: expected 1 to 2048' "millrace-records stat --max_record_mb=0 $test"
+
+# Control characters of data and names do not reach the terminal.
+printf '1 1:x\n' >$'esc\033[31m.libsvm'
+expect 1 'esc\x1b[31m.libsvm:1: offset 0: column 5: expected a finite value after index 1, found "x"' \
+  "millrace-lr --train='"$'esc\033[31m.libsvm'"' --num_features=9"
 
 # Values out of range.
 expect 2 '--threads=100000000: expected at most 1024' "millrace-records stat --threads=100000000 $test"
@@ -85,7 +112,7 @@ expect 2 'insecure_no_token has no effect with a token' \
   'millrace-ps --listen=0.0.0.0:0 --token_file=token --insecure_no_token'
 expect 2 'insecure_no_token has no effect on the loopback address 127.0.0.1' 'millrace-ps --insecure_no_token'
 expect 1 'millrace-predict: not enough memory: an allocation failed; ??? MB are mapped, the limit (ulimit -v) is 976 MB' \
-  "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 -"
+  "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 --max_record_mb=2048 -"
 
 expect 1 'the limit (ulimit -v) is 78 MB' "ulimit -v 80000; $train --threads=64"
 expect_text 'not enough memory: cannot start a thread' err

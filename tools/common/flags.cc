@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "io/base/escape.h"
+#include "io/record/record_format.h"
 #include "tools/common/program.h"
 
 namespace millrace::tools {
@@ -244,10 +245,26 @@ std::string Nearest(std::string_view word, std::span<const std::string> candidat
   return nearest;
 }
 
+std::string MessageText(std::string_view message) {
+  constexpr std::string_view kOption = "max_record_bytes", kFlag = "max_record_mb";
+  std::string text = EscapeControl(message);
+  gflags::CommandLineFlagInfo ignored;
+  if (!gflags::GetCommandLineFlagInfo(kFlag.data(), &ignored)) return text;
+  const size_t at = text.find(kOption);
+  return at == text.npos ? text : text.replace(at, kOption.size(), "--" + std::string(kFlag));
+}
+
+Result<uint64_t> MaxRecordBytes(uint64_t max_record_mb) {
+  constexpr uint64_t kMax = io::kMaxRecordBytes >> 20;
+  if (max_record_mb >= 1 && max_record_mb <= kMax) return max_record_mb << 20;
+  return Invalid("--max_record_mb=" + std::to_string(max_record_mb) + ": expected 1 to " +
+                 std::to_string(kMax));
+}
+
 int Fail(std::string_view program, const Status& status) {
   std::fflush(stdout);
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
-               EscapeControl(status.message()).c_str());
+               MessageText(status.message()).c_str());
   if (status.code() == Code::kCancelled && Interrupted()) return kExitInterrupted;
   return status.code() == Code::kInvalid ? kExitUsage : kExitFailure;
 }

@@ -75,6 +75,13 @@ constexpr int kExitFailure = 1;        // the work failed
 constexpr int kExitUsage = 2;          // the command line is invalid
 constexpr int kExitInterrupted = 130;  // stopped by Ctrl-C or SIGTERM
 
+// A message for the user: control characters are escaped, and flags replace the options that the
+// library names.
+std::string MessageText(std::string_view message);
+
+// --max_record_mb in bytes.
+Result<uint64_t> MaxRecordBytes(uint64_t max_record_mb);
+
 // Prints "program: message" on standard error. Returns the exit status: kExitUsage for
 // Code::kInvalid, kExitInterrupted for Code::kCancelled after a signal (a job that another process
 // cancels has no signal), else kExitFailure.

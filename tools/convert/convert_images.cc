@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "io/example/example_encoder.h"
+#include "io/record/block_reader.h"
 #include "io/record/idx_file.h"
 #include "io/record/output_file.h"
-#include "io/record/record_format.h"
 #include "tools/common/progress.h"
 
 namespace millrace::convert {
@@ -22,6 +22,8 @@ using tools::Progress;
 namespace fs = std::filesystem;
 
 constexpr uint64_t kProgressImages = 100;
+// So that its record stays below the limit of readers; a megabyte is left for the other features.
+const uint64_t kMaxImageBytes = io::BlockOptions{}.max_record_bytes - (1 << 20);
 
 // Entries of `folder` by name, without those that begin with a dot.
 Result<std::vector<std::string>> SortedNames(const std::string& folder) {
@@ -78,9 +80,9 @@ Result<std::string> ReadImage(const std::string& path) {
   if (!fs::is_regular_file(path, error)) return Corrupt(path + ": expected a regular file");
   const uint64_t size = fs::file_size(path, error);
   if (error) return IoError("cannot read " + path, error.value());
-  if (size >= io::kMaxRecordBytes / 2) {
-    return Corrupt(path + ": expected an image below 1 GiB, found " + std::to_string(size) +
-                   " bytes");
+  if (size > kMaxImageBytes) {
+    return Corrupt(path + ": expected an image of at most " + std::to_string(kMaxImageBytes) +
+                   " bytes, found " + std::to_string(size));
   }
   std::string bytes(size, '\0');
   std::ifstream file(path, std::ios::binary);
@@ -115,6 +117,7 @@ Status EncodeImage(const ImageFile& file, const std::string& class_name, std::st
 // Checks an existing labels.txt before anything is written.
 Status CheckLabels(const std::string& path, const std::string& text) {
   if (!fs::exists(path)) return {};
+  if (!fs::is_regular_file(path)) return Invalid(path + ": expected a regular file");
   std::ifstream file(path, std::ios::binary);
   const std::string found((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (found == text) return {};
@@ -124,7 +127,7 @@ Status CheckLabels(const std::string& path, const std::string& text) {
 }
 
 Status WriteLabels(const std::string& path, const std::string& text) {
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path));
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, io::AtPath::kReplace));
   RETURN_IF_ERROR(file.Write(text));
   return file.Commit();
 }

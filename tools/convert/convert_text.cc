@@ -34,11 +34,12 @@ Status At(const std::string& file, uint64_t line, const Status& problem) {
   return {problem.code(), file + ":" + std::to_string(line) + ": " + problem.message()};
 }
 
-Status ReadFile(const std::string& file, io::OnCorrupt on_corrupt, const LineReading& reading,
+Status ReadFile(const std::string& file, const TextOptions& options, const LineReading& reading,
                 Progress& progress) {
-  ASSIGN_OR_RETURN(
-      io::RecordReader lines,
-      io::RecordReader::Open(file, {.framing = io::Framing::kLines, .on_corrupt = on_corrupt}));
+  const io::BlockOptions blocks = {.framing = io::Framing::kLines,
+                                   .on_corrupt = options.on_corrupt,
+                                   .max_record_bytes = options.max_record_bytes};
+  ASSIGN_OR_RETURN(io::RecordReader lines, io::RecordReader::Open(file, blocks));
   io::RecordView line;
   uint64_t rows = 0;
   for (uint64_t number = 1;; ++number) {
@@ -56,11 +57,11 @@ Status ReadFile(const std::string& file, io::OnCorrupt on_corrupt, const LineRea
   return reading.on_problem(Corrupt(lines.corruption().first));
 }
 
-Status ReadFiles(const std::vector<std::string>& files, io::OnCorrupt on_corrupt,
+Status ReadFiles(const std::vector<std::string>& files, const TextOptions& options,
                  const LineReading& reading) {
   Progress progress({.work = reading.work, .unit = "rows"});
   for (const std::string& file : files) {
-    RETURN_IF_ERROR(ReadFile(file, on_corrupt, reading, progress));
+    RETURN_IF_ERROR(ReadFile(file, options, reading, progress));
   }
   return {};
 }
@@ -112,7 +113,7 @@ Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& option
           [&](const Status& problem) {
             return options.on_corrupt == io::OnCorrupt::kFail ? problem : Status();
           }};
-  RETURN_IF_ERROR(ReadFiles(files, options.on_corrupt, reading));
+  RETURN_IF_ERROR(ReadFiles(files, options, reading));
   vocabulary->Freeze(options.min_count);
   RETURN_IF_ERROR(vocabulary->Save(options.vocabulary_out));
   return std::unique_ptr<io::CriteoKeys>(std::move(vocabulary));
@@ -184,7 +185,7 @@ Status ConvertText(const TextOptions& options, const std::vector<std::string>& f
             return out.Append(record);
           },
       .on_problem = [&](const Status& problem) { return tally.Skip(options.on_corrupt, problem); }};
-  RETURN_IF_ERROR(ReadFiles(files, options.on_corrupt, reading));
+  RETURN_IF_ERROR(ReadFiles(files, options, reading));
   tally.records_in = out.records() + tally.skipped;
   return {};
 }

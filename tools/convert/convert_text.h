@@ -20,6 +20,7 @@ namespace millrace::convert {
 struct TextOptions {
   Format format = Format::kLibsvm;
   io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
+  uint64_t max_record_bytes = io::BlockOptions{}.max_record_bytes;  // of a line
   io::FeatureNames names = {};  // `weight` is written only for rows whose weight is not 1
   // This label becomes 1 and every other label 0. Without it, 1 stays 1, 0 and -1 become 0, and any
   // other label is an error.

@@ -38,6 +38,9 @@ Result<Format> DetectFormat(const std::string& path) {
     return Invalid(std::string("the format of standard input cannot be detected") + kHint);
   }
   if (std::filesystem::is_directory(path)) return Format::kImages;
+  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
+    return Invalid(path + ": the format of a pipe cannot be detected" + kHint);
+  }
   ASSIGN_OR_RETURN(io::RecordReader lines,
                    io::RecordReader::Open(path, {.framing = io::Framing::kLines}));
   io::RecordView line;

@@ -44,7 +44,7 @@ Status CheckNoOtherShards(const ShardOptions& options, const std::vector<std::st
 Status CheckNoneExist(const std::vector<std::string>& files) {
   std::error_code ignored;
   for (const std::string& file : files) {
-    if (!fs::exists(file, ignored)) continue;
+    if (!fs::exists(fs::symlink_status(file, ignored))) continue;  // a dangling link exists
     return Invalid(file + " already exists: set --overwrite to replace it, or choose another name");
   }
   return {};

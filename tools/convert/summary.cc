@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "tools/common/flags.h"
 #include "tools/common/progress.h"
 
 namespace millrace::convert {
@@ -35,7 +36,7 @@ std::string FeaturesText(const ConvertTally& tally) {
 }
 
 void PrintRow(const char* title, const std::string& text) {
-  std::printf("%-10s%s\n", title, text.c_str());
+  std::printf("%-10s%s\n", title, tools::MessageText(text).c_str());
 }
 
 void PrintRows(const std::string& weight_feature, const ConvertTally& tally, uint64_t records) {

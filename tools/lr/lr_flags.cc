@@ -33,6 +33,8 @@ DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "VW text: add a constant feature to every row");
 DEFINE_string(on_corrupt, "fail",
               "what to do with a corrupt record: fail, or skip (counted and reported)");
+DEFINE_uint64(max_record_mb, InputOptions{}.max_record_bytes >> 20,
+              "longest record or line in megabytes, at most 2048; bounds the memory of the input");
 
 DEFINE_uint64(
     num_features, 0,
@@ -112,6 +114,7 @@ Result<InputOptions> Input(const std::string& patterns) {
     ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FLAGS_format));
   }
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   input.rows = {.names = {.label = FLAGS_label_feature,
                           .index = FLAGS_index_feature,
                           .value = FLAGS_value_feature,
@@ -197,7 +200,7 @@ const CommandSpec& LrSpec() {
       .groups = {{"Data",
                   {"train", "test", "format", "num_features", "label_feature", "index_feature",
                    "value_feature", "weight_feature", "index_base", "hash_bits", "hash_all",
-                   "constant", "on_corrupt"},
+                   "constant", "on_corrupt", "max_record_mb"},
                   {{"train", File()},
                    {"test", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},

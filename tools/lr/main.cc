@@ -31,6 +31,7 @@ using tools::Fail;
 using tools::IgnoreBrokenPipes;
 using tools::Interrupted;
 using tools::LostText;
+using tools::MessageText;
 using tools::ParsedLine;
 using tools::ParseLine;
 using tools::RunOutcome;
@@ -222,7 +223,7 @@ class Run {
     if (corruption.events > 0) {
       std::printf("skipped   %s, %s; the first: %s\n",
                   Counted(corruption.events, "corrupt region").c_str(),
-                  BytesText(corruption.bytes).c_str(), corruption.first.c_str());
+                  BytesText(corruption.bytes).c_str(), MessageText(corruption.first).c_str());
     }
     if (s.end == TrainSummary::End::kEarlyStop) {
       std::printf(

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/escape.h"
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
 #include "tools/common/flags.h"
@@ -42,6 +43,8 @@ DEFINE_string(vocabulary, "", "with --top: the Criteo vocabulary that names the 
 DEFINE_string(
     on_corrupt, "fail",
     "what to do with a corrupt record: fail, or skip (counted and reported; no line is written)");
+DEFINE_uint64(max_record_mb, millrace::io::InputOptions{}.max_record_bytes >> 20,
+              "longest record or line in megabytes, at most 2048; bounds the memory of the input");
 DEFINE_int32(index_base, 0, "libsvm: the first feature's number, 0 or 1");
 DEFINE_int32(hash_bits, -1,
              "vw and criteo: bits of the hashed keys, 0 for 64; -1: from the size of the model");
@@ -165,8 +168,8 @@ const CommandSpec& PredictSpec() {
                    {"out", File()}}},
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
-                  {"on_corrupt", "index_base", "hash_bits", "hash_all", "constant", "label_feature",
-                   "index_feature", "value_feature", "weight_feature", "threads"},
+                  {"on_corrupt", "max_record_mb", "index_base", "hash_bits", "hash_all", "constant",
+                   "label_feature", "index_feature", "value_feature", "weight_feature", "threads"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
@@ -213,6 +216,7 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
   ASSIGN_OR_RETURN(input.format, FormatOf(input.files));
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   ASSIGN_OR_RETURN(input.rows.hash_bits, HashBits(input.format, info.num_features));
   input.rows.names = {.label = FLAGS_label_feature,
                       .index = FLAGS_index_feature,
@@ -234,7 +238,7 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
 }
 
 void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
-  std::fprintf(stderr, "%s: %s, %s, %s, %s, %s\n", path.c_str(),
+  std::fprintf(stderr, "%s: %s, %s, %s, %s, %s\n", EscapeControl(path).c_str(),
                Counted(info.weights, "weight").c_str(),
                trainer::ShapeText(info.num_features).c_str(), info.rule.c_str(),
                Counted(info.steps, "step").c_str(), Counted(info.examples, "example").c_str());
@@ -253,7 +257,8 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
 
 Status RunScore(const trainer::Model& model, const Args& args) {
   const std::string used = UseTrainingFlags(args);
-  if (!used.empty()) std::fprintf(stderr, "%s: as in training: %s\n", kProgram, used.c_str());
+  if (!used.empty())
+    std::fprintf(stderr, "%s: as in training: %s\n", kProgram, EscapeControl(used).c_str());
   ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
   // A partly written file must be removed. Otherwise a signal ends the program at once, even if it
   // is blocked on input.

@@ -25,6 +25,7 @@ namespace {
 using tools::Args;
 using tools::BytesText;
 using tools::CommandSpec;
+using tools::MessageText;
 using tools::OneOf;
 using tools::WithCommas;
 
@@ -35,17 +36,20 @@ struct CatOptions {
   uint64_t skip = 0;
   uint64_t limit = 0;
   io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
+  uint64_t max_record_bytes = io::BlockOptions{}.max_record_bytes;
 };
 
 Result<CatOptions> OptionsFromFlags() {
   if (FLAGS_raw && FLAGS_hex) return Invalid("--raw and --hex: give one of them");
   ASSIGN_OR_RETURN(const io::OnCorrupt on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  ASSIGN_OR_RETURN(const uint64_t max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   return CatOptions{.form = FLAGS_raw   ? CatForm::kRaw
                             : FLAGS_hex ? CatForm::kHex
                                         : CatForm::kJson,
                     .skip = FLAGS_skip,
                     .limit = FLAGS_limit,
-                    .on_corrupt = on_corrupt};
+                    .on_corrupt = on_corrupt,
+                    .max_record_bytes = max_record_bytes};
 }
 
 void AppendHex(std::string_view bytes, std::string& out) {
@@ -66,6 +70,7 @@ class Cat {
 
   Status ShowFile(const std::string& path) {
     const io::BlockOptions blocks{.on_corrupt = options_.on_corrupt,
+                                  .max_record_bytes = options_.max_record_bytes,
                                   .describe_content = io::DescribeContent};
     ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(path, blocks));
     const Status status = ShowRecords(reader);
@@ -126,7 +131,7 @@ void ReportCorruption(const io::CorruptionStats& corruption) {
   if (corruption.events == 0) return;
   std::fprintf(stderr, "millrace-records: skipped %s corrupt region%s, %s; the first: %s\n",
                WithCommas(corruption.events).c_str(), corruption.events == 1 ? "" : "s",
-               BytesText(corruption.bytes).c_str(), corruption.first.c_str());
+               BytesText(corruption.bytes).c_str(), MessageText(corruption.first).c_str());
 }
 
 }  // namespace
@@ -137,7 +142,7 @@ const CommandSpec& CatSpec() {
       .job = "shows records as JSON lines",
       .arguments = "FILE...",
       .groups = {{"Selection",
-                  {"skip", "limit", "on_corrupt"},
+                  {"skip", "limit", "on_corrupt", "max_record_mb"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Output format", {"raw", "hex"}}},
       .examples = {"millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",

@@ -14,6 +14,8 @@ DEFINE_int32(level, 0, "compression level; 0: 6 for gzip and zlib, 1 for zstd");
 DEFINE_uint64(threads, 0, "number of threads; 0: one per core");
 DEFINE_string(on_corrupt, "fail",
               "what to do with a corrupt record: fail, or skip (counted and reported)");
+DEFINE_uint64(max_record_mb, millrace::io::BlockOptions{}.max_record_bytes >> 20,
+              "longest record or line in megabytes, at most 2048; bounds the memory");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -49,7 +51,8 @@ Result<io::WriterOptions> WriterOptionsFromFlags() {
     return Invalid("--level=" + std::to_string(FLAGS_level) + " with --compression=" +
                    FLAGS_compression + ": expected 0 to " + std::to_string(max_level));
   }
-  return io::WriterOptions{.compression = compression, .level = FLAGS_level};
+  return io::WriterOptions{
+      .compression = compression, .level = FLAGS_level, .at_path = io::AtPath::kReplace};
 }
 
 io::FeatureNames FeatureNamesFromFlags() {

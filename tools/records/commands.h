@@ -23,6 +23,7 @@ DECLARE_string(compression);
 DECLARE_int32(level);
 DECLARE_uint64(threads);
 DECLARE_string(on_corrupt);
+DECLARE_uint64(max_record_mb);
 DECLARE_string(label_feature);
 DECLARE_string(index_feature);
 DECLARE_string(value_feature);

@@ -78,18 +78,14 @@ Status CheckFlagsFit(Format format) {
     std::vector<Format> formats;
   };
   const std::vector<Format> text = {Format::kLibsvm, Format::kVw, Format::kCriteo};
-  const Rule rules[] = {{"index_base", {Format::kLibsvm}},
-                        {"positive_label", text},
-                        {"label_feature", text},
-                        {"index_feature", text},
-                        {"value_feature", text},
-                        {"weight_feature", {Format::kVw}},
-                        {"hash_bits", {Format::kVw, Format::kCriteo}},
-                        {"hash_all", {Format::kVw}},
-                        {"constant", {Format::kVw}},
-                        {"vocabulary", {Format::kCriteo}},
-                        {"vocabulary_out", {Format::kCriteo}},
-                        {"min_count", {Format::kCriteo}}};
+  const Rule rules[] = {
+      {"index_base", {Format::kLibsvm}}, {"max_record_mb", text},
+      {"positive_label", text},          {"label_feature", text},
+      {"index_feature", text},           {"value_feature", text},
+      {"weight_feature", {Format::kVw}}, {"hash_bits", {Format::kVw, Format::kCriteo}},
+      {"hash_all", {Format::kVw}},       {"constant", {Format::kVw}},
+      {"vocabulary", {Format::kCriteo}}, {"vocabulary_out", {Format::kCriteo}},
+      {"min_count", {Format::kCriteo}}};
   for (const Rule& rule : rules) {
     if (!IsGiven(rule.flag) || std::count(rule.formats.begin(), rule.formats.end(), format) > 0)
       continue;
@@ -117,7 +113,8 @@ Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
   }
   if (!FLAGS_overwrite) RETURN_IF_ERROR(CheckNoneExist({FLAGS_vocabulary_out}));
   for (const std::string& input : inputs) {
-    if (input == "-" || std::filesystem::is_fifo(input)) {
+    if (input == "-" ||
+        (std::filesystem::exists(input) && !std::filesystem::is_regular_file(input))) {
       return Invalid("--vocabulary_out reads the input twice, which " +
                      (input == "-" ? "standard input" : input) + " does not allow");
     }
@@ -129,6 +126,7 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
   TextOptions options;
   options.format = format;
   ASSIGN_OR_RETURN(options.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
+  ASSIGN_OR_RETURN(options.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   options.names = FeatureNamesFromFlags();
   options.names.weight = FLAGS_weight_feature;
   if (FLAGS_weight_feature.empty()) return Invalid("--weight_feature is empty: expected a name");
@@ -220,7 +218,7 @@ const CommandSpec& ConvertSpec() {
       .job = "turns libsvm, VW, Criteo, MNIST and image data into TFRecord shards",
       .arguments = "FILE...",
       .groups = {{"Input",
-                  {"format", "on_corrupt", "positive_label", "index_base"},
+                  {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
                   {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Keys",

@@ -54,6 +54,7 @@ class FileScanner {
   void Scan(FileScan& file) {
     const io::BlockOptions blocks{
         .on_corrupt = options_.on_corrupt,
+        .max_record_bytes = options_.max_record_bytes,
         .on_corruption = [&](const std::string& what) { file.AddProblem(what); },
         .describe_content = io::DescribeContent};
     auto reader = io::BlockReader::Open(file.path, blocks);

@@ -15,6 +15,7 @@ struct ScanOptions {
   std::string work;  // for the progress line: "verifying"
   size_t threads = 1;
   io::OnCorrupt on_corrupt = io::OnCorrupt::kFail;
+  uint64_t max_record_bytes = io::BlockOptions{}.max_record_bytes;
 };
 
 // The result of reading one file.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "io/base/escape.h"
 #include "tools/records/commands.h"
 #include "tools/records/record_stats.h"
 #include "tools/records/scan.h"
@@ -36,7 +37,7 @@ int Stat(const std::vector<std::string>& files, const ScanOptions& options,
   const std::vector<FileScan> scans = ScanFiles(files, options, on_block);
   if (const Status status = Total(scans).status; !status.ok()) return Fail(status);
   for (size_t i = 1; i < stats.size(); ++i) stats[0].Merge(stats[i]);
-  return Print(FLAGS_json ? StatsJson(scans, stats[0]) : StatsText(scans, stats[0]));
+  return Print(FLAGS_json ? StatsJson(scans, stats[0]) : EscapeControl(StatsText(scans, stats[0])));
 }
 
 }  // namespace
@@ -49,7 +50,9 @@ const CommandSpec& StatSpec() {
       .groups = {{"Output", {"json"}},
                  {"Features of sparse examples",
                   {"label_feature", "index_feature", "value_feature"}},
-                 {"Work", {"threads", "on_corrupt"}, {{"on_corrupt", OneOf({"fail", "skip"})}}}},
+                 {"Work",
+                  {"threads", "on_corrupt", "max_record_mb"},
+                  {{"on_corrupt", OneOf({"fail", "skip"})}}}},
       .examples = {"millrace-records stat 'data/train-*'",
                    "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst"}};
   return spec;
@@ -62,7 +65,13 @@ int RunStat(const Args& args) {
   if (!files.ok()) return Fail(files.status());
   const Result<size_t> threads = ThreadsFromFlags();
   if (!threads.ok()) return Fail(threads.status());
-  return Stat(*files, {.work = "reading", .threads = *threads, .on_corrupt = *on_corrupt},
+  const Result<uint64_t> max_record_bytes = tools::MaxRecordBytes(FLAGS_max_record_mb);
+  if (!max_record_bytes.ok()) return Fail(max_record_bytes.status());
+  return Stat(*files,
+              {.work = "reading",
+               .threads = *threads,
+               .on_corrupt = *on_corrupt,
+               .max_record_bytes = *max_record_bytes},
               FeatureNamesFromFlags());
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "io/base/escape.h"
 #include "io/record/output_file.h"
 #include "profiler/clock.h"
 #include "tools/common/program.h"
@@ -187,7 +188,7 @@ std::string Json(const SynthOptions& options, const SynthFiles& files, const Syn
 }
 
 Status WriteFile(const std::string& path, const std::string& content) {
-  ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path));
+  ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path, io::AtPath::kReplace));
   RETURN_IF_ERROR(file.Write(content));
   return file.Commit();
 }
@@ -229,7 +230,7 @@ Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
   CatchInterrupts();  // from here on there are files to remove
   ASSIGN_OR_RETURN(SynthResult result, WriteSynth(model, files));
   RETURN_IF_ERROR(WriteFile(json_path, Json(options, files, model, result)));
-  std::fputs(Summary(files, result, NowSeconds() - start_s).c_str(), stdout);
+  std::fputs(EscapeControl(Summary(files, result, NowSeconds() - start_s)).c_str(), stdout);
   return {};
 }
 

@@ -46,15 +46,16 @@ void CheckExamples(const io::Block& block, io::ExampleView& view, FileScan& file
   }
 }
 
+void Print(const std::string& line) { std::printf("%s\n", tools::MessageText(line).c_str()); }
+
 // Prints the problems of one file and returns their number.
 uint64_t ReportFile(const FileScan& file) {
-  for (const std::string& message : file.problems) std::printf("%s\n", message.c_str());
+  for (const std::string& message : file.problems) Print(message);
   const uint64_t shown = file.problems.size();
   if (file.corruption.events > shown) {
-    std::printf("%s: %s more corrupt regions\n", file.path.c_str(),
-                WithCommas(file.corruption.events - shown).c_str());
+    Print(file.path + ": " + WithCommas(file.corruption.events - shown) + " more corrupt regions");
   }
-  if (!file.status.ok()) std::printf("%s\n", file.status.message().c_str());
+  if (!file.status.ok()) Print(file.status.message());
   return file.corruption.events + (file.status.code() == Code::kCorrupt ? 1 : 0);
 }
 
@@ -85,15 +86,13 @@ void PrintSummary(const std::vector<FileScan>& scans, uint64_t corrupt, uint64_t
               Plural(corrupt_files, "file").c_str(), BytesText(total.corruption.bytes).c_str());
 }
 
-int Verify(const std::vector<std::string>& files, size_t threads, bool examples) {
+int Verify(const std::vector<std::string>& files, const ScanOptions& options, bool examples) {
   const auto start = std::chrono::steady_clock::now();
-  std::vector<io::ExampleView> views(threads);
+  std::vector<io::ExampleView> views(options.threads);
   const auto on_block = [&](size_t thread, FileScan& file, const io::Block& block) {
     if (examples) CheckExamples(block, views[thread], file);
   };
-  const std::vector<FileScan> scans = ScanFiles(
-      files, {.work = "verifying", .threads = threads, .on_corrupt = io::OnCorrupt::kSkip},
-      on_block);
+  const std::vector<FileScan> scans = ScanFiles(files, options, on_block);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   uint64_t corrupt = 0;
   uint64_t corrupt_files = 0;
@@ -115,7 +114,7 @@ const CommandSpec& VerifySpec() {
       .name = "millrace-records verify",
       .job = "checks every CRC of every record; exit status 1 if a record is corrupt",
       .arguments = "FILE...",
-      .groups = {{"Checks", {"examples"}}, {"Work", {"threads"}}},
+      .groups = {{"Checks", {"examples"}}, {"Work", {"threads", "max_record_mb"}}},
       .examples = {"millrace-records verify 'data/*.tfrecord'",
                    "millrace-records verify --examples data/train-00000-of-00008.tfrecord"}};
   return spec;
@@ -126,7 +125,14 @@ int RunVerify(const Args& args) {
   if (!files.ok()) return Fail(files.status());
   const Result<size_t> threads = ThreadsFromFlags();
   if (!threads.ok()) return Fail(threads.status());
-  return Verify(*files, *threads, FLAGS_examples);
+  const Result<uint64_t> max_record_bytes = tools::MaxRecordBytes(FLAGS_max_record_mb);
+  if (!max_record_bytes.ok()) return Fail(max_record_bytes.status());
+  return Verify(*files,
+                {.work = "verifying",
+                 .threads = *threads,
+                 .on_corrupt = io::OnCorrupt::kSkip,
+                 .max_record_bytes = *max_record_bytes},
+                FLAGS_examples);
 }
 
 }  // namespace millrace::records

@@ -7,9 +7,9 @@ namespace millrace::trainer {
 namespace {
 
 struct ResumePointBytes {
-  uint64_t batches, examples, epoch, rows, fingerprint;
+  uint64_t batches, examples, epoch, rows, digest, fingerprint;
 };
-static_assert(sizeof(ResumePointBytes) == 40);
+static_assert(sizeof(ResumePointBytes) == 48);
 
 // The one list of names; `visit(name, member)` writes or reads.
 template <typename State, typename Visit>
@@ -21,6 +21,7 @@ void ForEachMember(State& s, Visit visit) {
   visit("training.own_examples", s.own.examples);
   visit("training.epoch", s.own.position.epoch);
   visit("training.epoch_rows", s.own.position.rows);
+  visit("training.epoch_digest", s.own.position.digest);
   visit("training.input_fingerprint", s.own.input_fingerprint);
   visit("training.row_loss", s.row_loss);
   visit("training.row_weight", s.row_weight);
@@ -65,8 +66,8 @@ struct Taker {
 }  // namespace
 
 std::string ResumePoint::Encode() const {
-  const ResumePointBytes bytes = {batches, examples, position.epoch, position.rows,
-                                  input_fingerprint};
+  const ResumePointBytes bytes = {batches,       examples,        position.epoch,
+                                  position.rows, position.digest, input_fingerprint};
   return {reinterpret_cast<const char*>(&bytes), sizeof bytes};
 }
 
@@ -79,7 +80,7 @@ Result<ResumePoint> ResumePoint::Decode(const std::string& text) {
   std::memcpy(&bytes, text.data(), sizeof bytes);
   return ResumePoint{.batches = bytes.batches,
                      .examples = bytes.examples,
-                     .position = {.epoch = bytes.epoch, .rows = bytes.rows},
+                     .position = {.epoch = bytes.epoch, .rows = bytes.rows, .digest = bytes.digest},
                      .input_fingerprint = bytes.fingerprint};
 }
 

@@ -20,7 +20,7 @@ struct ResumePoint {
   io::InputPosition position = {};  // behind the last batch, where an input queue gives the batches
   uint64_t input_fingerprint = 0;   // of the files that `position` belongs to
 
-  // 40 bytes, little-endian.
+  // 48 bytes, little-endian.
   std::string Encode() const;
   static Result<ResumePoint> Decode(const std::string& bytes);
 };

@@ -56,7 +56,7 @@ using FirstBytes = std::array<char, io::kStateMagicBytes>;
 
 // What the file begins with, zeros behind a shorter one.
 Result<FirstBytes> Peek(const std::string& path) {
-  ASSIGN_OR_RETURN(const io::OpenedSource source, io::OpenSource(path));
+  ASSIGN_OR_RETURN(const io::OpenedSource source, io::OpenSource(path, /*regular_file=*/true));
   FirstBytes first = {};
   size_t got = 0;
   RETURN_IF_ERROR(source.bytes->Read(first, &got));

@@ -123,8 +123,8 @@ class TextModelReader final : public ModelReader {
 }  // namespace
 
 Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path) {
-  const io::BlockOptions options = {.framing = io::Framing::kLines,
-                                    .max_record_bytes = kMaxLineBytes};
+  const io::BlockOptions options = {
+      .framing = io::Framing::kLines, .max_record_bytes = kMaxLineBytes, .regular_file = true};
   ASSIGN_OR_RETURN(io::RecordReader lines, io::RecordReader::Open(path, options));
   auto reader = std::make_unique<TextModelReader>(path, std::move(lines));
   RETURN_IF_ERROR(reader->ReadHeader());

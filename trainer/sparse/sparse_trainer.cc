@@ -39,6 +39,9 @@ Result<std::unique_ptr<SparseTrainer>> SparseTrainer::Create(TrainOptions option
 Status SparseTrainer::Prepare(TrainObserver observer, SparseBackend* backend) {
   // Missing test files are an error now, and not after the training.
   RETURN_IF_ERROR(io::CheckInputFiles(options_.test.files));
+  if (options_.eval_every > 0) {
+    RETURN_IF_ERROR(io::CheckReadableAgain(options_.test.files, "eval_every = 0"));
+  }
   ASSIGN_OR_RETURN(kernels_, sparse::KernelsByName(options_.kernel));
   if (!backend) {
     ASSIGN_OR_RETURN(own_backend_, LocalBackend::Create(options_, observer.on_note));
@@ -74,8 +77,10 @@ Status SparseTrainer::OpenInput(TrainingState& start) {
   ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
   if (start.own.input_fingerprint != 0 && queue_->fingerprint() != start.own.input_fingerprint) {
     return Invalid(
-        "resume: the training files are not those of the checkpoint (their number, order, sizes or "
-        "content differ)");
+        "resume: the training files are not those of the checkpoint: their number or order "
+        "differs, "
+        "or the size, the first or the last bytes of " +
+        (options_.train.files.size() == 1 ? options_.train.files[0] : "one of them"));
   }
   start.own.input_fingerprint = queue_->fingerprint();
   start.options_digest = OptionsDigest(options_);

@@ -50,6 +50,7 @@ TEST(JsonWriter, EscapesWhatJsonForbids) {
   EXPECT_EQ(Quoted("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80"),
             "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
   EXPECT_EQ(Quoted("a\xff\xc3"), "\"a\\ufffd\\ufffd\"");
+  EXPECT_EQ(Quoted("\xc2\x9b\xc2\xa0"), "\"\\u009b\xc2\xa0\"") << "U+009B acts on terminals";
 }
 
 TEST(JsonWriter, FloatsComeBackBitForBit) {

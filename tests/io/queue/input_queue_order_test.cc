@@ -110,6 +110,53 @@ TEST_F(InputOrderTest, ResumeBeyondTheDataIsAnError) {
       << error.message();
 }
 
+// The changed record has valid CRCs, and the file has the same size.
+TEST_F(InputOrderTest, ResumeRefusesAChangeOfWhatWasRead) {
+  MakeFiles(1, 400);
+  const std::string file = options_.files[0];
+  const std::string before = test::ReadFile(file);
+  options_.shuffle_capacity = 0;
+  const auto error_of = [](const InputOptions& options) {
+    auto queue = InputQueue::Open(options);
+    const CsrBatch* batch = nullptr;
+    Result<bool> more = true;
+    while (more.ok() && *more) more = (*queue)->Next(batch);
+    return more.status();
+  };
+  for (const uint64_t cache_bytes : {0, 1 << 20}) {
+    for (const uint64_t epochs : {1, 2}) {
+      options_.cache_bytes = cache_bytes;
+      options_.epochs = epochs;
+      auto queue = InputQueue::Open(options_);
+      const CsrBatch* batch = nullptr;
+      for (uint64_t rows = 0; rows < 400 * (epochs - 1) + 200; rows += batch->rows())
+        ASSERT_TRUE(*(*queue)->Next(batch));
+      InputOptions resumed = options_;
+      resumed.start = (*queue)->position();
+      ASSERT_EQ(resumed.start.epoch, epochs - 1);
+      for (const uint64_t changed : {100, 190, 390}) {
+        std::string frames;
+        for (uint64_t n = 0; n < 400; ++n) {
+          std::string record = test::Row(n);
+          if (n == changed) record.back() ^= 1;
+          AppendFrame(record, frames);
+        }
+        ASSERT_EQ(frames.size(), before.size());
+        test::WriteFile(file, frames);
+        const Status error = error_of(resumed);
+        // Blocks have 500 bytes: row 390 is behind all that was read for the first 203 rows.
+        EXPECT_EQ(error.ok(), changed == 390) << changed << error.message();
+        if (changed == 390) continue;
+        EXPECT_EQ(error.message(), "cannot resume at row " + std::to_string(resumed.start.rows) +
+                                       " of epoch " + std::to_string(epochs - 1) +
+                                       ": the data before it has changed, in " + file);
+      }
+      test::WriteFile(file, before);
+      EXPECT_TRUE(error_of(resumed).ok());
+    }
+  }
+}
+
 TEST_F(InputOrderTest, FingerprintTellsOtherDataApart) {
   MakeFiles(2, 100);
   const uint64_t before = (*InputQueue::Open(options_))->fingerprint();

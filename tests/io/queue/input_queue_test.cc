@@ -64,6 +64,66 @@ TEST_F(InputQueueTest, BadExampleFollowsTheSameRule) {
   EXPECT_EQ((*skipping)->corruption().events, 1u);
 }
 
+TEST_F(InputQueueTest, RowsJustBelowTheLimitDoNotFillTheMemory) {
+  MakeFiles(1, 1);
+  // 100 rows of 10 kB: each is below max_record_bytes, all together are above 32 times that.
+  std::string text;
+  for (int row = 0; row < 100; ++row) {
+    text += "1";
+    for (int key = 1; key < 1500; ++key) text += " " + std::to_string(key) + ":1";
+    text += "\n";
+  }
+  test::WriteFile(options_.files[0], text);
+  options_.format = InputFormat::kLibsvm;
+  options_.max_record_bytes = 20'000;
+  const auto error = [&] {
+    Status status;
+    const CsrBatch* batch = nullptr;
+    auto queue = InputQueue::Open(options_);
+    for (Result<bool> more = true; more.ok() && *more; status = more.status())
+      more = (*queue)->Next(batch);
+    return status.message();
+  };
+  options_.shuffle_capacity = 90;
+  EXPECT_NE(error().find("expected rows of at most 640000 bytes in the shuffle buffer and a batch"),
+            std::string::npos)
+      << error();
+  options_.shuffle_capacity = 0;
+  options_.batch_size = 90;
+  EXPECT_NE(error().find("lower shuffle_capacity or batch_size, or raise max_record_bytes"),
+            std::string::npos)
+      << error();
+  options_.batch_size = 10;
+  EXPECT_EQ(error(), "");
+}
+
+TEST_F(InputQueueTest, BatchHasRoomForAMultipleOfTheLongestRow) {
+  MakeFiles(1, 1);
+  std::string text;
+  for (int row = 0; row < 20; ++row) {
+    text += "1 |";
+    for (int key = 0; key < 45; ++key) text += " a";
+    text += "\n";
+  }
+  test::WriteFile(options_.files[0], text);
+  options_.format = InputFormat::kVw;
+  options_.rows.hash_bits = 10;
+  options_.shuffle_capacity = 0;
+  options_.max_record_bytes = 100;
+  for (const size_t batch_size : {6, 20}) {  // 270 and 900 keys
+    options_.batch_size = batch_size;
+    auto queue = InputQueue::Open(options_);
+    const CsrBatch* batch = nullptr;
+    Result<bool> more = true;
+    while (more.ok() && *more) more = (*queue)->Next(batch);
+    EXPECT_EQ(more.ok(), batch_size == 6) << more.status().message();
+    if (batch_size == 6) continue;
+    EXPECT_NE(more.status().message().find("a batch has room for 400 keys: use a smaller"),
+              std::string::npos)
+        << more.status().message();
+  }
+}
+
 TEST_F(InputQueueTest, IndexBeyondNumFeaturesIsAnError) {
   MakeFiles(2, 100);
   options_.rows.num_features = 50;

@@ -131,6 +131,25 @@ TEST_F(OutputFileTest, WriteThatStopsHalfWayLeavesNothing) {
   EXPECT_EQ(EntriesIn(folder_.path()), 0u);
 }
 
+TEST_F(OutputFileTest, GeneratedNameReplacesALinkAndKeepsItsTarget) {
+  test::WriteFile(folder_ / "victim", "old");
+  fs::create_symlink("victim", path());
+  auto file = OutputFile::Create(path(), AtPath::kReplace);
+  ASSERT_TRUE(file.ok()) << file.status().message();
+  ASSERT_TRUE(file->Write("new").ok());
+  ASSERT_TRUE(file->Commit().ok());
+  EXPECT_FALSE(fs::is_symlink(path()));
+  EXPECT_EQ(test::ReadFile(path()), "new");
+  EXPECT_EQ(test::ReadFile(folder_ / "victim"), "old");
+}
+
+TEST_F(OutputFileTest, GeneratedNameRefusesAFifo) {
+  ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
+  const auto file = OutputFile::Create(path(), AtPath::kReplace);
+  EXPECT_EQ(file.status().message(),
+            "cannot create " + path() + ": expected a regular file or none, found another kind");
+}
+
 TEST_F(OutputFileTest, FifoIsWrittenToDirectly) {
   ASSERT_EQ(mkfifo(path().c_str(), 0600), 0);
   std::string received;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "tests/support/record_files.h"
@@ -112,8 +113,9 @@ TEST(RecordReader, RecordsLargerThanABlockArrive) {
   WriteFile(folder / "big", Frames(records));
   EXPECT_EQ(ReadAll(folder / "big").records, records);
   const Status refused = ReadAll(folder / "big", {.max_record_bytes = 1 << 20}).status;
-  EXPECT_NE(refused.message().find("record length: expected at most 1048576, found 3145728"),
-            std::string::npos);
+  EXPECT_NE(
+      refused.message().find("record length: expected at most 1048576 bytes, found 3145728; if "),
+      std::string::npos);
 }
 
 TEST(RecordReader, CorruptCompressionKeepsWhatCameBefore) {
@@ -184,6 +186,80 @@ TEST(LineReader, EndlessLineIsRefused) {
   EXPECT_EQ(ReadAll(folder / "a", options).status.code(), Code::kCorrupt);
   options.on_corrupt = OnCorrupt::kSkip;
   EXPECT_EQ(ReadAll(folder / "a", options).records, (std::vector<std::string>{"short", "next"}));
+}
+
+TEST(LineReader, LimitDoesNotDependOnTheBlockSize) {
+  const TemporaryFolder folder;
+  for (const size_t length : {99, 100, 101}) {
+    WriteFile(folder / "a", std::string(length, 'x') + "\nnext\n");
+    for (const size_t block : {1, 64, 4096}) {
+      const Status status =
+          ReadAll(folder / "a",
+                  {.framing = Framing::kLines, .block_bytes = block, .max_record_bytes = 100})
+              .status;
+      EXPECT_EQ(status.ok(), length <= 100) << length << ", block size " << block;
+    }
+  }
+}
+
+// The peak of a reader's memory is its largest block.
+TEST(RecordReader, CompressedFileNeedsNoMoreMemoryThanTheLimit) {
+  const TemporaryFolder folder;
+  const std::string zeros(64 << 20, '\0');
+  for (const Compression compression : {Compression::kGzip, Compression::kZstd}) {
+    WriteCompressed(folder / "bomb", {"good", zeros}, compression);
+    for (const Framing framing : {Framing::kTfRecord, Framing::kLines}) {
+      auto file = OpenSource(folder / "bomb");
+      ASSERT_TRUE(file.ok());
+      if (framing == Framing::kLines) {  // past the header, which looks like a TFRecord file
+        char byte;
+        size_t got = 0;
+        ASSERT_TRUE(file->bytes->Read({&byte, 1}, &got).ok());
+      }
+      BlockReader reader("bomb", std::move(*file), {.framing = framing});
+      Block block;
+      Result<bool> more = true;
+      size_t most = 0;
+      while (more.ok() && *more) {
+        more = reader.Next(block);
+        most = std::max(most, block.bytes.capacity());
+      }
+      ASSERT_FALSE(more.ok());
+      EXPECT_NE(more.status().message().find("expected at most 33554432 bytes, found "),
+                std::string::npos)
+          << more.status().message();
+      EXPECT_NE(more.status().message().find("raise max_record_bytes"), std::string::npos);
+      EXPECT_LE(most, size_t{80} << 20);
+    }
+  }
+}
+
+TEST(RecordReader, HighlyCompressibleFileOfShortRecordsIsRead) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> records(200'000, std::string(100, 'x'));
+  WriteCompressed(folder / "a", records, Compression::kZstd);
+  EXPECT_LT(std::filesystem::file_size(folder / "a"), 20'000u);
+  EXPECT_EQ(ReadAll(folder / "a").records.size(), records.size());
+}
+
+TEST(RecordReader, ZstdWindowAboveTheLimitIsRefused) {
+  const TemporaryFolder folder;
+  // Magic, frame header without content size, window descriptor 2^31.
+  WriteFile(folder / "a", std::string("\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00", 9));
+  const Status status = ReadAll(folder / "a").status;
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+  EXPECT_NE(status.message().find("a window above the limit of 128 MiB"), std::string::npos)
+      << status.message();
+}
+
+TEST(RecordReader, RegularFileRefusesFifosWithoutBlocking) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(ReadAll(folder / "fifo", {.regular_file = true}).status.message(),
+            folder / "fifo" + ": expected a regular file, found a FIFO");
+  EXPECT_EQ(ReadAll("/dev/zero", {.regular_file = true}).status.message(),
+            "/dev/zero: expected a regular file, found a device");
+  EXPECT_EQ(ReadAll("-", {.regular_file = true}).status.code(), Code::kInvalid);
 }
 
 }  // namespace

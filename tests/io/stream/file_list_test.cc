@@ -2,6 +2,7 @@
 #include "io/stream/file_list.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "tests/support/test_files.h"
 
@@ -40,6 +41,13 @@ TEST(ExpandFiles, ReadsListsOfPatterns) {
   const auto files = ExpandFiles("@" + (folder / "list") + ",plain");
   ASSERT_TRUE(files.ok()) << files.status().message();
   EXPECT_EQ(*files, (Files{folder / "x", folder / "x", "plain"}));
+}
+
+TEST(ExpandFiles, ListMustBeARegularFile) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(mkfifo((folder / "list").c_str(), 0600), 0);
+  EXPECT_EQ(ExpandFiles("@" + (folder / "list")).status().message(),
+            folder / "list" + ": expected a regular file, found a FIFO");
 }
 
 TEST(ExpandFiles, RefusesWhatMatchesNothingAndListsWithoutEnd) {

@@ -51,6 +51,8 @@ size_t AppendCharacter(std::string_view text, std::string& out) {
   }
   if (length == 1) {
     AppendEscaped(text[0], out);
+  } else if (text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0) {
+    AppendEscaped(text[1], out);  // U+0080 to U+009F, the second set of control characters
   } else {
     out += text.substr(0, length);
   }

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <utility>
 
+#include "io/base/printable.h"
 #include "tools/common/program.h"
 
 namespace millrace::tools {
@@ -245,8 +246,9 @@ std::string Nearest(std::string_view word, std::span<const std::string> candidat
 
 int Fail(std::string_view program, const Status& status) {
   std::fflush(stdout);
+  // Messages quote file names and the content of files.
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
-               status.message().c_str());
+               Printable(status.message()).c_str());
   if (status.code() == Code::kCancelled && Interrupted()) return kExitInterrupted;
   return status.code() == Code::kInvalid ? kExitUsage : kExitFailure;
 }

@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "io/base/printable.h"
 #include "io/base/status.h"
-#include "tools/launch/output/lines.h"
 
 namespace millrace::launch {
 namespace {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Untrusted bytes for a terminal: names and texts from files and other processes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "io/base/utf8.h"
+
+namespace millrace {
+
+// `bytes` as text that is safe on a terminal. UTF-8 and tabs are unchanged. Control characters,
+// which could move the cursor or change the terminal, and bytes that are not UTF-8 become \xNN.
+inline std::string Printable(std::string_view bytes) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const auto first = static_cast<uint8_t>(bytes[0]);
+    const size_t length = Utf8Length(bytes);
+    const bool is_control = (first < 0x20 && first != '\t') || first == 0x7f ||
+                            // U+0080 to U+009F: the second set of control characters
+                            (length == 2 && first == 0xc2 && static_cast<uint8_t>(bytes[1]) < 0xa0);
+    if (length > 0 && !is_control) {
+      text += bytes.substr(0, length);
+      bytes.remove_prefix(length);
+    } else {
+      text += {'\\', 'x', kDigits[first >> 4], kDigits[first & 15]};
+      bytes.remove_prefix(1);
+    }
+  }
+  return text;
+}
+
+}  // namespace millrace

@@ -74,6 +74,15 @@ Result<OutputFile> OutputFile::Create(const std::string& path) {
   return OutputFile(std::move(target), std::move(temporary), fd);
 }
 
+Result<OutputFile> OutputFile::CreateNew(const std::string& path) {
+  struct stat info;
+  if (lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return CannotCreate(path, EISDIR);
+  std::string temporary;
+  const int fd = OpenTemporary(path, &temporary);
+  if (fd < 0) return CannotCreate(path, errno);
+  return OutputFile(path, std::move(temporary), fd);
+}
+
 OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),

@@ -16,6 +16,9 @@ namespace millrace::io {
 class OutputFile {
  public:
   static Result<OutputFile> Create(const std::string& path);
+  // For folders that others write to as well: Commit replaces whatever is at `path`, a link or a
+  // FIFO too, and does not write through it. A folder at `path` is an error.
+  static Result<OutputFile> CreateNew(const std::string& path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   ~OutputFile();

@@ -84,6 +84,20 @@ TEST_F(OutputFileTest, SymbolicLinkStaysOne) {
   EXPECT_EQ(test::ReadFile(target), "new");
 }
 
+TEST_F(OutputFileTest, NewFileReplacesALink) {
+  const fs::path target = folder_ / "target";
+  std::ofstream(target) << "old";
+  fs::create_symlink(target, path());
+  auto file = OutputFile::CreateNew(path());
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE(file->Write("new").ok());
+  ASSERT_TRUE(file->Commit().ok());
+  EXPECT_FALSE(fs::is_symlink(path()));
+  EXPECT_EQ(test::ReadFile(path()), "new");
+  EXPECT_EQ(test::ReadFile(target), "old");
+  EXPECT_FALSE(OutputFile::CreateNew(folder_.path()).ok());
+}
+
 TEST_F(OutputFileTest, ModeFollowsTheUmask) {
   const mode_t old = umask(027);
   auto file = OutputFile::Create(path());

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "profiler/session.h"
 #include "profiler/trace.h"
 #include "profiler/trace_buffer.h"
 
@@ -194,7 +195,8 @@ std::string RecentTrace(size_t max_events) {
 
 std::string WriteTrace(const std::string& path, std::string_view process_name) {
   const std::string temporary = path + ".tmp";
-  std::FILE* out = std::fopen(temporary.c_str(), "w");
+  const int fd = NewFile(temporary);
+  std::FILE* out = fd < 0 ? nullptr : ::fdopen(fd, "a");
   if (!out) return temporary + ": " + std::strerror(errno);
   WriteAll(out, process_name.empty() ? ProcessName() : std::string(process_name), SIZE_MAX / 2);
   const bool written = std::fflush(out) == 0 && !std::ferror(out);

@@ -63,8 +63,12 @@ class ResourceFile {
         unique.contains("time_ns")) {
       return HeaderError("the columns steady_ns and clock_offset_ns, and no time_ns");
     }
-    for (const std::string_view name : names) columns_.emplace_back(Shortened(name, kMaxNameBytes));
-    columns_.pop_back();
+    const bool has_long_name = std::any_of(names.begin(), names.end(), [](std::string_view name) {
+      return name.size() > kMaxNameBytes;
+    });
+    if (has_long_name)  // if cut, two of them could be equal
+      return HeaderError("names of at most " + std::to_string(kMaxNameBytes) + " bytes");
+    columns_.assign(names.begin(), names.end() - 1);
     values_.resize(columns_.size());
     return {};
   }

@@ -58,6 +58,13 @@ TEST_F(UntrustedRunTest, SamplesWithoutTimesAreIgnored) {
       "different column names");
 }
 
+TEST_F(UntrustedRunTest, LongColumnNamesAreIgnored) {
+  const std::string name(1000, 'a');
+  ExpectOneWarning(LoadWith("resources-z.csv", "steady_ns,clock_offset_ns," + name + "b," + name +
+                                                   "c,threads\n1,2,3,4,\n5,6,7,8,\n"),
+                   "names of at most 256 bytes");
+}
+
 TEST_F(UntrustedRunTest, LinesThatAreNoSamplesAreLeftOut) {
   const RunData run = LoadWith("resources-z.csv",
                                "steady_ns,clock_offset_ns,a,threads\n"

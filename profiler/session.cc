@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "profiler/session.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
@@ -19,23 +21,26 @@ constexpr size_t kRecentEvents = 4000;  // per thread
 
 }  // namespace
 
+int NewFile(const std::string& path) {
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) return -1;
+  return ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666);
+}
+
 std::unique_ptr<ResourceSampler> ResourceSampler::Start(const std::string& path, int period_ms,
                                                         std::string& error,
                                                         std::function<void()> after_sample) {
-  std::FILE* file = CreateRunFile(path);
-  if (!file) {
+  const int fd = NewFile(path);
+  if (fd < 0) {
     error = path + ": " + std::strerror(errno);
     return nullptr;
   }
-  std::fputs(ResourcesCsvHeader().c_str(), file);
-  return std::make_unique<ResourceSampler>(Private{}, path, file, period_ms,
-                                           std::move(after_sample));
+  return std::make_unique<ResourceSampler>(Private{}, path, fd, period_ms, std::move(after_sample));
 }
 
-ResourceSampler::ResourceSampler(Private, std::string path, std::FILE* file, int period_ms,
+ResourceSampler::ResourceSampler(Private, std::string path, int fd, int period_ms,
                                  std::function<void()> after_sample)
     : path_(std::move(path)),
-      file_(file),
+      fd_(fd),
       period_ms_(period_ms),
       after_sample_(std::move(after_sample)),
       thread_([this](const std::stop_token& stop) { Run(stop); }) {}
@@ -43,23 +48,26 @@ ResourceSampler::ResourceSampler(Private, std::string path, std::FILE* file, int
 ResourceSampler::~ResourceSampler() {
   thread_.request_stop();
   thread_.join();
-  std::fclose(file_);
+  ::close(fd_);
 }
 
 // Writes whole lines at once: a reader of the growing file sees complete lines, and a killed
 // process loses none. The chief of a job may erase an earlier run after this process has started;
-// the file is then created again.
+// the file is then created again. A line that does not fit on a full disk is left out, and so is
+// the header, until both fit.
 void ResourceSampler::WriteLine(const std::string& line) {
   struct stat status {};
-  if (::fstat(::fileno(file_), &status) == 0 && status.st_nlink == 0) {
-    if (std::FILE* again = CreateRunFile(path_)) {
-      std::fclose(file_);
-      file_ = again;
-      std::fputs(ResourcesCsvHeader().c_str(), file_);
+  if (::fstat(fd_, &status) == 0 && status.st_nlink == 0) {
+    if (const int again = NewFile(path_); again >= 0) {
+      ::close(fd_);
+      fd_ = again;
+      status.st_size = 0;
     }
   }
-  std::fwrite(line.data(), 1, line.size(), file_);
-  std::fflush(file_);
+  const std::string text = status.st_size == 0 ? ResourcesCsvHeader() + line : line;
+  const ssize_t written = ::write(fd_, text.data(), text.size());
+  if (written <= 0 || static_cast<size_t>(written) == text.size()) return;
+  [[maybe_unused]] const int best_effort = ::ftruncate(fd_, status.st_size);
 }
 
 void ResourceSampler::Run(const std::stop_token& stop) {
@@ -92,10 +100,10 @@ void RecentSpans::WriteIfRequested() {
   last_request_ = time;
   const std::string text = RecentTrace(kRecentEvents);
   const std::string temporary = path_ + ".tmp";
-  std::FILE* file = CreateRunFile(temporary);
-  if (!file) return;
-  const bool whole = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  const bool closed = std::fclose(file) == 0;
+  const int fd = NewFile(temporary);
+  if (fd < 0) return;
+  const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool closed = ::close(fd) == 0;
   if (!whole || !closed || std::rename(temporary.c_str(), path_.c_str()) != 0)
     std::remove(temporary.c_str());
 }

@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 
 #include <condition_variable>
-#include <cstdio>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -21,6 +20,10 @@
 
 namespace millrace::profiler {
 
+// Creates the file `path` in place of whatever has this name, and does not write through a link or
+// into a FIFO. Returns its descriptor, which appends; -1 with errno on failure.
+int NewFile(const std::string& path);
+
 // A thread that writes the resource usage of the process and its host to a CSV file, several times
 // a second.
 
@@ -28,7 +31,7 @@ class ResourceSampler {
   struct Private {};  // only Start makes samplers
 
  public:
-  ResourceSampler(Private, std::string path, std::FILE* file, int period_ms,
+  ResourceSampler(Private, std::string path, int fd, int period_ms,
                   std::function<void()> after_sample);
   // Creates the file with its header and a first sample. On failure, returns null and sets `error`.
   // The sampler's thread calls `after_sample` after each sample.
@@ -45,7 +48,7 @@ class ResourceSampler {
   void WriteLine(const std::string& line);
 
   const std::string path_;
-  std::FILE* file_;
+  int fd_;
   const int period_ms_;
   const std::function<void()> after_sample_;
   std::mutex mu_;  // only for the wait

@@ -183,10 +183,6 @@ int64_t ClockOffsetNs();
 // tools that list threads show it.
 void NameThread(std::string_view name);
 
-// Creates a file of the run for writing. What has its name already is removed, not followed: it can
-// be a link to another file, or a FIFO. Returns null and sets errno on failure.
-std::FILE* CreateRunFile(const std::string& path);
-
 // Writes all recorded events atomically. Call it after StopTracing; events that are appended during
 // the call may be missing. `process_name` defaults to that of SetProcess. Returns an empty string
 // or an error message.

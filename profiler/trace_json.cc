@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "profiler/session.h"
 #include "profiler/trace.h"
 #include "profiler/trace_buffer.h"
 
@@ -193,17 +194,10 @@ std::string RecentTrace(size_t max_events) {
   return trace;
 }
 
-std::FILE* CreateRunFile(const std::string& path) {
-  ::unlink(path.c_str());
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  std::FILE* file = fd < 0 ? nullptr : ::fdopen(fd, "w");
-  if (fd >= 0 && !file) ::close(fd);
-  return file;
-}
-
 std::string WriteTrace(const std::string& path, std::string_view process_name) {
   const std::string temporary = path + ".tmp";
-  std::FILE* out = CreateRunFile(temporary);
+  const int fd = NewFile(temporary);
+  std::FILE* out = fd < 0 ? nullptr : ::fdopen(fd, "a");
   if (!out) return temporary + ": " + std::strerror(errno);
   WriteAll(out, process_name.empty() ? ProcessName() : std::string(process_name), SIZE_MAX / 2);
   const bool written = std::fflush(out) == 0 && !std::ferror(out);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "io/base/crc32c.h"
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "io/record/record_reader.h"
 #include "io/text/criteo.h"
 
@@ -99,7 +99,7 @@ class NamesReader {
     uint64_t key = 0;
     if (!ParseNumber(text, key)) return Error("a field, a value, a key and a count");
     const auto wanted = names.find(key);
-    if (wanted != names.end()) wanted->second = EscapeControl(NameOf(field, value));
+    if (wanted != names.end()) wanted->second = PrintableLines(NameOf(field, value));
     return {};
   }
 

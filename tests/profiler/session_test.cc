@@ -53,6 +53,23 @@ TEST(RecentSpansTest, AreWrittenOncePerRequest) {
   EXPECT_FALSE(std::filesystem::exists(path)) << "left behind";
 }
 
+TEST(SessionTest, LinksInTheRunFolderAreReplaced) {
+  const test::TemporaryFolder folder, elsewhere;
+  test::WriteFile(elsewhere / "file", "precious");
+  for (const char* name : {"resources-ps-1.csv", "trace-ps-1.json.tmp", "recent-ps-1.json.tmp"})
+    std::filesystem::create_symlink(elsewhere / "file", folder / name);
+  test::WriteFile(folder / kWatchedFile, "");
+  Session session;
+  ASSERT_EQ(
+      session.Start({.run_dir = folder.path(), .process = "ps-1", .trace = true, .sample_ms = 5}),
+      "");
+  { TRACE_SCOPE("busy"); }
+  ASSERT_EQ(session.Finish(), "");
+  EXPECT_EQ(test::ReadFile(elsewhere / "file"), "precious");
+  EXPECT_TRUE(test::ReadFile(folder / "resources-ps-1.csv").starts_with("steady_ns,"));
+  EXPECT_NE(test::ReadFile(folder / "trace-ps-1.json").find("\"busy\""), std::string::npos);
+}
+
 TEST(SessionTest, SamplesGoOnWhenTheFileIsErased) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "resources-ps-0.csv";

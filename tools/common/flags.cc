@@ -11,7 +11,7 @@
 #include <numeric>
 #include <utility>
 
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "io/record/record_format.h"
 #include "tools/common/program.h"
 
@@ -247,7 +247,7 @@ std::string Nearest(std::string_view word, std::span<const std::string> candidat
 
 std::string MessageText(std::string_view message) {
   constexpr std::string_view kOption = "max_record_bytes", kFlag = "max_record_mb";
-  std::string text = EscapeControl(message);
+  std::string text = PrintableLines(message);
   gflags::CommandLineFlagInfo ignored;
   if (!gflags::GetCommandLineFlagInfo(kFlag.data(), &ignored)) return text;
   const size_t at = text.find(kOption);
@@ -263,6 +263,7 @@ Result<uint64_t> MaxRecordBytes(uint64_t max_record_mb) {
 
 int Fail(std::string_view program, const Status& status) {
   std::fflush(stdout);
+  // Messages quote file names and the content of files.
   std::fprintf(stderr, "%.*s: %s\n", static_cast<int>(program.size()), program.data(),
                MessageText(status.message()).c_str());
   if (status.code() == Code::kCancelled && Interrupted()) return kExitInterrupted;

@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <iterator>
 
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "tools/common/flags.h"
 #include "tools/common/program.h"
 #include "trainer/run/host_info.h"
@@ -176,7 +176,7 @@ Status RunRecord::Sync() { return log_ ? log_->Sync() : Status(); }
 
 void RunRecord::Note(const std::string& note) {
   if (progress_) progress_->Hide();
-  std::fprintf(stderr, "%s: %s\n", options_.program, EscapeControl(note).c_str());
+  std::fprintf(stderr, "%s: %s\n", options_.program, PrintableLines(note).c_str());
 }
 
 void RunRecord::StartProgress(const char* unit, uint64_t total, bool resumed) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "io/base/printable.h"
+
 namespace millrace::tools {
 namespace {
 
@@ -13,6 +15,15 @@ size_t Width(const std::string& text) {
 }
 
 }  // namespace
+
+TextTable::TextTable(std::vector<TextColumn> columns) : columns_(std::move(columns)) {
+  for (TextColumn& column : columns_) column.title = Printable(column.title);
+}
+
+void TextTable::Add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = Printable(cell);
+  rows_.push_back(std::move(cells));
+}
 
 std::string TextTable::Text() const {
   std::vector<size_t> widths;

@@ -15,9 +15,10 @@ struct TextColumn {
 
 class TextTable {
  public:
-  explicit TextTable(std::vector<TextColumn> columns) : columns_(std::move(columns)) {}
-  // `cells` has one cell per column.
-  void Add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  explicit TextTable(std::vector<TextColumn> columns);
+  // `cells` has one cell per column. Titles and cells may be untrusted: control characters are
+  // escaped.
+  void Add(std::vector<std::string> cells);
   // The titles, then the rows, with two spaces between columns and no trailing spaces.
   std::string Text() const;
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/dashboard/dashboard.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
+#include <new>
 
+#include "io/base/printable.h"
 #include "profiler/session.h"
 #include "tools/report/diagnosis.h"
 #include "tools/report/op_table.h"
@@ -60,6 +66,10 @@ constexpr Exported kExported[] = {
     {"millrace_host_used_bytes", "memory in use on the host", "gauge", "host_used_bytes", ""},
 };
 
+// A page shows the newest spans only: a live run has far less than these.
+constexpr uint64_t kMemoryBytes = 256 << 20;
+constexpr size_t kMaxSpans = 500000;
+
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
   char text[40];
@@ -71,16 +81,35 @@ void AddType(const std::string& name, const char* help, const char* type, std::s
   out += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
+bool IsMetricName(const std::string& name) {
+  return !name.empty() && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+  });
+}
+
+// The value of a label, between its quotes.
+std::string LabelValue(const std::string& text) {
+  std::string value;
+  for (const char c : Printable(text)) {
+    if (c == '"' || c == '\\') value += '\\';
+    value += c;
+  }
+  return value;
+}
+
 void AddMetrics(const RunData& run, std::string& out) {
   if (run.metrics.empty()) return;
   for (size_t c = 0; c < run.metric_names.size(); ++c) {
     const std::string& metric = run.metric_names[c];
+    if (!IsMetricName(metric)) continue;
     const bool counter = metric == "step" || metric == "examples";
     const std::string name = "millrace_last_test_" + metric;
     AddType(name, "of the newest row of metrics.csv", counter ? "counter" : "gauge", out);
     out += name + " " + Number(run.metrics.back()[c]) + "\n";
   }
 }
+
+}  // namespace
 
 std::string PrometheusText(const RunData& run) {
   std::string out;
@@ -94,23 +123,34 @@ std::string PrometheusText(const RunData& run) {
     for (const ProcessData& process : run.processes) {
       const auto values = process.samples.find(exported.column);
       if (values == process.samples.end() || values->second.empty()) continue;
-      out += std::string(exported.name) + "{process=\"" + process.name + "\"" + exported.label +
-             "} " + Number(values->second.back()) + "\n";
+      out += std::string(exported.name) + "{process=\"" + LabelValue(process.name) + "\"" +
+             exported.label + "} " + Number(values->second.back()) + "\n";
     }
   }
   return out;
 }
 
+namespace {
+
 // Requests the newest spans from the processes of the run. The spans of the previous request are
-// shown now.
+// shown now. Does not follow a link, nor block on a FIFO.
 void RequestSpans(const std::string& run_dir) {
-  std::ofstream(run_dir + "/" + profiler::kWatchedFile) << "spans are wanted\n";
+  const std::string path = run_dir + "/" + profiler::kWatchedFile;
+  const int fd =
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
+  if (fd < 0) return;
+  constexpr std::string_view kText = "spans are wanted\n";
+  struct stat info {};
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+    [[maybe_unused]] const ssize_t written = ::write(fd, kText.data(), kText.size());
+  }
+  ::close(fd);
 }
 
 Result<std::string> Data(const DashboardOptions& options) {
-  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kRecent));
+  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kRecent, kMemoryBytes));
   RequestSpans(options.run_dir);
-  return PageDataJson(run, DiagnoseRun(run), MakeOpTable(run), MakePeaks(run), SIZE_MAX);
+  return PageDataJson(run, DiagnoseRun(run), MakeOpTable(run), MakePeaks(run), kMaxSpans);
 }
 
 HttpResponse FromResult(const Result<std::string>& text, const char* type) {
@@ -119,12 +159,19 @@ HttpResponse FromResult(const Result<std::string>& text, const char* type) {
 }
 
 Result<std::string> Metrics(const DashboardOptions& options) {
-  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kNone));
+  ASSIGN_OR_RETURN(const RunData run, LoadRun(options.run_dir, Traces::kNone, kMemoryBytes));
   return PrometheusText(run);
 }
 
+HttpResponse Page() {
+  const std::string nonce = report::NewNonce();
+  return {.type = "text/html; charset=utf-8",
+          .policy = report::ContentPolicy(nonce) + "; frame-ancestors 'none'",
+          .body = PageHtml("", nonce)};
+}
+
 HttpResponse Handle(const DashboardOptions& options, const std::string& path) {
-  if (path == "/") return {.type = "text/html; charset=utf-8", .body = PageHtml("")};
+  if (path == "/") return Page();
   if (path == "/data.json") return FromResult(Data(options), "application/json");
   if (path == "/metrics") return FromResult(Metrics(options), "text/plain; version=0.0.4");
   return {.code = 404, .body = "expected /, /data.json or /metrics\n"};
@@ -134,7 +181,11 @@ HttpResponse Handle(const DashboardOptions& options, const std::string& path) {
 
 Result<std::unique_ptr<Dashboard>> Dashboard::Start(const DashboardOptions& options) {
   ASSIGN_OR_RETURN(auto server, HttpServer::Start(options.port, [options](const std::string& path) {
-                     return Handle(options, path);
+                     try {
+                       return Handle(options, path);
+                     } catch (const std::bad_alloc&) {
+                       return HttpResponse{.code = 500, .body = "not enough memory\n"};
+                     }
                    }));
   return std::make_unique<Dashboard>(std::move(server));
 }

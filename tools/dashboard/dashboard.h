@@ -4,6 +4,9 @@
 //   /           the page, which fetches data.json every second
 //   /data.json  PageDataJson of the run folder, with the newest spans of all processes
 //   /metrics    the Prometheus text format
+//
+// It runs inside a process that trains. The readers of the run folder cannot crash
+// (tools/report/run_data.h), and their memory is bounded.
 #pragma once
 
 #include <memory>
@@ -11,8 +14,12 @@
 
 #include "io/base/status.h"
 #include "tools/dashboard/http_server.h"
+#include "tools/report/run_data.h"
 
 namespace millrace::dashboard {
+
+// The body of /metrics.
+std::string PrometheusText(const report::RunData& run);
 
 struct DashboardOptions {
   uint16_t port = 0;    // 0: any free one

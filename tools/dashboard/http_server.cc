@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "profiler/trace.h"
@@ -42,10 +44,20 @@ const char* Reason(int code) {
   }
 }
 
+bool IsPort(std::string_view text) {
+  uint16_t port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// A name of this host, alone or with a port: any port, since a tunnel may have another one.
 bool IsLocalHost(std::string_view host) {
-  if (host.starts_with("[::1]")) return true;
-  host = host.substr(0, host.find(':'));
-  return host == "localhost" || host == "127.0.0.1";
+  for (const std::string_view name : {"localhost", "127.0.0.1", "[::1]"}) {
+    if (!host.starts_with(name)) continue;
+    const std::string_view rest = host.substr(name.size());
+    return rest.empty() || (rest[0] == ':' && IsPort(rest.substr(1)));
+  }
+  return false;
 }
 
 std::string_view Trimmed(std::string_view text) {
@@ -54,17 +66,26 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// The value of the header `name` (in lower case), or nothing.
+// The value of the header `name` (in lower case). Nothing if it is absent or occurs twice.
 std::string_view HeaderOf(std::string_view head, std::string_view name) {
+  std::string_view value;
+  bool is_known = false;
   for (size_t line = head.find('\n'); line != std::string_view::npos;
        line = head.find('\n', line + 1)) {
     const std::string_view rest = head.substr(line + 1);
     if (rest.size() <= name.size() || rest[name.size()] != ':') continue;
     const bool same = std::equal(name.begin(), name.end(), rest.begin(),
                                  [](char a, char b) { return a == (b | 0x20); });
-    if (same) return Trimmed(rest.substr(name.size() + 1, rest.find('\n') - name.size() - 1));
+    if (!same) continue;
+    if (std::exchange(is_known, true)) return {};
+    value = Trimmed(rest.substr(name.size() + 1, rest.find('\n') - name.size() - 1));
   }
-  return {};
+  return value;
+}
+
+// Whether a header continues on the next line, an old form that hides the end of its value.
+bool HasFoldedLines(std::string_view head) {
+  return head.find("\n ") != std::string_view::npos || head.find("\n\t") != std::string_view::npos;
 }
 
 HttpResponse Refuse(int code) { return {.code = code, .body = std::string(Reason(code)) + "\n"}; }
@@ -92,18 +113,20 @@ HttpResponse Respond(std::string_view head, const HttpServer::Handler& handler, 
   path = path.substr(0, path.find_first_of("?#"));
   body_wanted = method != "HEAD";
   if (method != "GET" && method != "HEAD") return Refuse(405);
-  if (path.empty() || path[0] != '/') return Refuse(400);
+  if (path.empty() || path[0] != '/' || HasFoldedLines(head)) return Refuse(400);
   if (!IsLocalHost(HeaderOf(head, "host"))) return Refuse(403);
   return handler(std::string(path));
 }
 
-std::string ResponseText(std::string_view head, const HttpServer::Handler& handler) {
-  bool body_wanted = true;
-  const HttpResponse response = Respond(head, handler, body_wanted);
+std::string ResponseText(const HttpResponse& response, bool body_wanted) {
   std::string text = "HTTP/1.1 " + std::to_string(response.code) + " " + Reason(response.code) +
                      "\r\nContent-Type: " + response.type +
                      "\r\nContent-Length: " + std::to_string(response.body.size()) +
+                     "\r\nContent-Security-Policy: " + response.policy +
                      "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff"
+                     "\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer"
+                     "\r\nCross-Origin-Resource-Policy: same-origin"
+                     "\r\nCross-Origin-Opener-Policy: same-origin"
                      "\r\nConnection: close\r\n\r\n";
   if (body_wanted) text += response.body;
   return text;
@@ -119,12 +142,12 @@ bool Receive(Connection& c, const HttpServer::Handler& handler, const HttpLimits
   const size_t end = c.request.find("\r\n\r\n");
   if (end == std::string::npos && c.request.size() <= limits.request_bytes) return true;
   if (end == std::string::npos || end > limits.request_bytes) {
-    const HttpResponse refusal = Refuse(431);
-    c.response = "HTTP/1.1 431 " + std::string(Reason(431)) +
-                 "\r\nContent-Length: " + std::to_string(refusal.body.size()) +
-                 "\r\nConnection: close\r\n\r\n" + refusal.body;
+    c.response = ResponseText(Refuse(431), true);
   } else {
-    c.response = ResponseText(std::string_view(c.request).substr(0, end), handler);
+    bool body_wanted = true;
+    const HttpResponse response =
+        Respond(std::string_view(c.request).substr(0, end), handler, body_wanted);
+    c.response = ResponseText(response, body_wanted);
   }
   c.deadline = Clock::now() + std::chrono::milliseconds(limits.response_ms);
   return true;
@@ -136,6 +159,17 @@ bool Send(Connection& c) {
   if (sent < 0) return errno == EAGAIN || errno == EINTR;
   c.sent += static_cast<size_t>(sent);
   return c.sent < c.response.size();
+}
+
+// Closes the oldest connections until the responses of the rest fit; the newest one stays.
+void CloseOldest(std::vector<Connection>& connections, size_t pending_bytes) {
+  size_t sum = 0;
+  for (const Connection& c : connections) sum += c.response.size();
+  while (sum > pending_bytes && connections.size() > 1) {
+    sum -= connections.front().response.size();
+    ::close(connections.front().fd);
+    connections.erase(connections.begin());
+  }
 }
 
 }  // namespace
@@ -209,6 +243,7 @@ void HttpServer::Serve(const std::stop_token& stop) {
       c.fd = -1;
     }
     std::erase_if(connections, [](const Connection& c) { return c.fd < 0; });
+    CloseOldest(connections, limits_.pending_bytes);
     if (polled[0].revents == 0) continue;
     const int fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) continue;

@@ -2,8 +2,8 @@
 // A small HTTP server for people and programs on the same host: GET, one response per connection.
 //
 // It listens on loopback only and serves only requests whose Host header names the local host, so
-// that a page of another site cannot read it by DNS rebinding. Connections, the size of a request,
-// and the time to send a request and to receive the response are bounded.
+// that a page of another site cannot read it by DNS rebinding. Connections, the sizes of requests
+// and responses, and the time to send a request and to receive the response are bounded.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,14 @@ namespace millrace::dashboard {
 struct HttpResponse {
   int code = 200;
   std::string type = "text/plain; charset=utf-8";
+  std::string policy = "default-src 'none'; frame-ancestors 'none'";  // Content-Security-Policy
   std::string body;
 };
 
 struct HttpLimits {
   size_t connections = 32;  // one more closes the oldest one
   size_t request_bytes = 8192;
+  size_t pending_bytes = 256 << 20;  // of all responses together; more closes the oldest one
   int request_ms = 5000;
   int response_ms = 20000;
 };

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
 #include "tools/common/flags.h"
@@ -238,7 +238,7 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
 }
 
 void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
-  std::fprintf(stderr, "%s: %s, %s, %s, %s, %s\n", EscapeControl(path).c_str(),
+  std::fprintf(stderr, "%s: %s, %s, %s, %s, %s\n", PrintableLines(path).c_str(),
                Counted(info.weights, "weight").c_str(),
                trainer::ShapeText(info.num_features).c_str(), info.rule.c_str(),
                Counted(info.steps, "step").c_str(), Counted(info.examples, "example").c_str());
@@ -258,7 +258,7 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
 Status RunScore(const trainer::Model& model, const Args& args) {
   const std::string used = UseTrainingFlags(args);
   if (!used.empty())
-    std::fprintf(stderr, "%s: as in training: %s\n", kProgram, EscapeControl(used).c_str());
+    std::fprintf(stderr, "%s: as in training: %s\n", kProgram, PrintableLines(used).c_str());
   ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
   // A partly written file must be removed. Otherwise a signal ends the program at once, even if it
   // is blocked on input.

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "tools/records/commands.h"
 #include "tools/records/record_stats.h"
 #include "tools/records/scan.h"
@@ -37,7 +37,8 @@ int Stat(const std::vector<std::string>& files, const ScanOptions& options,
   const std::vector<FileScan> scans = ScanFiles(files, options, on_block);
   if (const Status status = Total(scans).status; !status.ok()) return Fail(status);
   for (size_t i = 1; i < stats.size(); ++i) stats[0].Merge(stats[i]);
-  return Print(FLAGS_json ? StatsJson(scans, stats[0]) : EscapeControl(StatsText(scans, stats[0])));
+  return Print(FLAGS_json ? StatsJson(scans, stats[0])
+                          : PrintableLines(StatsText(scans, stats[0])));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "io/record/output_file.h"
 #include "profiler/clock.h"
 #include "tools/common/program.h"
@@ -230,7 +230,7 @@ Status Synthesize(const SynthOptions& options, const SynthFiles& files) {
   CatchInterrupts();  // from here on there are files to remove
   ASSIGN_OR_RETURN(SynthResult result, WriteSynth(model, files));
   RETURN_IF_ERROR(WriteFile(json_path, Json(options, files, model, result)));
-  std::fputs(EscapeControl(Summary(files, result, NowSeconds() - start_s)).c_str(), stdout);
+  std::fputs(PrintableLines(Summary(files, result, NowSeconds() - start_s)).c_str(), stdout);
   return {};
 }
 

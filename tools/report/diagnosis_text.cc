@@ -29,9 +29,7 @@ using tools::WithCommas;
   return text;
 }
 
-std::string RateText(double bytes_per_s) {
-  return BytesText(static_cast<uint64_t>(bytes_per_s)) + "/s";
-}
+std::string RateText(double bytes_per_s) { return BytesText(ToCount(bytes_per_s)) + "/s"; }
 
 std::string TimeText(double seconds) {
   return seconds < 1 ? Format("%.1f ms", seconds * 1e3) : DurationText(seconds);
@@ -97,8 +95,8 @@ std::string Why(const RunData& run, const Diagnosis& diagnosis,
     const double exchanges = std::max(1.0, breakdown.exchanges);
     return Format(
         "%s sent and %s received per exchange, %s in total",
-        BytesText(static_cast<uint64_t>(breakdown.sent_bytes / exchanges)).c_str(),
-        BytesText(static_cast<uint64_t>(breakdown.received_bytes / exchanges)).c_str(),
+        BytesText(ToCount(breakdown.sent_bytes / exchanges)).c_str(),
+        BytesText(ToCount(breakdown.received_bytes / exchanges)).c_str(),
         RateText((breakdown.sent_bytes + breakdown.received_bytes) / breakdown.total_s).c_str());
   }
   if (diagnosis.bottleneck == "server") {
@@ -172,10 +170,9 @@ void AddTraffic(const RunData& run, const StepBreakdown& breakdown,
   lines.push_back(
       Format("bytes per exchange: %s %s (%s), measured %s sent + %s "
              "received = %.2f of it",
-             is_compressed ? "uncompressed" : "predicted",
-             BytesText(static_cast<uint64_t>(predicted)).c_str(), how.c_str(),
-             BytesText(static_cast<uint64_t>(breakdown.sent_bytes / exchanges)).c_str(),
-             BytesText(static_cast<uint64_t>(breakdown.received_bytes / exchanges)).c_str(),
+             is_compressed ? "uncompressed" : "predicted", BytesText(ToCount(predicted)).c_str(),
+             how.c_str(), BytesText(ToCount(breakdown.sent_bytes / exchanges)).c_str(),
+             BytesText(ToCount(breakdown.received_bytes / exchanges)).c_str(),
              measured / std::max(1.0, predicted)));
   double kernel = 0;
   for (const ProcessData& process : run.processes) {
@@ -184,11 +181,11 @@ void AddTraffic(const RunData& run, const StepBreakdown& breakdown,
         GrowthOf(process, "tcp_sent_bytes_total") + GrowthOf(process, "tcp_received_bytes_total");
   }
   if (kernel <= 0) return;
-  lines.push_back(Format(
-      "bytes on the workers' sockets by the kernel's count: %s; in the traced "
-      "exchanges: %s",
-      BytesText(static_cast<uint64_t>(kernel)).c_str(),
-      BytesText(static_cast<uint64_t>(breakdown.sent_bytes + breakdown.received_bytes)).c_str()));
+  lines.push_back(
+      Format("bytes on the workers' sockets by the kernel's count: %s; in the traced "
+             "exchanges: %s",
+             BytesText(ToCount(kernel)).c_str(),
+             BytesText(ToCount(breakdown.sent_bytes + breakdown.received_bytes)).c_str()));
 }
 
 double PeakOf(const std::vector<double>& rates) {

@@ -92,12 +92,14 @@ std::vector<std::string> LabelLines(std::string_view label) {
   return lines;
 }
 
+constexpr size_t kMaxBoxes = 1000;  // a net has dozens
+
 // In the order of the file. Lines that are no box with a label are skipped.
 std::vector<DotBox> ReadDotBoxes(const std::string& dot) {
   constexpr std::string_view kBetween = "\" [label=\"", kEnd = "\"];";
   std::vector<DotBox> boxes;
   std::istringstream text(dot);
-  for (std::string line; std::getline(text, line);) {
+  for (std::string line; boxes.size() < kMaxBoxes && std::getline(text, line);) {
     const size_t name = line.find('"'), between = line.find(kBetween), end = line.rfind(kEnd);
     if (between == std::string::npos || end == std::string::npos || name >= between) continue;
     const size_t label = between + kBetween.size();
@@ -122,9 +124,10 @@ GraphNode LayerNode(const DotBox& box, const std::vector<OpRow>& ops) {
   for (size_t l = 1; l < box.lines.size(); ++l) {
     node.detail += (node.detail.empty() ? "" : "; ") + box.lines[l];
   }
+  const std::string forward_op = box.name + " forward", backward_op = box.name + " backward";
   for (const OpRow& row : ops) {
-    const bool forward = row.op == box.name + " forward";
-    if (!forward && !row.op.starts_with(box.name + " backward")) continue;
+    const bool forward = row.op == forward_op;
+    if (!forward && !row.op.starts_with(backward_op)) continue;
     if (row.op.ends_with("(eval)")) continue;
     (forward ? node.forward_s : node.backward_s) += row.total_s / row.threads;
     node.share_of_step += row.share_of_step;

@@ -3,10 +3,13 @@
 
 #include <charconv>
 
+#include "io/base/printable.h"
+
 namespace millrace::report {
 namespace {
 
 constexpr int kMaxDepth = 64;
+constexpr uint32_t kReplacement = 0xFFFD;  // for half a surrogate pair
 
 void AppendUtf8(uint32_t c, std::string& out) {
   const auto byte = [&](uint32_t bits) { out += static_cast<char>(bits); };
@@ -27,7 +30,7 @@ void AppendUtf8(uint32_t c, std::string& out) {
 void JsonCursor::Fail(const std::string& expected) {
   if (!status_.ok()) return;
   const std::string found =
-      at_ < text_.size() ? "'" + std::string(text_.substr(at_, 12)) + "'" : "the end";
+      at_ < text_.size() ? "'" + Printable(text_.substr(at_, 12)) + "'" : "the end";
   status_ = Corrupt(name_ + ": offset " + std::to_string(at_) + ": expected " + expected +
                     ", found " + found);
   at_ = text_.size();
@@ -116,9 +119,11 @@ void JsonCursor::Unescape(std::string& out) {
       uint32_t code = Hex4();
       if (code >= 0xD800 && code < 0xDC00 && text_.substr(at_, 2) == "\\u") {
         at_ += 2;
-        code = 0x10000 + ((code - 0xD800) << 10) + (Hex4() - 0xDC00);
+        const uint32_t low = Hex4();
+        const bool is_pair = low >= 0xDC00 && low < 0xE000;
+        code = is_pair ? 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00) : kReplacement;
       }
-      AppendUtf8(code, out);
+      AppendUtf8(code >= 0xD800 && code < 0xE000 ? kReplacement : code, out);
     } else {
       return Fail("an escape sequence");
     }
@@ -131,7 +136,8 @@ uint32_t JsonCursor::Hex4() {
   uint32_t code = 0;
   const std::string_view digits = text_.substr(std::min(at_, text_.size()), 4);
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-  if (error != std::errc() || end != digits.data() + 4) Fail("four hexadecimal digits");
+  if (error != std::errc() || digits.size() < 4 || end != digits.data() + 4)
+    Fail("four hexadecimal digits");
   at_ = std::min(at_ + 4, text_.size());
   return code;
 }
@@ -155,14 +161,18 @@ double JsonCursor::Double() {
   return 0;
 }
 
-int64_t JsonCursor::Int() {
+int64_t JsonCursor::Int(int64_t limit) {
   const size_t begin = at_;
   std::string buffer;
   const std::string_view number = Peek() == '"' ? Text(buffer) : Number();
   int64_t value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (error == std::errc() && end == number.data() + number.size()) return value;
-  if (status_.ok()) at_ = begin, Fail("a whole number");
+  if (error == std::errc() && end == number.data() + number.size() && value >= -limit &&
+      value <= limit) {
+    return value;
+  }
+  const std::string size = limit == INT64_MAX ? "" : " of at most " + std::to_string(limit);
+  if (status_.ok()) at_ = begin, Fail("a whole number" + size);
   return 0;
 }
 

@@ -47,8 +47,9 @@ class JsonCursor {
   std::string_view Text(std::string& buffer);
   std::string String();
   double Double();
-  int64_t Int();  // a number, or a string that holds one
-  void Skip();    // any value
+  // A number, or a string that holds one; at most `limit` in size.
+  int64_t Int(int64_t limit = INT64_MAX);
+  void Skip();  // any value
 
   // The kind of the next value by its first character: { [ " t f n, or a digit or '-'.
   char Peek();

@@ -3,8 +3,10 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <cstdio>
 
+#include "io/base/printable.h"
 #include "io/record/output_file.h"
 #include "tools/common/flags.h"
 #include "tools/common/help.h"
@@ -22,6 +24,8 @@ DEFINE_bool(json, false, "print the bottleneck diagnosis as JSON, and nothing el
 DEFINE_uint64(max_spans, 1500000,
               "spans in the page's timeline; of a longer trace only the beginning is shown");
 DEFINE_uint64(ops, 0, "rows of the op table; 0: all");
+DEFINE_double(memory_gb, static_cast<double>(millrace::report::kRunMemoryBytes) / 1e9,
+              "memory for the data of a run, in GB; files that do not fit are ignored");
 DEFINE_double(network_gbit, 0, "bandwidth of the network in Gbit/s, to compare with; 0: unknown");
 DEFINE_double(disk_mb, 0, "bandwidth of the disk in MB/s, to compare with; 0: unknown");
 
@@ -44,7 +48,8 @@ struct ReportOptions {
   Limits limits;
   size_t max_spans = 0;
   size_t top_ops = 0;  // rows of the table; 0: all
-  bool json = false;   // print the diagnosis only
+  uint64_t memory_bytes = kRunMemoryBytes;
+  bool json = false;  // print the diagnosis only
   bool write_html = true;
   bool write_trace = true;
 };
@@ -55,7 +60,7 @@ const CommandSpec& ReportSpec() {
       .job = "diagnoses the bottleneck of a run, and writes its report page",
       .arguments = "RUN_DIR...",
       .groups = {{"Output", {"html", "merge", "json", "max_spans", "ops"}},
-                 {"Limits", {"network_gbit", "disk_mb"}}},
+                 {"Limits", {"memory_gb", "network_gbit", "disk_mb"}}},
       .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml"}};
   return spec;
 }
@@ -63,11 +68,14 @@ const CommandSpec& ReportSpec() {
 Result<ReportOptions> ReportOptionsFromFlags() {
   if (FLAGS_network_gbit < 0 || FLAGS_disk_mb < 0)
     return Invalid("--network_gbit and --disk_mb: expected no negative number");
+  if (!(FLAGS_memory_gb > 0 && FLAGS_memory_gb <= 1e6))
+    return Invalid("--memory_gb: expected a number above 0 and up to 1000000");
   ReportOptions options;
   options.limits = {.network_bytes_per_s = FLAGS_network_gbit * 1e9 / 8,
                     .disk_bytes_per_s = FLAGS_disk_mb * 1e6};
   options.max_spans = FLAGS_max_spans;
   options.top_ops = FLAGS_ops;
+  options.memory_bytes = static_cast<uint64_t>(FLAGS_memory_gb * 1e9);
   options.json = FLAGS_json;
   options.write_html = FLAGS_html;
   options.write_trace = FLAGS_merge;
@@ -77,9 +85,9 @@ Result<ReportOptions> ReportOptionsFromFlags() {
 void PrintHead(const RunData& run) {
   const auto text = [&](const char* name) {
     const auto found = run.run.find(name);
-    return found == run.run.end() ? std::string("?") : found->second;
+    return found == run.run.end() ? std::string("?") : Printable(found->second);
   };
-  std::printf("run       %s\n", run.path.c_str());
+  std::printf("run       %s\n", Printable(run.path).c_str());
   if (!run.run_json.empty()) {
     std::printf("program   %s %s, %s, started %s\n", text("program").c_str(),
                 text("version").c_str(), text("status").c_str(), text("start_time").c_str());
@@ -90,19 +98,30 @@ void PrintHead(const RunData& run) {
     size_t spans = 0;
     for (const TracedThread& thread : process.threads) spans += thread.spans.size();
     std::printf("process   %s: %s spans in %zu threads (trace of %s), %zu samples\n",
-                process.name.c_str(), WithCommas(spans).c_str(), process.threads.size(),
+                Printable(process.name).c_str(), WithCommas(spans).c_str(), process.threads.size(),
                 BytesText(process.trace_bytes).c_str(), process.num_samples());
   }
+}
+
+// Of many bad files the first ones show the cause.
+void PrintWarnings(const RunData& run) {
+  constexpr size_t kMaxShown = 20;
+  for (size_t i = 0; i < std::min(kMaxShown, run.warnings.size()); ++i)
+    std::fprintf(stderr, "%s: ignored: %s\n", kProgram, Printable(run.warnings[i]).c_str());
+  if (run.warnings.size() > kMaxShown)
+    std::fprintf(stderr, "%s: and %zu more files\n", kProgram, run.warnings.size() - kMaxShown);
 }
 
 Status WritePage(const RunData& run, const Diagnosis& diagnosis, const std::vector<OpRow>& ops,
                  const std::vector<ProcessPeaks>& peaks, size_t max_spans) {
   ASSIGN_OR_RETURN(const std::string data, PageDataJson(run, diagnosis, ops, peaks, max_spans));
-  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(run.path + "/report.html"));
-  const std::string page = PageHtml(data);
+  ASSIGN_OR_RETURN(io::OutputFile file,
+                   io::OutputFile::Create(run.path + "/report.html", io::AtPath::kReplace));
+  const std::string page = PageHtml(data, NewNonce());
   RETURN_IF_ERROR(file.Write(page));
   RETURN_IF_ERROR(file.Commit());
-  std::printf("page      %s/report.html (%s)\n", run.path.c_str(), BytesText(page.size()).c_str());
+  std::printf("page      %s/report.html (%s)\n", Printable(run.path).c_str(),
+              BytesText(page.size()).c_str());
   return {};
 }
 
@@ -118,12 +137,13 @@ Status Report(const RunData& run, const ReportOptions& options) {
   }
   if (!diagnosis.workers.empty()) std::printf("\n%s", BreakdownText(diagnosis).c_str());
   if (!peaks.empty()) std::printf("\n%s", PeaksText(peaks).c_str());
-  std::printf("\ndiagnosis %s\n", diagnosis.sentence.c_str());
-  for (const std::string& line : diagnosis.evidence) std::printf("          %s\n", line.c_str());
+  std::printf("\ndiagnosis %s\n", Printable(diagnosis.sentence).c_str());
+  for (const std::string& line : diagnosis.evidence)
+    std::printf("          %s\n", Printable(line).c_str());
   if (options.write_trace && run.num_spans() > 0) {
     const std::string path = run.path + "/trace-" + std::string(kMergedTrace) + ".json.gz";
     RETURN_IF_ERROR(WriteMergedTrace(run, path));
-    std::printf("trace     %s\n", path.c_str());
+    std::printf("trace     %s\n", Printable(path).c_str());
   }
   return options.write_html ? WritePage(run, diagnosis, ops, peaks, options.max_spans) : Status();
 }
@@ -133,7 +153,8 @@ Status Go(const Args& paths) {
   if (paths.empty()) return Invalid("no run folder: expected millrace-report RUN_DIR");
   std::vector<RunData> runs;
   for (const std::string& path : paths) {
-    ASSIGN_OR_RETURN(RunData run, LoadRun(path));
+    ASSIGN_OR_RETURN(RunData run, LoadRun(path, Traces::kWhole, options.memory_bytes));
+    PrintWarnings(run);
     if (options.json) {
       std::fputs(DiagnosisJson(DiagnoseRun(run, options.limits)).c_str(), stdout);
       continue;

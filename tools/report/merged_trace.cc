@@ -17,7 +17,7 @@ constexpr size_t kPiece = 1 << 20;
 class GzipFile {
  public:
   static Result<GzipFile> Create(const std::string& path) {
-    ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path));
+    ASSIGN_OR_RETURN(auto file, io::OutputFile::Create(path, io::AtPath::kReplace));
     ASSIGN_OR_RETURN(auto gzip, io::MakeCompressor(io::Compression::kGzip, 1));
     return GzipFile(std::move(file), std::move(gzip));
   }
@@ -128,9 +128,14 @@ Status WriteMergedTrace(const RunData& run, const std::string& path) {
         RETURN_IF_ERROR(file.WriteIfFull());
       }
     }
-    for (const CounterSample& sample : process.counters) writer.Event(sample);
-    for (const Flow& flow : process.flows) writer.Event(flow);
-    RETURN_IF_ERROR(file.WriteIfFull());
+    for (const CounterSample& sample : process.counters) {
+      writer.Event(sample);
+      RETURN_IF_ERROR(file.WriteIfFull());
+    }
+    for (const Flow& flow : process.flows) {
+      writer.Event(flow);
+      RETURN_IF_ERROR(file.WriteIfFull());
+    }
   }
   // Strict parsers accept no comma after the last event.
   file.text() +=

@@ -177,8 +177,8 @@ std::string OutputOf(const RunData& run, const Sum& sum, double calls) {
   for (const char* name : {"rows", "nnz", "keys"}) {
     const auto found = sum.args.find(run.names.Find(name));
     if (found == sum.args.end()) continue;
-    text += (text.empty() ? "" : ", ") +
-            WithCommas(static_cast<uint64_t>(found->second / calls + 0.5)) + " " + name;
+    text +=
+        (text.empty() ? "" : ", ") + WithCommas(ToCount(found->second / calls + 0.5)) + " " + name;
   }
   return text;
 }
@@ -270,7 +270,7 @@ std::string OpTableText(const std::vector<OpRow>& rows) {
                Number("%.3g", row.threads), Number("%.2f", row.total_s * 1e3),
                Number("%.2f", row.mean_us), Number("%.2f", row.p50_us), Number("%.2f", row.p99_us),
                Number("%.1f %%", row.share_of_step * 100),
-               row.bytes > 0 ? BytesText(static_cast<uint64_t>(row.bytes)) : "",
+               row.bytes > 0 ? BytesText(ToCount(row.bytes)) : "",
                row.bytes > 0 ? Number("%.3f", row.gb_per_s) : ""});
   }
   return table.Text();

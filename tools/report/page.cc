@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report/page.h"
 
-#include <cstdlib>
+#include <sys/random.h>
+
+#include "io/base/json.h"
 
 // The files of the folder page, embedded in the program by the assembler.
 #define EMBED(symbol, path)                                       \
@@ -41,16 +43,29 @@ std::string Escaped(std::string_view json) {
 
 }  // namespace
 
-std::string PageHtml(std::string_view data_json) {
+std::string NewNonce() {
+  char bytes[16];
+  CHECK(::getrandom(bytes, sizeof bytes, 0) == ssize_t{sizeof bytes});  // cannot fail for so few
+  return Base64({bytes, sizeof bytes});
+}
+
+std::string ContentPolicy(const std::string& nonce) {
+  return "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +
+         "'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
+}
+
+std::string PageHtml(std::string_view data_json, const std::string& nonce) {
   std::string page(EMBEDDED(millrace_page_html));
   const auto put = [&](std::string_view mark, std::string_view text) {
-    const size_t at = page.find(mark);
-    if (at != std::string::npos) page.replace(at, mark.size(), text);
+    for (size_t at = 0; (at = page.find(mark, at)) != std::string::npos; at += text.size())
+      page.replace(at, mark.size(), text);
   };
   std::string script(EMBEDDED(millrace_page_charts));
   script += EMBEDDED(millrace_page_timeline);
   script += EMBEDDED(millrace_page_graph);
   script += EMBEDDED(millrace_page_script);
+  put("@POLICY@", ContentPolicy(nonce));
+  put("@NONCE@", nonce);
   put("@STYLE@", EMBEDDED(millrace_page_css));
   put("@SCRIPT@", script);
   put("@DATA@", data_json.empty() ? "null" : Escaped(data_json));

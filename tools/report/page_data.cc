@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report/page.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "io/base/json.h"
 #include "io/record/compressor.h"
@@ -67,9 +70,15 @@ void Number(double value, JsonWriter& json) {
   std::isfinite(value) ? json.Double(value) : json.Null();
 }
 
+// A chart needs no more points than this. Of a longer column it has every second value, or every
+// third, and so on.
+constexpr size_t kMaxPoints = 20000;
+
+size_t Stride(size_t points) { return points / (kMaxPoints + 1) + 1; }
+
 void Numbers(const std::vector<double>& values, JsonWriter& json) {
   json.BeginArray();
-  for (const double value : values) Number(value, json);
+  for (size_t i = 0; i < values.size(); i += Stride(values.size())) Number(values[i], json);
   json.EndArray();
 }
 
@@ -89,6 +98,10 @@ void WriteRun(const RunData& run, JsonWriter& json) {
   for (const auto& [name, value] : run.run) Text(name.c_str(), value, json);
   json.EndObject();
   Text("path", run.path, json);
+  json.Key("warnings");
+  json.BeginArray();
+  for (const std::string& warning : run.warnings) json.String(warning);
+  json.EndArray();
   json.Key("names");
   json.BeginArray();
   for (uint32_t id = 0; id < run.names.size(); ++id) json.String(run.names[id]);
@@ -107,7 +120,8 @@ void WriteMetrics(const RunData& run, JsonWriter& json) {
   for (size_t c = 0; c < run.metric_names.size(); ++c) {
     json.Key(run.metric_names[c]);
     json.BeginArray();
-    for (const auto& row : run.metrics) Number(row[c], json);
+    for (size_t r = 0; r < run.metrics.size(); r += Stride(run.metrics.size()))
+      Number(run.metrics[r][c], json);
     json.EndArray();
   }
   json.EndObject();
@@ -218,6 +232,23 @@ void WritePeaks(const std::vector<ProcessPeaks>& peaks, JsonWriter& json) {
   json.EndArray();
 }
 
+using ThreadTimes = ProcessData::ThreadTimes;
+
+// The page shows fewer threads than these.
+std::vector<std::pair<int64_t, const ThreadTimes*>> BusiestThreads(const ProcessData& process) {
+  constexpr size_t kMaxThreads = 32;
+  const auto used_s = [](const ThreadTimes& thread) {
+    return thread.times.empty() ? 0 : thread.times.back().cpu_s - thread.times.front().cpu_s;
+  };
+  std::vector<std::pair<int64_t, const ThreadTimes*>> threads;
+  for (const auto& [tid, thread] : process.thread_samples) threads.emplace_back(tid, &thread);
+  std::stable_sort(threads.begin(), threads.end(), [&](const auto& a, const auto& b) {
+    return used_s(*a.second) > used_s(*b.second);
+  });
+  threads.resize(std::min(threads.size(), kMaxThreads));
+  return threads;
+}
+
 void WriteSamples(const ProcessData& process, JsonWriter& json) {
   json.Key("samples");
   json.BeginObject();
@@ -228,21 +259,25 @@ void WriteSamples(const ProcessData& process, JsonWriter& json) {
   json.EndObject();
   json.Key("thread_cpu");
   json.BeginArray();
-  for (const auto& [tid, times] : process.thread_samples) {
+  for (const auto& [tid, thread] : BusiestThreads(process)) {
     json.BeginObject();
-    Text("name", times.name, json);
+    Text("name", thread->name, json);
     Value("tid", static_cast<double>(tid), json);
     json.Key("cpu_s");
-    Numbers(times.cpu_s, json);
+    std::vector<double> cpu_s(process.num_samples(), std::numeric_limits<double>::quiet_NaN());
+    for (const auto& time : thread->times) cpu_s[time.sample] = time.cpu_s;
+    Numbers(cpu_s, json);
     json.EndObject();
   }
   json.EndArray();
 }
 
-void WriteCounters(const ProcessData& process, JsonWriter& json) {
+// At most the first `max_events` counters, and as many flows.
+void WriteCounters(const ProcessData& process, size_t max_events, JsonWriter& json) {
   json.Key("counters");
   json.BeginArray();
-  for (const CounterSample& sample : process.counters) {
+  for (size_t i = 0; i < std::min(max_events, process.counters.size()); ++i) {
+    const CounterSample& sample = process.counters[i];
     json.BeginArray();
     json.Uint(sample.name);
     json.Int(sample.time_ns);
@@ -252,7 +287,8 @@ void WriteCounters(const ProcessData& process, JsonWriter& json) {
   json.EndArray();
   json.Key("flows");
   json.BeginArray();
-  for (const Flow& flow : process.flows) {
+  for (size_t i = 0; i < std::min(max_events, process.flows.size()); ++i) {
+    const Flow& flow = process.flows[i];
     json.BeginArray();
     json.String(std::to_string(flow.id));
     json.Int(flow.out);
@@ -284,7 +320,7 @@ void WriteProcesses(const RunData& run, size_t max_spans, JsonWriter& json) {
       json.EndObject();
     }
     json.EndArray();
-    WriteCounters(process, json);
+    WriteCounters(process, max_spans, json);
     WriteSamples(process, json);
     json.EndObject();
   }

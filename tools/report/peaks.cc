@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -111,11 +110,11 @@ std::vector<ProcessPeaks> MakePeaks(const RunData& run) {
   if (!first) return peaks;
   peaks.push_back(PeaksOf(*first, "host", HostMeasures()));
   // The kernel counts in units of 10 ms, some of which fall into the next sample.
-  const auto cores = run.run.find("host.cores");
+  const double cores = run.Number("host.cores");
   for (PeakRow& row : peaks.back().rows) {
-    if (cores == run.run.end() || row.unit != std::string_view("cores")) continue;
-    row.mean = std::min(row.mean, std::atof(cores->second.c_str()));
-    row.peak = std::min(row.peak, std::atof(cores->second.c_str()));
+    if (cores <= 0 || row.unit != std::string_view("cores")) continue;
+    row.mean = std::min(row.mean, cores);
+    row.peak = std::min(row.peak, cores);
   }
   return peaks;
 }

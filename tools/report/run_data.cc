@@ -4,11 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <limits>
+#include <set>
 
 #include "tools/report/json_cursor.h"
 
@@ -17,10 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Result<std::string> ReadSmallFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return IoError("cannot read " + path, errno);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+constexpr size_t kMaxProcesses = 10000;
+constexpr size_t kMaxMetrics = 256;
+constexpr size_t kMaxRunJsonBytes = 4 << 20;
+constexpr size_t kMaxGraphBytes = 1 << 20;
+
+Status CheckSize(const std::string& path, std::string_view bytes, size_t limit) {
+  if (bytes.size() <= limit) return {};
+  return Corrupt(path + ": expected at most " + std::to_string(limit) + " bytes, found " +
+                 std::to_string(bytes.size()));
 }
 
 // Texts and numbers as they are in the file; one level of objects as "outer.inner".
@@ -39,48 +42,41 @@ void ReadMembers(JsonCursor& json, const std::string& prefix, RunData& run) {
   });
 }
 
-Status ReadRunJson(const std::string& path, RunData& run) {
-  ASSIGN_OR_RETURN(run.run_json, ReadSmallFile(path));
+Status ReadRunJson(std::string_view text, const std::string& path, RunData& run) {
+  RETURN_IF_ERROR(CheckSize(path, text, kMaxRunJsonBytes));
+  run.run_json = text;
   JsonCursor json(run.run_json, path);
   ReadMembers(json, "", run);
+  if (!json.status().ok()) run.run_json.clear(), run.run.clear();
   return json.status();
 }
 
-double CellValue(std::string_view cell) {
-  double value = std::numeric_limits<double>::quiet_NaN();
-  std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return value;
-}
-
-std::vector<std::string_view> Cells(std::string_view line) {
-  std::vector<std::string_view> cells;
-  while (true) {
-    const size_t comma = line.find(',');
-    cells.push_back(line.substr(0, comma));
-    if (comma == std::string_view::npos) return cells;
-    line.remove_prefix(comma + 1);
-  }
-}
-
-Status ReadMetrics(const std::string& path, RunData& run) {
-  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(path));
-  size_t number = 0;
-  for (size_t begin = 0; begin < text.size(); ++number) {
-    const size_t end = text.find('\n', begin);
-    if (end == std::string::npos) break;  // a row that is being written
-    const auto cells = Cells(std::string_view(text).substr(begin, end - begin));
-    begin = end + 1;
-    if (number == 0) {
-      run.metric_names.assign(cells.begin(), cells.end());
+Status ReadMetrics(std::string_view text, const std::string& path, MemoryBudget& budget,
+                   RunData& run) {
+  size_t number = 1;
+  for (size_t end; (end = text.find('\n')) != std::string_view::npos; ++number) {
+    const std::vector<std::string_view> cells = CsvCells(text.substr(0, end));
+    text.remove_prefix(end + 1);
+    if (number == 1) {
+      const std::set<std::string_view> unique(cells.begin(), cells.end());
+      if (cells.size() > kMaxMetrics || unique.size() < cells.size()) {
+        return Corrupt(path + ": line 1: expected at most " + std::to_string(kMaxMetrics) +
+                       " different column names");
+      }
+      for (const std::string_view cell : cells)
+        run.metric_names.emplace_back(Shortened(cell, kMaxNameBytes));
       continue;
     }
     if (cells.size() != run.metric_names.size()) {
-      return Corrupt(path + ": line " + std::to_string(number + 1) + ": expected " +
+      return Corrupt(path + ": line " + std::to_string(number) + ": expected " +
                      std::to_string(run.metric_names.size()) + " cells, found " +
-                     std::to_string(cells.size()));
+                     std::to_string(cells.size()) + "; the rows before it are used");
     }
+    if (!budget.Take(sizeof(std::vector<double>) + 16 + cells.size() * sizeof(double)))
+      return budget.Exceeded(path);
     std::vector<double>& row = run.metrics.emplace_back();
-    for (const std::string_view cell : cells) row.push_back(CellValue(cell));
+    row.reserve(cells.size());
+    for (const std::string_view cell : cells) row.push_back(CsvNumber(cell));
   }
   return {};
 }
@@ -99,74 +95,20 @@ bool ComesBefore(const ProcessData& a, const ProcessData& b) {
   return a.name < b.name;
 }
 
-Status LoadFile(const std::string& path, const std::string& name, Traces traces, RunData& run) {
-  if (name == "run.json") return ReadRunJson(path, run);
-  if (name == "metrics.csv") return ReadMetrics(path, run);
-  if (name == "graph.dot") {
-    ASSIGN_OR_RETURN(run.graph_dot, ReadSmallFile(path));
-    return {};
-  }
+// The process of a trace; empty for other files.
+std::string TracedProcess(const std::string& name, Traces traces) {
+  if (traces == Traces::kNone) return "";
   for (const std::string_view end : {".json", ".json.gz"}) {
-    const std::string process = Between(name, traces == Traces::kWhole ? "trace-" : "recent-", end);
-    if (!process.empty() && process != kMergedTrace && traces != Traces::kNone)
-      return ReadTraceFile(path, run.names, ProcessOf(run, process));
+    std::string process = Between(name, traces == Traces::kWhole ? "trace-" : "recent-", end);
+    if (!process.empty() && process != kMergedTrace) return process;
   }
-  const std::string process = Between(name, "resources-", ".csv");
-  return process.empty() ? Status() : ReadResourceFile(path, ProcessOf(run, process));
-}
-
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-double Value(std::string_view cell) {
-  double value = kNaN;
-  std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  return value;
-}
-
-std::string_view TakeUntil(std::string_view& text, char mark) {
-  const size_t end = text.find(mark);
-  const std::string_view part = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return part;
-}
-
-// "input@1234=1.20+0.05;..."
-void AddThreads(std::string_view text, size_t sample, ProcessData& process) {
-  while (!text.empty()) {
-    std::string_view entry = TakeUntil(text, ';');
-    const std::string_view name = TakeUntil(entry, '@');
-    int64_t tid = 0;
-    const std::string_view id = TakeUntil(entry, '=');
-    std::from_chars(id.data(), id.data() + id.size(), tid);
-    const double user = Value(TakeUntil(entry, '+'));
-    ProcessData::ThreadTimes& times = process.thread_samples[tid];
-    times.name = name;
-    times.cpu_s.resize(sample, kNaN);
-    times.cpu_s.push_back(user + Value(entry));
-  }
-}
-
-// Replaces the last but one sample with the last, if they are close together: the last sample is
-// taken when the process exits. Since the kernel counts CPU time in units of 10 ms, a short
-// interval would give rates of many times the cores. A process too short for any rate keeps one
-// sample.
-void JoinLastSamples(ProcessData& process) {
-  constexpr double kShortestNs = 100e6;
-  const size_t n = process.num_samples();
-  if (n < 2) return;
-  const std::vector<double>& time = process.samples["time_ns"];
-  const double shortest_ns = n < 3 ? kShortestNs : (time[n - 2] - time[n - 3]) / 2;
-  if (time[n - 1] - time[n - 2] > shortest_ns) return;
-  const auto drop = [&](std::vector<double>& values) {
-    values.erase(values.begin() + static_cast<ptrdiff_t>(n - 2));
-  };
-  for (auto& [column, values] : process.samples) drop(values);
-  for (auto& [tid, times] : process.thread_samples) drop(times.cpu_s);
+  return "";
 }
 
 }  // namespace
 
 uint32_t NameTable::Id(std::string_view name) {
+  name = Shortened(name, kMaxNameBytes);
   const auto found = ids_.find(name);
   if (found != ids_.end()) return found->second;
   const auto id = static_cast<uint32_t>(names_.size());
@@ -178,6 +120,12 @@ uint32_t NameTable::Id(std::string_view name) {
 uint32_t NameTable::Find(std::string_view name) const {
   const auto found = ids_.find(name);
   return found == ids_.end() ? ~uint32_t{0} : found->second;
+}
+
+uint64_t ToCount(double value) {
+  constexpr double kTooLarge = 18446744073709551616.0;  // 2^64
+  if (!(value > 0)) return 0;
+  return value < kTooLarge ? static_cast<uint64_t>(value) : std::numeric_limits<uint64_t>::max();
 }
 
 size_t ProcessData::num_samples() const {
@@ -202,7 +150,8 @@ size_t RunData::num_spans() const {
 
 double RunData::Number(const std::string& name) const {
   const auto found = run.find(name);
-  return found == run.end() ? 0 : std::atof(found->second.c_str());
+  const double value = found == run.end() ? 0 : CsvNumber(found->second);
+  return std::isfinite(value) ? value : 0;
 }
 
 ProcessData& ProcessOf(RunData& run, const std::string& name) {
@@ -270,55 +219,104 @@ void SetOrigin(RunData& run) {
   }
 }
 
-Result<RunData> LoadRun(const std::string& path, Traces traces) {
-  RunData run;
-  run.path = path;
+RunLoader::RunLoader(std::string path, Traces traces, uint64_t memory_bytes)
+    : traces_(traces), budget_(memory_bytes) {
+  run_.path = std::move(path);
+}
+
+bool RunLoader::Wants(const std::string& name) const {
+  return name == "run.json" || name == "metrics.csv" || name == "graph.dot" ||
+         !TracedProcess(name, traces_).empty() || !Between(name, "resources-", ".csv").empty();
+}
+
+void RunLoader::Warn(const Status& status) {
+  if (!status.ok()) run_.warnings.push_back(status.message());
+}
+
+void RunLoader::Add(const std::string& name, std::string_view bytes) { Warn(Read(name, bytes)); }
+
+void RunLoader::AddFromFolder(const std::string& name) {
+  const MemoryBudget before = budget_;
+  const Result<std::string> bytes = ReadRegularFile(run_.path + "/" + name, budget_);
+  if (!bytes.ok()) {
+    budget_ = before;
+    return Warn(bytes.status());
+  }
+  Add(name, *bytes);
+  budget_.Return(bytes->size());
+}
+
+Status RunLoader::Read(const std::string& name, std::string_view bytes) {
+  const std::string path = run_.path + "/" + name;
+  if (name == "run.json") return ReadRunJson(bytes, path, run_);
+  if (name == "metrics.csv") return ReadMetrics(bytes, path, budget_, run_);
+  if (name == "graph.dot") {
+    RETURN_IF_ERROR(CheckSize(path, bytes, kMaxGraphBytes));
+    run_.graph_dot = bytes;
+    return {};
+  }
+  const std::string traced = TracedProcess(name, traces_);
+  const std::string process = traced.empty() ? Between(name, "resources-", ".csv") : traced;
+  if (process.empty()) return {};
+  if (run_.processes.size() >= kMaxProcesses)
+    return Corrupt(path + ": expected at most " + std::to_string(kMaxProcesses) + " processes");
+  return traced.empty() ? ReadResourcesOf(process, path, bytes) : ReadTraceOf(process, path, bytes);
+}
+
+// What a corrupt trace holds before the error is dropped: its spans would give a wrong diagnosis.
+Status RunLoader::ReadTraceOf(const std::string& process, const std::string& path,
+                              std::string_view bytes) {
+  const MemoryBudget before = budget_;
+  ProcessData traced;
+  const Status status = ReadTrace(bytes, path, budget_, run_.names, traced);
+  if (!status.ok()) {
+    budget_ = before;
+    return status;
+  }
+  ProcessData& known = ProcessOf(run_, process);
+  if (known.trace_bytes > 0) return Corrupt(path + ": expected one trace of " + process);
+  traced.name = process;
+  traced.samples = std::move(known.samples);
+  traced.thread_samples = std::move(known.thread_samples);
+  known = std::move(traced);
+  return {};
+}
+
+Status RunLoader::ReadResourcesOf(const std::string& process, const std::string& path,
+                                  std::string_view bytes) {
+  ProcessData sampled;
+  const Status status = ReadResources(bytes, path, budget_, sampled);
+  if (!status.ok() && sampled.num_samples() == 0) return status;
+  ProcessData& known = ProcessOf(run_, process);
+  known.samples = std::move(sampled.samples);
+  known.thread_samples = std::move(sampled.thread_samples);
+  return status;
+}
+
+Result<RunData> RunLoader::Finish() {
+  if (run_.processes.empty() && run_.run_json.empty()) {
+    if (!run_.warnings.empty())
+      return Corrupt(run_.path + ": no file of the run is readable: " + run_.warnings.front());
+    return NotFound(run_.path + " is no run folder: expected run.json, trace-*.json or " +
+                    "resources-*.csv in it");
+  }
+  std::sort(run_.processes.begin(), run_.processes.end(), ComesBefore);
+  SetOrigin(run_);
+  return std::move(run_);
+}
+
+Result<RunData> LoadRun(const std::string& path, Traces traces, uint64_t memory_bytes) {
+  RunLoader loader(path, traces, memory_bytes);
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().string());
+    std::string name = it->path().filename().string();
+    if (loader.Wants(name)) names.push_back(std::move(name));
   }
   if (error) return IoError("cannot list the run folder " + path, error.value());
   std::sort(names.begin(), names.end());
-  for (const std::string& name : names) {
-    RETURN_IF_ERROR(LoadFile(path + "/" + name, name, traces, run));
-  }
-  if (run.processes.empty() && run.run_json.empty()) {
-    return NotFound(path + " is no run folder: expected run.json, trace-*.json or " +
-                    "resources-*.csv in it");
-  }
-  std::sort(run.processes.begin(), run.processes.end(), ComesBefore);
-  SetOrigin(run);
-  return run;
-}
-
-Status ReadResourceFile(const std::string& path, ProcessData& process) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return IoError("cannot read " + path, errno);
-  std::string line;
-  std::vector<std::string> columns;
-  for (size_t number = 1; std::getline(file, line) && !file.eof(); ++number) {
-    std::string_view rest = line;
-    if (number == 1) {
-      while (!rest.empty()) columns.emplace_back(TakeUntil(rest, ','));
-      continue;
-    }
-    const size_t sample = process.samples["steady_ns"].size();
-    for (size_t c = 0; c + 1 < columns.size(); ++c) {
-      const double value = Value(TakeUntil(rest, ','));
-      if (std::isnan(value)) {
-        return Corrupt(path + ": line " + std::to_string(number) + ": expected a number for " +
-                       columns[c]);
-      }
-      process.samples[columns[c]].push_back(value);
-    }
-    AddThreads(rest, sample, process);
-    process.samples["time_ns"].push_back(process.samples["steady_ns"].back() +
-                                         process.samples["clock_offset_ns"].back());
-  }
-  for (auto& [tid, times] : process.thread_samples) times.cpu_s.resize(process.num_samples(), kNaN);
-  JoinLastSamples(process);
-  return {};
+  for (const std::string& name : names) loader.AddFromFolder(name);
+  return loader.Finish();
 }
 
 }  // namespace millrace::report

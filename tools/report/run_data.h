@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The content of a run folder, with the times of all processes on one axis.
+//
+// A run folder is untrusted input, and a dashboard reads it inside the process that trains. The
+// readers check all that later code relies on: columns have one length, spans end after they begin,
+// sums of times fit into 64 bits, names are short, and memory is bounded. A file that breaks the
+// rules is left out, with a warning.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +16,16 @@
 
 #include "io/base/status.h"
 #include "profiler/trace.h"
+#include "tools/report/run_file.h"
 
 namespace millrace::report {
+
+// Names of spans, threads, hosts and columns are cut after this many bytes.
+inline constexpr size_t kMaxNameBytes = 256;
+
+// All times that a file states are at most 31 years: the sum of a time, a duration and two clock
+// offsets, and the difference of two such sums, fit into 64 bits.
+inline constexpr int64_t kMaxTimeNs = 1'000'000'000'000'000'000;
 
 // Numbers for texts that occur many times.
 class NameTable {
@@ -78,11 +91,15 @@ struct ProcessData {
   std::vector<SpanArg> args;
   std::vector<CounterSample> counters;
   std::vector<Flow> flows;
-  // Samples: column name to values, all of one length; "time_ns" is on the run's axis.
+  // Samples: column name to finite values, all of one length; "time_ns" is on the run's axis.
   std::map<std::string, std::vector<double>, std::less<>> samples;
+  struct ThreadTime {
+    size_t sample;
+    double cpu_s;  // user and system
+  };
   struct ThreadTimes {
     std::string name;
-    std::vector<double> cpu_s;  // user and system; NaN where the thread did not exist
+    std::vector<ThreadTime> times;  // by sample, while the thread existed
   };
   std::map<int64_t, ThreadTimes> thread_samples;  // by thread id
 
@@ -101,6 +118,7 @@ struct RunData {
   std::vector<std::vector<double>> metrics;  // one row per evaluation; NaN: undefined
   NameTable names;
   std::vector<ProcessData> processes;  // workers, then servers, by number
+  std::vector<std::string> warnings;   // one for each file that is ignored, or used in part
   int64_t origin_ns = 0;               // of the axis, on the common clock
 
   size_t num_spans() const;
@@ -114,9 +132,37 @@ enum class Traces {
   kNone,
 };
 
-// Reads run.json, metrics.csv, traces and resources-*.csv, as far as they exist; a folder without
-// any of them is an error.
-Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole);
+inline constexpr uint64_t kRunMemoryBytes = 4'000'000'000;
+
+// Reads run.json, metrics.csv, graph.dot, traces and resources-*.csv, as far as they exist. A file
+// that is no regular file, is corrupt, or does not fit into `memory_bytes` together with the others
+// is ignored with a warning. A folder without any readable file of a run is an error.
+Result<RunData> LoadRun(const std::string& path, Traces traces = Traces::kWhole,
+                        uint64_t memory_bytes = kRunMemoryBytes);
+
+// The same from files in memory.
+class RunLoader {
+ public:
+  RunLoader(std::string path, Traces traces, uint64_t memory_bytes = kRunMemoryBytes);
+
+  // Whether a file of this name belongs to the data of a run.
+  bool Wants(const std::string& name) const;
+  // `bytes` count against the budget only while they are read.
+  void Add(const std::string& name, std::string_view bytes);
+  void AddFromFolder(const std::string& name);
+  Result<RunData> Finish();
+
+ private:
+  Status Read(const std::string& name, std::string_view bytes);
+  Status ReadTraceOf(const std::string& process, const std::string& path, std::string_view bytes);
+  Status ReadResourcesOf(const std::string& process, const std::string& path,
+                         std::string_view bytes);
+  void Warn(const Status& status);
+
+  RunData run_;
+  const Traces traces_;
+  MemoryBudget budget_;
+};
 
 // Moves the axis so that the earliest time is 0. To be called after times were added by hand.
 void SetOrigin(RunData& run);
@@ -137,18 +183,27 @@ ProcessData& ProcessOf(RunData& run, const std::string& name);
 // The trace of all processes is trace-all.json.gz.
 inline constexpr std::string_view kMergedTrace = "all";
 
-// Reads a Chrome trace (plain or compressed) into `process`. Times are on the common clock.
-Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& process);
-
-// The same from text in memory.
-Status ReadTraceText(std::string_view text, const std::string& path, NameTable& names,
-                     ProcessData& process);
+// Reads a Chrome trace (plain or compressed) into `process`, which has none yet. Times are on the
+// common clock. `path` is for messages.
+Status ReadTrace(std::string_view bytes, const std::string& path, MemoryBudget& budget,
+                 NameTable& names, ProcessData& process);
 
 // Writes all processes on one axis as Chrome trace JSON, compressed with gzip.
 Status WriteMergedTrace(const RunData& run, const std::string& path);
 
-// Reads resources-*.csv: adds the samples to `process`. A last line without its line end (the
-// process is still writing, or was killed) is left out.
-Status ReadResourceFile(const std::string& path, ProcessData& process);
+// Reads resources-*.csv: the samples of `process`, which has none yet. A last line without its line
+// end (the process is still writing, or was killed) is left out. Lines that are no samples are left
+// out too, and are an error; the samples of the other lines are in `process` nevertheless.
+Status ReadResources(std::string_view text, const std::string& path, MemoryBudget& budget,
+                     ProcessData& process);
+
+// The cells of a line of CSV without quotes.
+std::vector<std::string_view> CsvCells(std::string_view line);
+
+// `value` without its fraction; 0 for NaN and negative numbers, the largest count for larger ones.
+uint64_t ToCount(double value);
+
+// NaN if `cell` does not begin with a number.
+double CsvNumber(std::string_view cell);
 
 }  // namespace millrace::report

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace millrace::report {
 namespace {
@@ -69,7 +70,7 @@ std::vector<Span>::const_iterator FirstStep(const ProcessData& process, const Tr
     const auto middle = sorted.begin() + static_cast<ptrdiff_t>(sorted.size() / 2);
     std::nth_element(sorted.begin(), middle, sorted.end());
     for (size_t s = 0; s < most && s <= skipped + 1; ++s) {  // one short step in between is allowed
-      if (durations[s] > kLong * *middle) skipped = s + 1;
+      if (durations[s] / kLong > *middle) skipped = s + 1;
     }
   }
   return std::find_if(thread.spans.begin(), thread.spans.end(),
@@ -222,6 +223,45 @@ int64_t Overlap(const Interval& a, const Interval& b) {
   return std::max<int64_t>(0, std::min(a.end_ns, b.end_ns) - std::max(a.begin_ns, b.begin_ns));
 }
 
+// The times at which the training thread waits for input.
+class Waits {
+ public:
+  // `intervals` may overlap.
+  explicit Waits(std::vector<Interval> intervals) {
+    std::sort(intervals.begin(), intervals.end(),
+              [](const Interval& a, const Interval& b) { return a.begin_ns < b.begin_ns; });
+    for (const Interval& interval : intervals) {
+      if (waits_.empty() || interval.begin_ns > waits_.back().end_ns) {
+        waits_.push_back(interval);
+      } else {
+        waits_.back().end_ns = std::max(waits_.back().end_ns, interval.end_ns);
+      }
+    }
+    for (const Interval& wait : waits_) sums_ns_.push_back(sums_ns_.back() + Length(wait));
+  }
+
+  // How long the training thread waits during `interval`.
+  int64_t Within(const Interval& interval) const {
+    return Before(interval.end_ns) - Before(interval.begin_ns);
+  }
+
+ private:
+  static int64_t Length(const Interval& interval) { return interval.end_ns - interval.begin_ns; }
+
+  int64_t Before(int64_t time_ns) const {
+    const auto after =
+        std::upper_bound(waits_.begin(), waits_.end(), time_ns,
+                         [](int64_t time, const Interval& wait) { return time < wait.begin_ns; });
+    if (after == waits_.begin()) return 0;
+    const Interval& last = *std::prev(after);
+    const auto earlier = static_cast<size_t>(after - waits_.begin()) - 1;
+    return sums_ns_[earlier] + std::min(time_ns, last.end_ns) - last.begin_ns;
+  }
+
+  std::vector<Interval> waits_;         // sorted, without overlaps
+  std::vector<int64_t> sums_ns_ = {0};  // of the lengths of all earlier waits
+};
+
 struct InputWork {
   double disk_s = 0, decode_s = 0;  // while the training thread waits
 };
@@ -233,15 +273,13 @@ double FastSum(std::vector<int64_t>& durations) {
   return Seconds(*tenth) * static_cast<double>(durations.size());
 }
 
-// Adds the work of an input thread to `breakdown`, and returns its work during `waits`, which are
-// sorted and do not overlap.
+// Adds the work of an input thread to `breakdown`, and returns its work during `waits`.
 InputWork CountInputThread(const ProcessData& process, const TracedThread& thread,
-                           const Interval& whole, const std::vector<Interval>& waits,
-                           uint32_t bytes, StepBreakdown& breakdown) {
+                           const Interval& whole, const Waits& waits, uint32_t bytes,
+                           StepBreakdown& breakdown) {
   InputWork work;
   std::map<uint32_t, std::vector<int64_t>> durations;  // of decoding, by name
   bool any = false;
-  size_t wait = 0;
   for (const Span& span : thread.spans) {
     if (span.cat != Cat::kInput && span.cat != Cat::kDisk) continue;
     const Interval interval{span.begin_ns, span.end_ns};
@@ -251,10 +289,7 @@ InputWork CountInputThread(const ProcessData& process, const TracedThread& threa
     (disk ? breakdown.read_busy_s : breakdown.decode_busy_s) += Seconds(Overlap(interval, whole));
     if (!disk) durations[span.name].push_back(Overlap(interval, whole));
     if (disk) breakdown.read_bytes += static_cast<double>(process.Arg(span, bytes, 0));
-    while (wait < waits.size() && waits[wait].end_ns <= interval.begin_ns) ++wait;
-    for (size_t w = wait; w < waits.size() && waits[w].begin_ns < interval.end_ns; ++w) {
-      (disk ? work.disk_s : work.decode_s) += Seconds(Overlap(interval, waits[w]));
-    }
+    (disk ? work.disk_s : work.decode_s) += Seconds(waits.Within(interval));
   }
   for (auto& [name, all] : durations) breakdown.decode_fast_s += FastSum(all);
   breakdown.input_threads += any;
@@ -262,7 +297,7 @@ InputWork CountInputThread(const ProcessData& process, const TracedThread& threa
 }
 
 void AddInput(const RunData& run, const ProcessData& process, const TracedThread& training,
-              const Interval& whole, const std::vector<Interval>& waits, StepBreakdown& breakdown) {
+              const Interval& whole, const Waits& waits, StepBreakdown& breakdown) {
   InputWork sum;
   for (const TracedThread& thread : process.threads) {
     // Test data is read once, in parallel to the training: it is not the input of a step.
@@ -324,7 +359,7 @@ std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const Process
   breakdown.process = process.name;
   BreakdownBuilder builder(run, process, server_share, breakdown);
   builder.Go(*thread);
-  AddInput(run, process, *thread, builder.whole(), builder.input_waits(), breakdown);
+  AddInput(run, process, *thread, builder.whole(), Waits(builder.input_waits()), breakdown);
   CountDenseTraffic(run, process, builder.whole(), breakdown);
   breakdown.cpu_s = CpuBetween(process, builder.whole());
   for (const ProcessData& other : run.processes) {

@@ -7,7 +7,6 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "io/record/byte_source.h"
 #include "tools/report/json_cursor.h"
 
 namespace millrace::report {
@@ -15,20 +14,10 @@ namespace {
 
 using profiler::Cat;
 
-constexpr size_t kReadBytes = 4 << 20;
-
-Result<std::string> ReadWhole(const std::string& path) {
-  ASSIGN_OR_RETURN(const io::OpenedSource source, io::OpenSource(path));
-  std::string text;
-  size_t got = kReadBytes;
-  while (got == kReadBytes) {
-    const size_t old = text.size();
-    text.resize(old + kReadBytes);
-    RETURN_IF_ERROR(source.bytes->Read({text.data() + old, kReadBytes}, &got));
-    text.resize(old + got);
-  }
-  return text;
-}
+constexpr size_t kMaxNames = 1 << 16;  // of all processes
+constexpr size_t kMaxThreads = 1 << 16;
+constexpr size_t kMaxArgs = 64;             // of a span; further ones are left out
+constexpr uint64_t kThreadNodeBytes = 400;  // of a table, with the name and the first span
 
 Cat CatFromName(std::string_view name) {
   for (int c = 0; c <= static_cast<int>(Cat::kCheckpoint); ++c) {
@@ -37,13 +26,17 @@ Cat CatFromName(std::string_view name) {
   return Cat::kOp;
 }
 
-int64_t Nanoseconds(double microseconds) { return std::llround(microseconds * 1e3); }
+// Longer times are cut to the limit.
+int64_t Nanoseconds(double microseconds) {
+  constexpr auto kLimit = static_cast<double>(kMaxTimeNs);
+  return std::llround(std::clamp(microseconds * 1e3, -kLimit, kLimit));
+}
 
 // One event of the traceEvents array, with the members that are used.
 struct RawEvent {
   char ph = 0;
-  std::string_view name, cat, id;
-  std::string name_buffer, cat_buffer, id_buffer;
+  std::string_view name, cat, id;  // of the text or a buffer
+  std::string ph_buffer, name_buffer, cat_buffer, id_buffer;
   int64_t tid = 0;
   double ts = 0, dur = 0;
   std::string text_arg;  // args.name of metadata events
@@ -52,8 +45,11 @@ struct RawEvent {
 
 class TraceReader {
  public:
-  TraceReader(JsonCursor& json, NameTable& names, ProcessData& process)
-      : json_(json), names_(names), process_(process) {}
+  TraceReader(JsonCursor& json, MemoryBudget& budget, NameTable& names, ProcessData& process)
+      : json_(json), budget_(budget), names_(names), process_(process) {}
+
+  // The status of `json` has errors of the text; this one is about memory.
+  bool has_memory() const { return has_memory_; }
 
   void Read() {
     json_.Object([&](std::string_view key) {
@@ -78,15 +74,15 @@ class TraceReader {
   void ReadOther() {
     json_.Object([&](std::string_view key) {
       if (key == "dropped_spans") {
-        process_.dropped_spans = static_cast<uint64_t>(json_.Int());
+        process_.dropped_spans = Count();
       } else if (key == "steps") {
-        process_.steps = static_cast<uint64_t>(json_.Int());
+        process_.steps = Count();
       } else if (key == "clock_offset_ns") {
-        process_.clock_offset_ns = json_.Int();
+        process_.clock_offset_ns = json_.Int(kMaxTimeNs);
       } else if (key == "steady_origin_ns") {
-        origin_ns_ = json_.Int();
+        origin_ns_ = json_.Int(kMaxTimeNs);
       } else if (key == "host") {
-        process_.host = json_.String();
+        process_.host = Shortened(json_.String(), kMaxNameBytes);
       } else if (key == "pid") {
         process_.pid = json_.Int();
       } else {
@@ -95,13 +91,18 @@ class TraceReader {
     });
   }
 
+  uint64_t Count() { return static_cast<uint64_t>(std::max<int64_t>(0, json_.Int())); }
+
   void ReadEvent() {
     event_.ph = 0;
+    event_.name = event_.cat = event_.id = {};
+    event_.tid = 0;
+    event_.ts = event_.dur = 0;
+    event_.text_arg.clear();
     event_.args.clear();
-    event_.dur = 0;
     json_.Object([&](std::string_view key) {
       if (key == "ph") {
-        const std::string_view ph = json_.Text(event_.id_buffer);
+        const std::string_view ph = json_.Text(event_.ph_buffer);
         event_.ph = ph.empty() ? '\0' : ph[0];
       } else if (key == "name") {
         event_.name = json_.Text(event_.name_buffer);
@@ -128,14 +129,30 @@ class TraceReader {
     json_.Object([&](std::string_view key) {
       const char kind = json_.Peek();
       if (kind == '"') {
-        event_.text_arg = json_.String();
+        event_.text_arg = Shortened(json_.String(), kMaxNameBytes);
       } else if (kind == '-' || (kind >= '0' && kind <= '9')) {
-        const uint32_t name = names_.Id(key);
-        event_.args.push_back({name, static_cast<int64_t>(json_.Double())});
+        const uint32_t name = NameId(key);
+        const double value = std::clamp(json_.Double(), -kMaxArg, kMaxArg);
+        if (event_.args.size() < kMaxArgs)
+          event_.args.push_back({name, static_cast<int64_t>(value)});
       } else {
         json_.Skip();
       }
     });
+  }
+
+  uint32_t NameId(std::string_view name) {
+    const uint32_t id = names_.Id(name);
+    if (names_.size() > kMaxNames)
+      json_.Fail("at most " + std::to_string(kMaxNames) + " different names");
+    return id;
+  }
+
+  bool Take(uint64_t bytes) {
+    if (budget_.Take(bytes)) return true;
+    has_memory_ = false;
+    json_.Fail("less data");
+    return false;
   }
 
   void Add() {
@@ -144,8 +161,8 @@ class TraceReader {
       case 'X':
         return AddSpan(begin_ns);
       case 'C':
-        if (event_.args.empty()) return;
-        process_.counters.push_back({names_.Id(event_.name), begin_ns, event_.args[0].value});
+        if (event_.args.empty() || !Take(sizeof(CounterSample))) return;
+        process_.counters.push_back({NameId(event_.name), begin_ns, event_.args[0].value});
         return;
       case 's':
       case 'f':
@@ -159,11 +176,12 @@ class TraceReader {
   }
 
   void AddSpan(int64_t begin_ns) {
+    if (!Take(sizeof(Span) + event_.args.size() * sizeof(SpanArg))) return;
     Span span;
-    span.name = names_.Id(event_.name);
+    span.name = NameId(event_.name);
     span.cat = CatFromName(event_.cat);
     span.begin_ns = begin_ns;
-    span.end_ns = begin_ns + Nanoseconds(event_.dur);
+    span.end_ns = begin_ns + Nanoseconds(std::max(0.0, event_.dur));
     span.first_arg = static_cast<uint32_t>(process_.args.size());
     span.num_args = static_cast<uint16_t>(event_.args.size());
     process_.args.insert(process_.args.end(), event_.args.begin(), event_.args.end());
@@ -171,6 +189,7 @@ class TraceReader {
   }
 
   void AddFlow(int64_t time_ns) {
+    if (!Take(sizeof(Flow))) return;
     const std::string_view digits = event_.id.starts_with("0x") ? event_.id.substr(2) : event_.id;
     Flow flow{.out = event_.ph == 's', .tid = event_.tid, .time_ns = time_ns};
     std::from_chars(digits.data(), digits.data() + digits.size(), flow.id, 16);
@@ -179,35 +198,47 @@ class TraceReader {
 
   TracedThread& ThreadOf(int64_t tid) {
     const auto [index, is_new] = thread_index_.try_emplace(tid, process_.threads.size());
-    if (is_new) process_.threads.emplace_back().tid = tid;
+    if (is_new) {
+      process_.threads.emplace_back().tid = tid;
+      if (process_.threads.size() > kMaxThreads)
+        json_.Fail("at most " + std::to_string(kMaxThreads) + " threads");
+      (void)Take(kThreadNodeBytes);
+    }
     return process_.threads[index->second];
   }
 
   // Joins threads of the same name that ran one after the other, for example one per evaluation:
   // they share a line of the timeline.
   void JoinSuccessors() {
-    std::vector<TracedThread> lines;
-    std::vector<int64_t> ends;
+    struct Line {
+      size_t thread;
+      int64_t end_ns;
+    };
+    std::vector<TracedThread> joined;
+    std::unordered_map<std::string, std::vector<Line>> lines_of;  // by name
+    std::unordered_map<int64_t, int64_t> new_tid;
     for (TracedThread& thread : process_.threads) {
-      size_t l = 0;
-      while (l < lines.size() && (thread.name.empty() || lines[l].name != thread.name ||
-                                  ends[l] > thread.spans.front().begin_ns)) {
-        ++l;
-      }
-      int64_t end = 0;
-      for (const Span& span : thread.spans) end = std::max(end, span.end_ns);
-      if (l == lines.size()) {
-        lines.push_back(std::move(thread));
-        ends.push_back(end);
+      int64_t end_ns = INT64_MIN;
+      for (const Span& span : thread.spans) end_ns = std::max(end_ns, span.end_ns);
+      std::vector<Line>& lines = lines_of[thread.name];
+      const auto line = std::find_if(lines.begin(), lines.end(), [&](const Line& l) {
+        return !thread.name.empty() && l.end_ns <= thread.spans.front().begin_ns;
+      });
+      if (line == lines.end()) {
+        lines.push_back({joined.size(), end_ns});
+        joined.push_back(std::move(thread));
         continue;
       }
-      for (Flow& flow : process_.flows) {
-        if (flow.tid == thread.tid) flow.tid = lines[l].tid;
-      }
-      lines[l].spans.insert(lines[l].spans.end(), thread.spans.begin(), thread.spans.end());
-      ends[l] = end;
+      TracedThread& earlier = joined[line->thread];
+      new_tid[thread.tid] = earlier.tid;
+      earlier.spans.insert(earlier.spans.end(), thread.spans.begin(), thread.spans.end());
+      line->end_ns = end_ns;
     }
-    process_.threads = std::move(lines);
+    for (Flow& flow : process_.flows) {
+      if (const auto found = new_tid.find(flow.tid); found != new_tid.end())
+        flow.tid = found->second;
+    }
+    process_.threads = std::move(joined);
   }
 
   static bool HasSteps(const TracedThread& thread) {
@@ -229,7 +260,11 @@ class TraceReader {
     }
   }
 
+  static constexpr double kMaxArg = 9e18;
+
   JsonCursor& json_;
+  MemoryBudget& budget_;
+  bool has_memory_ = true;
   NameTable& names_;
   ProcessData& process_;
   RawEvent event_;
@@ -239,19 +274,18 @@ class TraceReader {
 
 }  // namespace
 
-Status ReadTraceText(std::string_view text, const std::string& path, NameTable& names,
-                     ProcessData& process) {
-  process.threads.clear();
-  process.args.clear();
-  JsonCursor json(text, path);
-  TraceReader(json, names, process).Read();
-  return json.status();
-}
-
-Status ReadTraceFile(const std::string& path, NameTable& names, ProcessData& process) {
-  ASSIGN_OR_RETURN(const std::string text, ReadWhole(path));
+Status ReadTrace(std::string_view bytes, const std::string& path, MemoryBudget& budget,
+                 NameTable& names, ProcessData& process) {
+  std::string expanded;
+  ASSIGN_OR_RETURN(const bool is_compressed, Expand(bytes, path, budget, expanded));
+  const std::string_view text = is_compressed ? expanded : bytes;
   process.trace_bytes = text.size();
-  return ReadTraceText(text, path, names, process);
+  JsonCursor json(text, path);
+  TraceReader reader(json, budget, names, process);
+  reader.Read();
+  if (!reader.has_memory()) return budget.Exceeded(path);
+  budget.Return(expanded.size());
+  return json.status();
 }
 
 }  // namespace millrace::report

@@ -25,6 +25,10 @@ std::string FloatText(float value) {
   return out;
 }
 
+TEST(JsonWriter, AllControlCharactersAreEscaped) {
+  EXPECT_EQ(Quoted("\x1b\x7f\xc2\x9b\xc2\xa0"), "\"\\u001b\\u007f\\u009b\xc2\xa0\"");
+}
+
 TEST(JsonWriter, PutsCommasWhereTheyBelong) {
   std::string out;
   JsonWriter json(out);

@@ -31,5 +31,11 @@ TEST(TextTable, LinesHaveNoTrailingSpaces) {
   EXPECT_EQ(table.Text(), "a  note\nx\n");
 }
 
+TEST(TextTable, ControlCharactersAreEscaped) {
+  TextTable table({{"a\x1b[2J"}, {"b"}});
+  table.Add({"x\ny", "\xff"});
+  EXPECT_EQ(table.Text(), "a\\x1b[2J  b\nx\\x0ay    \\xff\n");
+}
+
 }  // namespace
 }  // namespace millrace::tools

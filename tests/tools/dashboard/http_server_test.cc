@@ -85,6 +85,45 @@ TEST_F(HttpServerTest, MalformedRequestsAndOtherHostsAreRefused) {
   EXPECT_TRUE(Request(std::string("GET / HTTP/1.1\r\n") + kHost).starts_with("HTTP/1.1 200"));
 }
 
+TEST_F(HttpServerTest, OnlyExactNamesOfThisHostAreServed) {
+  const auto code = [&](const std::string& headers) {
+    return Request("GET / HTTP/1.1\r\n" + headers + "\r\n\r\n").substr(9, 3);
+  };
+  for (const char* host : {"localhost", "localhost:8080", "127.0.0.1:1", "[::1]", "[::1]:65535"})
+    EXPECT_EQ(code(std::string("Host: ") + host), "200") << host;
+  for (const char* host :
+       {"[::1].evil.com", "[::1]evil.com", "[::1]:80.evil.com", "localhost.evil.com",
+        "localhost:evil.com", "localhost:", "localhost:99999", "localhost:-1", "127.0.0.1.evil.com",
+        "127.0.0.1:80@evil.com", "evil.com:127.0.0.1", "localhost evil.com", "user@localhost", ""})
+    EXPECT_EQ(code(std::string("Host: ") + host), "403") << host;
+  EXPECT_EQ(code("Host: localhost\r\nHost: evil.com"), "403");
+  EXPECT_EQ(code("Host: localhost\r\n .evil.com"), "400");
+}
+
+TEST_F(HttpServerTest, ResponsesForbidFramesScriptsAndOtherOrigins) {
+  for (const char* path : {"/", "/no"}) {
+    const std::string response = Request("GET " + std::string(path) + " HTTP/1.1\r\n" + kHost);
+    for (const char* header :
+         {"Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n",
+          "X-Content-Type-Options: nosniff\r\n", "Referrer-Policy: no-referrer\r\n",
+          "X-Frame-Options: DENY\r\n", "Cross-Origin-Resource-Policy: same-origin\r\n"})
+      EXPECT_NE(response.find(header), std::string::npos) << header << response;
+  }
+}
+
+TEST_F(HttpServerTest, PendingResponsesAreBounded) {
+  server_.reset();
+  Start({.pending_bytes = 30 << 20});
+  std::vector<std::unique_ptr<Client>> idle;
+  for (int i = 0; i < 4; ++i) {
+    idle.push_back(std::make_unique<Client>(server_->port()));
+    idle.back()->Send(std::string("GET /large HTTP/1.1\r\n") + kHost);
+    EXPECT_TRUE(Request(std::string("GET / HTTP/1.1\r\n") + kHost).starts_with("HTTP/1.1 200"));
+  }
+  EXPECT_LT(idle[0]->Receive().size(), size_t{20} << 20);
+  EXPECT_GT(idle[3]->Receive().size(), size_t{20} << 20);
+}
+
 TEST_F(HttpServerTest, SlowClientsBlockNobodyAndAreDropped) {
   server_.reset();
   Start({.connections = 4, .request_ms = 300});

@@ -50,6 +50,28 @@ TEST(JsonCursorTest, EveryTruncationIsAnError) {
   }
 }
 
+TEST(JsonCursorTest, HalfASurrogatePairIsReplaced) {
+  EXPECT_EQ(JsonCursor(R"("\ud83d\ude00")").String(), "\xf0\x9f\x98\x80");
+  for (const char* half : {R"("\ud83d")", R"("\ude00")", R"("\ud83d\u0041")"})
+    EXPECT_EQ(JsonCursor(half).String(), "\xef\xbf\xbd") << half;
+}
+
+TEST(JsonCursorTest, IntegersBeyondTheLimitAreErrors) {
+  for (const char* text : {"11", "-11", "\"11\"", "9223372036854775808"}) {
+    JsonCursor json(text);
+    json.Int(10);
+    EXPECT_FALSE(json.status().ok()) << text;
+  }
+  EXPECT_EQ(JsonCursor("-10").Int(10), -10);
+}
+
+TEST(JsonCursorTest, MessagesHaveNoControlCharacters) {
+  JsonCursor json("\x1b[2J");
+  json.Skip();
+  EXPECT_NE(json.status().message().find("found '\\x1b[2J'"), std::string::npos)
+      << json.status().message();
+}
+
 TEST(JsonCursorTest, DepthIsBounded) {
   const std::string deep = std::string(100000, '[').append(100000, ']');
   JsonCursor json(deep);

@@ -6,6 +6,7 @@ Skipped (exit status 77) where there is no Chromium.
 """
 import gzip
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -271,12 +272,31 @@ class PageTest(unittest.TestCase):
                 self.assertEqual(page.run("return document.querySelector('.pill').textContent"), "running")
                 self.assertGreater(inked(page, "#timeline-canvas"), 500)
                 self.assertGreaterEqual(page.run("return millrace.resourceCharts.length"), 4)
+                self.bad_files_are_named(page, run_dir)
                 page.screenshot(SHOTS / "live.png", whole_page=True)
                 self.assertEqual(page.log(), [])
                 self.check_metrics(port)
+                self.assertIsNone(training.poll())
+                self.foreign_scripts_are_blocked(page, port)
         finally:
             training.terminate()
             training.wait(timeout=60)
+
+    def bad_files_are_named(self, page, run_dir):
+        (run_dir / "resources-z.csv").write_text("x\n1\n2\n")
+        os.mkfifo(run_dir / "resources-fifo.csv")
+        page.wait_for("millrace.data.warnings.length === 2")
+        lines = page.run("return [...document.querySelectorAll('#warnings li')].map(li => li.textContent)")
+        self.assertRegex(lines[0], r"^Ignored: .*resources-fifo.csv: expected a regular file, found a FIFO$")
+        self.assertRegex(lines[1], r"^Ignored: .*resources-z.csv: line 1: expected ")
+
+    def foreign_scripts_are_blocked(self, page, port):
+        headers = urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).headers
+        self.assertIn("frame-ancestors 'none'", headers["Content-Security-Policy"])
+        self.assertNotIn("unsafe", headers["Content-Security-Policy"])
+        self.assertEqual(headers["Referrer-Policy"], "no-referrer")
+        page.run("const s = document.createElement('script'); s.textContent = 'window.injected = true'; document.body.append(s);")
+        self.assertFalse(page.run("return !!window.injected"))
 
     def test_live_page_of_a_job_shows_all_processes(self):
         port = browser.free_port()

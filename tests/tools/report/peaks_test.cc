@@ -35,7 +35,7 @@ TEST_F(PeaksTest, SamplesBecomeRates) {
   test::WriteFile(folder_ / "resources-worker-0.csv", csv + "a line that is being wri");
   const RunData run = Load();
   ASSERT_EQ(run.processes[0].num_samples(), 5u);
-  EXPECT_EQ(run.processes[0].thread_samples.at(4).cpu_s.size(), 5u);
+  EXPECT_EQ(run.processes[0].thread_samples.at(4).times.size(), 5u);
   const auto peaks = MakePeaks(run);
   ASSERT_EQ(peaks.size(), 2u);
   const auto find = [&](const std::string& what) {
@@ -62,7 +62,7 @@ TEST_F(PeaksTest, LastSampleCloseToAnotherGivesNoPeak) {
   test::WriteFile(folder_ / "resources-worker-0.csv", csv);
   const RunData run = Load();
   ASSERT_EQ(run.processes[0].num_samples(), 3u);
-  EXPECT_EQ(run.processes[0].thread_samples.at(4).cpu_s.size(), 3u);
+  EXPECT_EQ(run.processes[0].thread_samples.at(4).times.size(), 3u);
   EXPECT_NEAR(MakePeaks(run)[0].rows[0].peak, 0.1, 1e-3);
 }
 

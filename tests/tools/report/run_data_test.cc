@@ -76,7 +76,9 @@ TEST_F(RunDataTest, MergedTraceHasAllEventsAndIsNotReadAsAProcess) {
   EXPECT_EQ(Load().processes.size(), 2u);
   NameTable names;
   ProcessData merged;
-  const Status status = ReadTraceFile(folder_ / "trace-all.json.gz", names, merged);
+  MemoryBudget budget(kRunMemoryBytes);
+  const Status status = ReadTrace(test::ReadFile(folder_ / "trace-all.json.gz"),
+                                  "trace-all.json.gz", budget, names, merged);
   ASSERT_TRUE(status.ok()) << status.message();
   EXPECT_EQ(merged.threads.size(), 2u);
   EXPECT_EQ(merged.flows.size(), 2u);
@@ -87,7 +89,7 @@ TEST_F(RunDataTest, MergedTraceHasAllEventsAndIsNotReadAsAProcess) {
 TEST_F(RunDataTest, CorruptTraceIsReportedWithItsOffset) {
   test::WriteFile(folder_ / "trace-worker-0.json", "{\"traceEvents\":[{\"ph\":\"X\",\"ts\":x}]}");
   const Result<RunData> run = LoadRun(folder_.path());
-  EXPECT_FALSE(run.ok());
+  EXPECT_FALSE(run.ok()) << "no other file";
   EXPECT_NE(run.status().message().find("trace-worker-0.json: offset 31: expected a number"),
             std::string::npos)
       << run.status().message();

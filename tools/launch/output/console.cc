@@ -10,10 +10,9 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "io/base/escape.h"
+#include "io/base/printable.h"
 #include "io/base/regular_file.h"
 #include "io/base/status.h"
-#include "tools/launch/output/lines.h"
 
 namespace millrace::launch {
 namespace {
@@ -117,7 +116,7 @@ void Console::Note(std::string_view message) {
   err_.Append("millrace-launch: " + Printable(message) + "\n");
 }
 
-void Console::Print(std::string_view text) { out_.Append(EscapeControl(text)); }
+void Console::Print(std::string_view text) { out_.Append(PrintableLines(text)); }
 
 void Console::Release() {
   is_held_ = false;

@@ -33,8 +33,4 @@ class LineSplitter {
   std::optional<int64_t> progress_ms_;
 };
 
-// `bytes` as text that is safe on a terminal. UTF-8 and tabs are unchanged. Control characters,
-// which could move the cursor or change the terminal, and bytes that are not UTF-8 become \xNN.
-std::string Printable(std::string_view bytes);
-
 }  // namespace millrace::launch

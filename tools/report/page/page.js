@@ -38,6 +38,12 @@ function showHead(data) {
 
 const partColor = {'input wait': 'input', disk: 'disk', compute: 'compute', network: 'network', server: 'server', 'barrier wait': 'barrier', evaluation: 'evaluation', checkpoint: 'checkpoint', other: 'other'};
 
+function showWarnings(data) {
+  const list = $('warnings');
+  list.hidden = !data.warnings.length;
+  list.replaceChildren(...data.warnings.map(text => element('li', 'Ignored: ' + text)));
+}
+
 function showDiagnosis(data) {
   const d = data.diagnosis, box = $('diagnosis');
   const colon = d.sentence.indexOf(':');
@@ -112,6 +118,8 @@ const resourceCharts = [
 
 function sampleSeries(process, columns, isRate, scale) {
   const s = process.samples, time = s.time_ns || [], x = [], y = [];
+  columns = columns.filter(column => s[column]);
+  if (!columns.length) return {x, y};
   for (let i = isRate ? 1 : 0; i < time.length; ++i) {
     let value = 0;
     for (const column of columns) value += isRate ? (s[column][i] - s[column][i - 1]) / ((time[i] - time[i - 1]) * 1e-9) : s[column][i];
@@ -287,6 +295,7 @@ function searchFor() {
 async function show(data) {
   state.data = data;
   showHead(data);
+  showWarnings(data);
   showDiagnosis(data);
   showCurves(data);
   showResources(data);

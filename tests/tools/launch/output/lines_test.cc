@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "io/base/printable.h"
+
 namespace millrace::launch {
 namespace {
 
@@ -69,22 +71,6 @@ TEST(LineSplitter, LineOfMaximumLengthIsNotCut) {
   const std::string line(LineSplitter::kMaxLine, 'x');
   EXPECT_EQ(Split(line + "\n", 100), Lines{line});
   EXPECT_EQ(Split(std::string(LineSplitter::kMaxLine + 8, '\x80')).size(), 2u) << "not UTF-8";
-}
-
-TEST(Printable, TextIsUnchangedAndOtherBytesAreEscaped) {
-  EXPECT_EQ(Printable("a\tb ü € 😀"), "a\tb ü € 😀");
-  EXPECT_EQ(Printable("\x1b[2Jgone\x07"), "\\x1b[2Jgone\\x07");
-  EXPECT_EQ(Printable(std::string_view("\0\x7f", 2)), "\\x00\\x7f");
-  EXPECT_EQ(Printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(Printable("caf\xe9!"), "caf\\xe9!");
-  EXPECT_EQ(Printable("\xC2\x9B"
-                      "2J"),
-            "\\xc2\\x9b2J")
-      << "a control character of two bytes";
-  EXPECT_EQ(Printable("\xE0\x80\xAF"), "\\xe0\\x80\\xaf") << "overlong";
-  EXPECT_EQ(Printable("\xED\xA0\x80"), "\\xed\\xa0\\x80") << "a UTF-16 surrogate";
-  EXPECT_EQ(Printable("\xF4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80") << "above U+10FFFF";
-  EXPECT_EQ(Printable("\xE2\x82"), "\\xe2\\x82") << "truncated";
 }
 
 }  // namespace

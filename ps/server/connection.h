@@ -23,7 +23,6 @@ struct ServerState {
   const std::string token;
   const uint64_t instance;  // differs from that of an earlier server in the same place
   const ConnectionLimits unauthenticated_limits;
-  const bool poll;
 
   // Guarded by the shard's lock.
   std::map<std::string, CallCount> calls = {};

@@ -94,8 +94,7 @@ class Server::Impl {
                .unauthenticated_limits = {.idle_ms = options.authenticate_ms,
                                           .message_ms = options.authenticate_ms,
                                           .max_string = kUnauthenticatedMaxString,
-                                          .max_message = kUnauthenticatedMaxMessage},
-               .poll = options.poll},
+                                          .max_message = kUnauthenticatedMaxMessage}},
         pending_({.authenticate_within = std::chrono::milliseconds(options.authenticate_ms)},
                  options.shard.on_note) {}
 

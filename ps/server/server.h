@@ -20,7 +20,6 @@ struct ServerOptions {
   std::string token;  // peers without it are refused; empty: any peer may join
   TlsFiles tls = {};
   int authenticate_ms = 5000;  // a peer that has not sent the token by then is disconnected
-  bool poll = true;            // for workers' calls, where a core is free: see Poller
   int call_ms = 1000;          // a call that waits longer for other workers replies "blocked"
 
   Status Validate() const;

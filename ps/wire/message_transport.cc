@@ -2,13 +2,11 @@
 #include "ps/wire/message_transport.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <thrift/transport/TSSLSocket.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <cstring>
 #include <string>
@@ -16,22 +14,6 @@
 
 namespace millrace::ps {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::steady_clock;
-
-// Longer than most answers on one machine or in one rack take.
-constexpr microseconds kLookFor(200);
-// An offer of the core that nobody takes up costs less than a microsecond.
-constexpr microseconds kTakenFrom(10);
-constexpr uint32_t kMaxSkip = 4096;
-
-// Whether a read returns at once: with bytes, or because the connection is over.
-bool HasInput(int socket) {
-  char byte = 0;
-  return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
-         (errno != EAGAIN && errno != EWOULDBLOCK);
-}
 
 using apache::thrift::transport::TSocket;
 using apache::thrift::transport::TSSLSocket;
@@ -68,30 +50,6 @@ void SendAll(int socket, std::vector<iovec>& parts) {
 }
 
 }  // namespace
-
-Poller::End Poller::Look(int socket) {
-  if (HasInput(socket)) return End::kAtOnce;
-  const auto begin = steady_clock::now();
-  for (auto now = begin; now - begin < kLookFor;) {
-    ::sched_yield();
-    const auto before = std::exchange(now, steady_clock::now());
-    if (now - before > kTakenFrom) return End::kInVain;
-    if (HasInput(socket)) return End::kInTime;
-  }
-  return End::kInVain;
-}
-
-void Poller::Await(int socket) {
-  if (skip_ > 0) {
-    --skip_;
-    return;
-  }
-  const End end = Look(socket);
-  if (end == End::kInTime) next_skip_ /= 2;  // what is there at once tells nothing
-  if (end != End::kInVain) return;
-  next_skip_ = std::min(kMaxSkip, 2 * next_skip_ + 1);
-  skip_ = next_skip_;
-}
 
 MessageTransport::MessageTransport(std::shared_ptr<TTransport> socket)
     : TVirtualTransport(std::make_shared<apache::thrift::TConfiguration>(kNoLimit)),
@@ -154,7 +112,6 @@ void MessageTransport::MakeRoom(size_t wanted) {
 bool MessageTransport::Fill(size_t wanted) {
   if (message_over_) StartMessage();
   MakeRoom(wanted);
-  if (polls_ && plain_) poller_.Await(plain_->getSocketFD());
   const auto* end = reinterpret_cast<const uint8_t*>(in_.data()) + in_.size();
   const uint32_t got = Receive(rBound_, static_cast<size_t>(end - rBound_));
   rBound_ += got;

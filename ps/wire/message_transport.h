@@ -19,29 +19,6 @@
 
 namespace millrace::ps {
 
-// Waiting for bytes without going to sleep, where that pays.
-//
-// To be woken on another core takes some 25 us on a virtual machine, as long as half an exchange.
-// A waiter that has a core to itself looks for its bytes again and again instead, for a while. One
-// whose core others want must not: each round offers the core to whoever waits for it, and if
-// somebody took it, or nothing came in time, the next waits sleep at once, more of them each time.
-
-// For one socket. Not thread-safe.
-class Poller {
- public:
-  // Returns when the socket has bytes or its end has come, or when it is better to sleep.
-  void Await(int socket);
-  // How many of the next waits will sleep at once.
-  uint32_t skips() const { return skip_; }
-
- private:
-  enum class End { kAtOnce, kInTime, kInVain };
-  static End Look(int socket);
-
-  uint32_t skip_ = 0;       // waits that do not look
-  uint32_t next_skip_ = 0;  // after the next look in vain
-};
-
 // Gathers a message and sends it as a whole, gives views of the bytes that came, counts bytes,
 // gives each message a size limit of its own, and can close the connection behind an answer. Not
 // thread-safe.
@@ -76,8 +53,6 @@ class MessageTransport final
   // gigabyte.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
-  // For a peer that is trusted to take turns: see Poller.
-  void Poll() { polls_ = true; }
   // Since the beginning.
   const Bytes& bytes() const { return bytes_; }
 
@@ -109,8 +84,6 @@ class MessageTransport final
   GuardedSocket* guarded_ = nullptr;                     // socket_, if it is one
   Bytes bytes_;
   bool close_after_reply_ = false;
-  bool polls_ = false;
-  Poller poller_;
 
   RawBuffer in_;
   std::vector<RawBuffer> kept_;  // full ones that views of this message show

@@ -82,7 +82,6 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   options.host = address.host;
   options.port = address.port;
   ASSIGN_OR_RETURN(options.tls, tools::TlsFromFlags());
-  options.poll = tools::PollFromFlags();
   ASSIGN_OR_RETURN(options.token, tools::TokenFromFlags());
   if (!FLAGS_run_dir.empty()) {
     options.shard.checkpoints =

@@ -322,7 +322,6 @@ TEST(MessageTransport, LargePiecesGoOutFromTheirPlaceInTheRightOrder) {
   Wire wire;
   const auto out = ProtocolOn(wire.a);
   const auto in = ProtocolOn(wire.b);
-  in->transport().Poll();
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const rpc::ExchangeRequest request = RandomRequest(seed, 1 << 20);  // more than a socket holds
@@ -427,24 +426,6 @@ TEST(MessageTransport, SizesBeyondTheLimitAreRefusedBeforeAnythingIsRead) {
   BeginCall(in);
   ExchangeRequest call;
   EXPECT_THROW(ReadExchangeArgs(in, call), apache::thrift::protocol::TProtocolException);
-}
-
-TEST(Poller, SleepsAtOnceAfterLooksInVainAndLooksAgainAfterSome) {
-  Wire wire;
-  Poller poller;
-  for (uint32_t round = 1; round <= 4; ++round) {
-    poller.Await(wire.b->getSocketFD());  // returns though nothing comes
-    const uint32_t skips = (1u << round) - 1;
-    EXPECT_EQ(poller.skips(), skips);
-    for (uint32_t i = 0; i < skips; ++i) poller.Await(wire.b->getSocketFD());
-    EXPECT_EQ(poller.skips(), 0u);
-  }
-  ASSERT_EQ(::send(wire.a->getSocketFD(), "x", 1, 0), 1);
-  poller.Await(wire.b->getSocketFD());
-  EXPECT_EQ(poller.skips(), 0u) << "bytes were there";
-  wire.a->close();
-  poller.Await(wire.b->getSocketFD());
-  EXPECT_EQ(poller.skips(), 0u) << "the end was there";
 }
 
 }  // namespace

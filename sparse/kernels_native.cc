@@ -116,16 +116,11 @@ AVX2 double LossAndResidualsAvx2(std::span<const float> margins, std::span<const
   return parts[0] + parts[1] + parts[2] + parts[3];
 }
 
-struct DenseWeight {
-  const uint32_t* cols;
-  const float* weights;
-  float Of(uint64_t col) const { return weights[col]; }
-  float operator()(uint32_t i) const { return Of(cols[i]); }
-};
-
 void MarginsLoads(const CsrBatch& batch, std::span<const float> weights, std::span<float> margins) {
-  internal::SumRows(batch, margins.data(), DenseWeight{batch.cols.data(), weights.data()},
-                    [](size_t) {});
+  const uint32_t* cols = batch.cols.data();
+  const float* w = weights.data();
+  internal::SumRows(
+      batch, margins.data(), [=](uint32_t i) { return w[cols[i]]; }, [](size_t) {});
 }
 
 // Sixteen weights per gather.

@@ -2,9 +2,7 @@
 // Sums over the rows of a batch, for any storage of the weights.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <cstring>
 
 #include "io/batch/csr_batch.h"
 #include "sparse/float4.h"
@@ -12,9 +10,8 @@
 namespace millrace::sparse::internal {
 
 // margins[r] = sum over the entries i of row r of value * weight(i), in four parallel sums. A
-// weight that is expensive to compute may provide weight.Four(i), which computes four. A weight
-// that depends only on the column may provide weight.Of(col): columns are then loaded two at a
-// time, because loads limit such a loop. before_row(r) is called before each row.
+// weight that is expensive to compute may provide weight.Four(i), which computes four.
+// before_row(r) is called before each row.
 template <bool kOnes, typename Weight, typename BeforeRow>
 void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeRow before_row) {
   const uint32_t* row_begin = batch.row_begin.data();
@@ -32,18 +29,6 @@ void SumRowsOf(const io::CsrBatch& batch, float* margins, Weight weight, BeforeR
         sum += kOnes ? weight.Four(i) : Load4(values + i) * weight.Four(i);
       }
       a = sum[0], b = sum[1], c = sum[2], d = sum[3];
-    } else if constexpr (requires { weight.Of(uint64_t{0}); }) {
-      const auto of = [=](uint32_t at, uint64_t col) {
-        return kOnes ? weight.Of(col) : values[at] * weight.Of(col);
-      };
-      for (; i + 4 <= end; i += 4) {
-        std::array<uint64_t, 2> pairs;
-        std::memcpy(pairs.data(), batch.cols.data() + i, sizeof pairs);
-        a += of(i, static_cast<uint32_t>(pairs[0]));
-        b += of(i + 1, pairs[0] >> 32);
-        c += of(i + 2, static_cast<uint32_t>(pairs[1]));
-        d += of(i + 3, pairs[1] >> 32);
-      }
     } else {
       for (; i + 4 <= end; i += 4) {
         a += term(i);

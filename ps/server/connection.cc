@@ -131,7 +131,6 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   const ConnectionLimits limits;
   protocol_->setStringSizeLimit(limits.max_string);
   protocol_->transport().SetLimits(limits);
-  if (state_.poll) protocol_->transport().Poll();
 }
 
 void Connection::start(rpc::StartReply& reply, const rpc::StartRequest& request) {

@@ -25,7 +25,6 @@ struct ServerState {
   SharedShard& shard;
   const std::string token;
   const ConnectionLimits unauthenticated_limits;
-  const bool poll;
   const std::function<void(const std::string&)> on_note = {};
 
   // Guarded by the shard's lock.

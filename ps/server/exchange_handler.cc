@@ -171,7 +171,6 @@ Status ExchangeHandler::FillReply(const ExchangeRequest& request, ExchangeReply&
   reply.stopped = shard.stopped();
   reply.others_finished = shard.OthersFinished(worker_);
   if (!request.pulls) return {};
-  weights_ = nullptr;  // its buffer may be reused
   ASSIGN_OR_RETURN(const Shard::Weights weights,
                    shard.Gather(worker_, request.sequence, pull_list_, !request.keep_list));
   reply.progress.step = weights.step;

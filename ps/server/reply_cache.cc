@@ -32,16 +32,6 @@ const ReplyCache::Reply* ReplyCache::Find(uint64_t sequence, uint64_t signature)
   return nullptr;
 }
 
-SharedNumbers ReplyCache::TakeBuffer() {
-  SharedNumbers buffer;
-  if (replies_.size() == kReplies) {
-    buffer = std::move(replies_.front().weights);
-    replies_.pop_front();
-  }
-  const bool is_free = buffer && buffer.use_count() == 1;
-  return is_free ? buffer : std::make_shared<PlainNumbers>();
-}
-
 void ReplyCache::Add(Reply reply) {
   if (replies_.size() == kReplies) replies_.pop_front();
   replies_.push_back(std::move(reply));

@@ -42,8 +42,6 @@ class ReplyCache {
 
   // The reply to the same call; null if it is unknown. Valid until the next Add.
   const Reply* Find(uint64_t sequence, uint64_t signature) const;
-  // A buffer for the next reply's weights, taken from the oldest reply where that is free.
-  SharedNumbers TakeBuffer();
   // Evicts the oldest reply if the cache is full. The weights must not change any more.
   void Add(Reply reply);
 

@@ -158,8 +158,7 @@ class Server::Impl {
                                           .message_ms = options.authenticate_ms,
                                           .max_string = kUnauthenticatedMaxString,
                                           .max_message = kUnauthenticatedMaxMessage},
-               .poll = options.poll,
-               .on_note = options.shard.on_note},
+               .on_note = [this](const std::string& note) { notes_.Add(note); }},
         pending_({.authenticate_within = std::chrono::milliseconds(options.authenticate_ms)},
                  [this](const std::string& note) { notes_.Add(note); }) {}
 

@@ -21,7 +21,6 @@ struct ServerOptions {
   bool insecure_no_token = false;  // allows an empty token on an address that other hosts can reach
   TlsFiles tls = {};
   int authenticate_ms = 5000;  // a peer that has not authenticated by then is disconnected
-  bool poll = true;            // for workers' calls, where a core is free: see Poller
   int call_ms = 1000;          // a call that waits longer for other workers replies "blocked"
 
   Status Validate() const;

@@ -318,8 +318,7 @@ Result<Shard::Weights> Shard::Gather(size_t worker, uint64_t sequence, const Sha
           remember ? replies.Find(sequence, list->signature) : nullptr) {
     return Weights{.step = same->step, .numbers = same->weights};
   }
-  Weights weights = {.step = progress_.step,
-                     .numbers = remember ? replies.TakeBuffer() : std::make_shared<PlainNumbers>()};
+  Weights weights = {.step = progress_.step, .numbers = std::make_shared<PlainNumbers>()};
   {
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
     RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(list->keys.size())));

@@ -9,27 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "io/base/cpu.h"
 #include "io/base/pod_vector.h"
 #include "io/base/raw_buffer.h"
 #include "io/base/status.h"
 
 namespace millrace::ps {
-
-// The loops that encode and decode a list of keys, for each level of the processor.
-
-// Bytes that one key may take, and that may be written after the last one.
-constexpr size_t kMaxKeyBytes = 10;
-constexpr size_t kKeyWriteSlack = 64;
-
-// Writes the difference of each key to the one before it (of the first one: to `last`) as varints.
-// Returns the end of what was written.
-using PutKeysFunction = char* (*)(std::span<const uint64_t> keys, uint64_t last, char* out);
-PutKeysFunction PutKeysFor(CpuLevel level);
-
-// keys[i] = steps[0] + ... + steps[i]. False if a step but the first is 0.
-using SumStepsFunction = bool (*)(std::span<const uint32_t> steps, uint64_t* keys);
-SumStepsFunction SumStepsFor(CpuLevel level);
 
 // Replaces `out`.
 void EncodeKeys(std::span<const uint64_t> keys, std::string& out);

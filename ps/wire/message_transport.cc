@@ -2,13 +2,11 @@
 #include "ps/wire/message_transport.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <thrift/transport/TSSLSocket.h>
 
 #include <algorithm>
-#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <cstring>
@@ -19,22 +17,6 @@
 
 namespace millrace::ps {
 namespace {
-
-using std::chrono::microseconds;
-using std::chrono::steady_clock;
-
-// Longer than most replies take on one machine or in one rack.
-constexpr microseconds kPollFor(200);
-// A yield takes less than a microsecond if no other thread wants the core.
-constexpr microseconds kCoreTaken(10);
-constexpr uint32_t kMaxSkip = 4096;
-
-// Whether a read returns immediately: with bytes, or because the connection is closed.
-bool HasInput(int socket) {
-  char byte = 0;
-  return ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 ||
-         (errno != EAGAIN && errno != EWOULDBLOCK);
-}
 
 using apache::thrift::transport::TSocket;
 using apache::thrift::transport::TSSLSocket;
@@ -81,30 +63,6 @@ void SendAll(int socket, std::vector<iovec>& parts) {
 
 }  // namespace
 
-Poller::Outcome Poller::Poll(int socket) {
-  if (HasInput(socket)) return Outcome::kReady;
-  const auto begin = steady_clock::now();
-  for (auto now = begin; now - begin < kPollFor;) {
-    ::sched_yield();
-    const auto before = std::exchange(now, steady_clock::now());
-    if (now - before > kCoreTaken) return Outcome::kTimeout;
-    if (HasInput(socket)) return Outcome::kArrived;
-  }
-  return Outcome::kTimeout;
-}
-
-void Poller::Await(int socket) {
-  if (skip_ > 0) {
-    --skip_;
-    return;
-  }
-  const Outcome outcome = Poll(socket);
-  if (outcome == Outcome::kArrived) next_skip_ /= 2;  // kReady does not show that polling helps
-  if (outcome != Outcome::kTimeout) return;
-  next_skip_ = std::min(kMaxSkip, 2 * next_skip_ + 1);
-  skip_ = next_skip_;
-}
-
 MessageTransport::MessageTransport(std::shared_ptr<TTransport> socket)
     : TVirtualTransport(std::make_shared<apache::thrift::TConfiguration>(kNoLimit)),
       socket_(std::move(socket)),
@@ -139,7 +97,6 @@ void MessageTransport::MakeRoom(size_t wanted) {
 // connection's end.
 bool MessageTransport::Fill(size_t wanted) {
   MakeRoom(wanted);
-  if (polls_ && plain_) poller_.Await(plain_->getSocketFD());
   auto* const to = reinterpret_cast<uint8_t*>(in_.data()) + end_;
   const size_t room = std::min(in_.size() - end_, kMostRead);
   const uint32_t got = socket_->read(to, static_cast<uint32_t>(room));

@@ -18,27 +18,6 @@
 
 namespace millrace::ps {
 
-// Polls a socket for a short time before the caller blocks on it.
-//
-// Waking a thread on another core takes about 25 us on a virtual machine, half the time of an
-// exchange. Polling avoids that cost if the thread has a core to itself. Each poll yields the core.
-// If another thread took the core, or no bytes arrived in time, the next waits do not poll; their
-// number doubles with each failure. For one socket. Not thread-safe.
-class Poller {
- public:
-  // Returns when the socket has bytes or is closed, or when the caller should block in a read.
-  void Await(int socket);
-  // The number of following calls that return without polling.
-  uint32_t skips() const { return skip_; }
-
- private:
-  enum class Outcome { kReady, kArrived, kTimeout };  // kReady: before the first poll
-  static Outcome Poll(int socket);
-
-  uint32_t skip_ = 0;       // calls that do not poll
-  uint32_t next_skip_ = 0;  // after the next timeout
-};
-
 // Sends each message as one frame and reads frame by frame. A frame is that of a TFRecord
 // (io/record/record_format.h): the length and the message, each with its CRC-32C. A frame is
 // received as a whole and checked before any of it is read, so a changed bit is an error, never a
@@ -77,8 +56,6 @@ class MessageTransport final
   // to 1 GB.
   void SetLimits(const ConnectionLimits& limits);
   void CloseAfterReply() { close_after_reply_ = true; }
-  // Polls before each read (see Poller). For authenticated peers.
-  void Poll() { polls_ = true; }
   // Since the connection was opened.
   const Bytes& bytes() const { return bytes_; }
 
@@ -113,8 +90,6 @@ class MessageTransport final
   GuardedSocket* guarded_ = nullptr;                     // socket_, if it is one
   Bytes bytes_;
   bool close_after_reply_ = false;
-  bool polls_ = false;
-  Poller poller_;
 
   RawBuffer in_;
   size_t begin_ = 0, end_ = 0;  // in in_: the present frame and what has come behind it

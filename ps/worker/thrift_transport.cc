@@ -50,9 +50,7 @@ class ThriftChannel final : public Channel {
         call_ms_(options.call_ms),
         transport_(std::make_shared<MessageTransport>(socket)),
         protocol_(std::make_shared<MessageProtocol>(transport_, kMaxString, kMaxContainer)),
-        client_(protocol_) {
-    if (options.poll) transport_->Poll();
-  }
+        client_(protocol_) {}
   ~ThriftChannel() override {
     (void)Call([&] { transport_->close(); });
   }

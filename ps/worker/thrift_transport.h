@@ -14,7 +14,6 @@ namespace millrace::ps {
 struct ThriftOptions {
   std::vector<HostPort> servers;  // by shard
   TlsFiles tls = {};
-  bool poll = true;  // for replies, where a core is free: see Poller
   int connect_ms = 1000;
   // A server replies within a second, if only to say that it is blocked; large messages get more.
   int call_ms = 2500;

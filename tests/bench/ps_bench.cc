@@ -210,13 +210,10 @@ BENCHMARK(BM_UpdateAndGather48K)->ArgName("skewed")->Arg(0)->Arg(1)->UseRealTime
 
 void BM_Exchange48K(benchmark::State& state) {
   OnCore other_end(static_cast<int>(state.range(1)) - 1);
-  const bool polls = state.range(2) != 0;
   ServerOptions options;
-  options.poll = polls;
   auto server = Server::Start(options);
   other_end.Go(0);
   SessionOptions session_options;
-  session_options.thrift.poll = polls;
   session_options.thrift.servers = {{.host = "127.0.0.1", .port = (*server)->port()}};
   session_options.config.num_features = kFeatures;
   session_options.config.update.rule = sparse::Rule::kSgd;
@@ -247,8 +244,8 @@ void BM_Exchange48K(benchmark::State& state) {
   state.SetBytesProcessed(static_cast<int64_t>(wire.sent + wire.received));
 }
 BENCHMARK(BM_Exchange48K)
-    ->ArgNames({"skewed", "cores", "polls"})
-    ->ArgsProduct({{0, 1}, {1, 2}, {0, 1}})
+    ->ArgNames({"skewed", "cores"})
+    ->ArgsProduct({{0, 1}, {1, 2}})
     ->UseRealTime();
 
 }  // namespace

@@ -40,8 +40,7 @@ struct Shared {
                     .unauthenticated_limits = {.idle_ms = 1000,
                                                .message_ms = 1000,
                                                .max_string = kUnauthenticatedMaxString,
-                                               .max_message = kUnauthenticatedMaxMessage},
-                    .poll = false};
+                                               .max_message = kUnauthenticatedMaxMessage}};
 };
 
 void Service(std::string_view bytes) {

@@ -23,16 +23,13 @@ DEFINE_string(tls_key, "", "PEM private key of this process");
 DEFINE_string(
     tls_ca, "",
     "PEM certificates of the authorities that sign the certificates of the other processes");
-DEFINE_bool(
-    busy_poll, true,
-    "poll for messages for up to 200 us before sleeping, unless another process needs the core");
 
 namespace millrace::tools {
 
 FlagGroup ServerFlags() {
   return {"The job",
           {"ps_hosts", "worker_hosts", "job_name", "task_index", "token_file", "tls_cert",
-           "tls_key", "tls_ca", "busy_poll"},
+           "tls_key", "tls_ca"},
           {{"job_name", OneOf({"ps", "worker"})},
            {"token_file", File()},
            {"tls_cert", File()},
@@ -77,8 +74,6 @@ Result<ps::TlsFiles> TlsFromFlags() {
   }
   return files;
 }
-
-bool PollFromFlags() { return FLAGS_busy_poll; }
 
 Result<std::string> TokenFromFlags() {
   if (FLAGS_token_file.empty()) return std::string();

@@ -23,7 +23,6 @@ Result<std::vector<ps::HostPort>> PsHostsFromFlags();
 std::vector<std::string> WorkerHostsFromFlags();
 // Checks that either all three files are given and readable, or none is given.
 Result<ps::TlsFiles> TlsFromFlags();
-bool PollFromFlags();
 // The first line of --token_file; empty without the flag. A file that other users can read is an
 // error.
 Result<std::string> TokenFromFlags();

@@ -116,7 +116,6 @@ Result<std::optional<ps::SessionOptions>> SessionFromFlags() {
   }
   ASSIGN_OR_RETURN(session.thrift.servers, PsHostsFromFlags());
   ASSIGN_OR_RETURN(session.thrift.tls, TlsFromFlags());
-  session.thrift.poll = PollFromFlags();
   session.config.num_workers = WorkerHostsFromFlags().size();
   session.config.num_shards = session.thrift.servers.size();
   session.config.staleness = FLAGS_staleness;

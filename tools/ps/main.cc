@@ -84,7 +84,6 @@ Result<ps::ServerOptions> OptionsFromFlags() {
   options.host = address.host;
   options.port = address.port;
   ASSIGN_OR_RETURN(options.tls, tools::TlsFromFlags());
-  options.poll = tools::PollFromFlags();
   ASSIGN_OR_RETURN(options.token, tools::TokenFromFlags());
   options.insecure_no_token = FLAGS_insecure_no_token;
   if (options.token.empty() && !FLAGS_insecure_no_token && !ps::IsLoopback(options.host)) {

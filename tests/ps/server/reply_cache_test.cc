@@ -72,21 +72,5 @@ TEST(ReplyCache, KeptListsHaveABound) {
   EXPECT_NE(cache.FindList(6), nullptr);
 }
 
-TEST(ReplyCache, BufferOfTheOldestReplyIsReusedOnlyIfNoThreadHoldsIt) {
-  ReplyCache cache;
-  EXPECT_NE(cache.TakeBuffer(), nullptr);
-  for (uint64_t sequence = 1; sequence <= 3; ++sequence) cache.Add(ReplyOf(sequence, 7));
-  const PlainNumbers* oldest = cache.Find(1, 7)->weights.get();
-  const SharedNumbers reused = cache.TakeBuffer();
-  EXPECT_EQ(reused.get(), oldest);
-  EXPECT_EQ(cache.Find(1, 7), nullptr);
-
-  cache.Add({.sequence = 4, .step = 0, .list = ListOf(7), .weights = reused});
-  const SharedNumbers sending = cache.Find(2, 7)->weights;
-  const SharedNumbers fresh = cache.TakeBuffer();
-  ASSERT_NE(fresh, nullptr);
-  EXPECT_NE(fresh, sending);
-}
-
 }  // namespace
 }  // namespace millrace::ps

@@ -38,7 +38,6 @@ TEST(MessageTransport, LargePiecesAreSentWithoutACopyAndInOrder) {
   Wire wire;
   const auto out = ProtocolOn(wire.a);
   const auto in = ProtocolOn(wire.b);
-  in->transport().Poll();
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
     const rpc::ExchangeRequest request = RandomRequest(seed, 1 << 20);  // more than a socket holds
@@ -255,24 +254,6 @@ TEST(MessageTransport, ALengthBeyondTheLimitIsRefusedAndOneWithinItAllocatesNoth
   EXPECT_NE(ErrorOf(read(1 << 30), TTransportException::END_OF_FILE), "");
   ::getrusage(RUSAGE_SELF, &after);
   EXPECT_LT(after.ru_maxrss - before.ru_maxrss, 16 << 10);
-}
-
-TEST(Poller, EachTimeoutDoublesTheWaitsWithoutPolling) {
-  Wire wire;
-  Poller poller;
-  for (uint32_t round = 1; round <= 4; ++round) {
-    poller.Await(wire.b->getSocketFD());  // returns although no bytes arrive
-    const uint32_t skips = (1u << round) - 1;
-    EXPECT_EQ(poller.skips(), skips);
-    for (uint32_t i = 0; i < skips; ++i) poller.Await(wire.b->getSocketFD());
-    EXPECT_EQ(poller.skips(), 0u);
-  }
-  ASSERT_EQ(::send(wire.a->getSocketFD(), "x", 1, 0), 1);
-  poller.Await(wire.b->getSocketFD());
-  EXPECT_EQ(poller.skips(), 0u) << "bytes were ready";
-  wire.a->close();
-  poller.Await(wire.b->getSocketFD());
-  EXPECT_EQ(poller.skips(), 0u) << "the connection was closed";
 }
 
 }  // namespace

@@ -103,8 +103,6 @@ Words ServerCommand(const Words& server, const Words& worker, const JobFlags& jo
   if (const auto run_dir = FlagIn(worker, "run_dir")) words.push_back("--run_dir=" + *run_dir);
   if (const auto profile = FlagIn(worker, "profile"); profile && !IsOff(*profile))
     words.push_back("--profile");
-  if (FlagIn(worker, "nobusy_poll") || IsOff(FlagIn(worker, "busy_poll").value_or("true")))
-    words.push_back("--busy_poll=false");
   Append(words, job.tls);
   return words;
 }

@@ -32,11 +32,6 @@ TEST(Command, ServerGetsItsShardAndTheRunFolderOfTheCommand) {
                           "127.0.0.1:0"),
             (Words{"millrace-ps", "--x", "--listen=127.0.0.1:0", "--num_ps=2", "--num_workers=3",
                    "--task_index=1", "--run_dir=r", "--profile", "--tls_ca=c"}));
-  for (const char* off :
-       {"--nobusy_poll", "--busy_poll=false", "--busy_poll=0", "--busy_poll=no"}) {
-    EXPECT_EQ(ServerCommand({"millrace-ps"}, {"lr", off}, job, 1, "127.0.0.1:0")[5],
-              "--busy_poll=false");
-  }
 }
 
 TEST(Command, WorkerGetsItsIndexAndTheHosts) {

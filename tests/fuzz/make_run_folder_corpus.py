@@ -17,9 +17,10 @@ GRAPH = b'digraph net {\n  "conv1" [label="conv1\\nconv -> 6x28x28\\n156 paramet
 
 
 def shorter(trace):
-    """Two thirds of the events are enough, and mutate faster."""
-    lines = trace.split(b"\n")
-    return b"\n".join(lines[:1] + lines[1:-2][::3] + lines[1:-2][-1:] + lines[-2:])
+    """A third of the events are enough, and mutate faster. Names of threads and of the process stay."""
+    head, *events, tail = trace.rstrip(b"\n").split(b"\n")
+    kept = [event.rstrip(b",") for i, event in enumerate(events) if i % 3 == 0 or b'"ph":"M"' in event]
+    return b"\n".join([head, b",\n".join(kept), tail])
 
 
 def write(name, files):

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs on slow disks, with members that break the protocol, and with servers that wake up after
-// their job was resumed elsewhere. MILLRACE_SIM_SEEDS sets the number of seeds.
+// their job was resumed elsewhere. Each value of --gtest_random_seed gives other seeds.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,10 +16,9 @@ namespace {
 using namespace test;  // NOLINT(google-build-using-namespace)
 using millrace::test::TemporaryFolder;
 
-uint64_t Seeds() {
-  const char* text = std::getenv("MILLRACE_SIM_SEEDS");
-  return text ? std::strtoull(text, nullptr, 10) : 50;
-}
+constexpr uint64_t kSeeds = 50;
+
+uint64_t FirstSeed() { return kSeeds * static_cast<uint64_t>(GTEST_FLAG_GET(random_seed)); }
 
 constexpr SimFaults kBadNetworkAndDisk = {
     .lose_request = 0.05, .lose_reply = 0.05, .repeat = 0.1, .slow_disk = 0.5};
@@ -37,7 +35,7 @@ Job FaultyJob(uint64_t seed, const TemporaryFolder& folder) {
 }
 
 TEST(FaultSimulation, SyncStaysTheSame) {
-  for (uint64_t seed = 0; seed < Seeds(); ++seed) {
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     const TemporaryFolder folder;
     const Job job = FaultyJob(seed, folder);
@@ -47,7 +45,7 @@ TEST(FaultSimulation, SyncStaysTheSame) {
 }
 
 TEST(FaultSimulation, AsyncAppliesEveryPushOnce) {
-  for (uint64_t seed = 0; seed < Seeds(); ++seed) {
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     const TemporaryFolder folder;
     Job job = FaultyJob(seed, folder);
@@ -61,7 +59,7 @@ TEST(FaultSimulation, AsyncAppliesEveryPushOnce) {
 // A worker that is lost or finishes completes steps of the others; none of them while a checkpoint
 // is written (SimShard checks that).
 TEST(FaultSimulation, BackupWorkersMakeNoStepWhileACheckpointIsWritten) {
-  for (uint64_t seed = 0; seed < Seeds(); ++seed) {
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     const TemporaryFolder folder;
     Job job = FaultyJob(seed, folder);
@@ -111,7 +109,7 @@ struct ResumedJob {
 };
 
 TEST(FaultSimulation, AServerThatWakesUpAfterItsJobWasResumedChangesNothing) {
-  for (uint64_t seed = 0; seed < Seeds(); ++seed) {
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     ResumedJob jobs(seed);
     jobs.job.before_step = [&](uint64_t step) {
@@ -130,7 +128,7 @@ TEST(FaultSimulation, AServerThatWakesUpAfterItsJobWasResumedChangesNothing) {
 }
 
 TEST(FaultSimulation, AServerThatIsSuspendedWhileItSavesChangesNothingWhenItWakesUp) {
-  for (uint64_t seed = 0; seed < Seeds(); ++seed) {
+  for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
     ResumedJob jobs(seed);
     bool resumed = false;

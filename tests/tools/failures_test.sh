@@ -86,7 +86,7 @@ expect 2 '--max_record_mb=0: expected 1 to 2048' "millrace-records stat --max_re
 
 # Control characters of data and names do not reach the terminal.
 printf '1 1:x\n' >$'esc\033[31m.libsvm'
-expect 1 'esc\x1b[31m.libsvm:1: offset 0: column 5: expected a finite value after index 1, found "x"' \
+expect 1 'esc\\x1b\[31m.libsvm:1: offset 0: column 5: expected a finite value after index 1, found "x"' \
   "millrace-lr --train='"$'esc\033[31m.libsvm'"' --num_features=9"
 
 # Values out of range.

@@ -75,7 +75,8 @@ class ResourceFile {
 
   // An error only if memory is exhausted.
   Status ReadSample(std::string_view line, size_t number) {
-    const std::vector<std::string_view> cells = CsvCells(line);
+    std::vector<std::string_view> cells = CsvCells(line);
+    if (cells.size() == columns_.size()) cells.emplace_back();  // a sample without threads
     if (cells.size() != columns_.size() + 1) {
       NoteBadLine(number, "expected " + std::to_string(columns_.size() + 1) + " cells, found " +
                               std::to_string(cells.size()));

@@ -33,7 +33,7 @@ expect() {
   failures=$((failures + 1))
 }
 
-expect '--max_examples=' millrace-lr --max
+expect '--max_examples=|--max_record_mb=' millrace-lr --max
 expect '--nooverwrite' millrace-lr --noo
 expect 'adagrad|adam|ftrl|sgd' millrace-lr --optimizer =
 expect 'adagrad|adam' millrace-lr --optimizer = ad

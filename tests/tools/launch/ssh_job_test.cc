@@ -83,12 +83,12 @@ class SshTest : public LaunchTest {
 };
 
 TEST_F(SshTest, JobRunsOnItsHostsWithATokenThatIsNotOnACommandLine) {
-  const std::string worker =
-      Script("w", std::string(kReadWorkerFlags) +
-                      "for word; do case $word in --token_file=*) t=${word#*=};; esac; done\n"
-                      "echo \"words: $*\"; echo error >&2; cp $t token-$i; stat -c 'mode %a' $t\n"
-                      "while [ ! -s token-0 ] || [ ! -s token-1 ]; do sleep 0.01; done\n"
-                      "touch done; echo \"it's $SSH_CONNECTION\"\n");
+  const std::string worker = Script(
+      "w", std::string(kReadWorkerFlags) +
+               "for word; do case $word in --token_file=*) t=${word#*=};; esac; done\n"
+               "echo \"words: $*\"; echo error >&2; cp $t token-$i; stat -L -c 'mode %a' $t\n"
+               "while [ ! -s token-0 ] || [ ! -s token-1 ]; do sleep 0.01; done\n"
+               "touch done; echo \"it's $SSH_CONNECTION\"\n");
   Program job = Launch(Flags(Server()), {worker, "--mode=sync", "--x=a b'c\"d$e"});
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_EQ(job.Count("words: --mode=sync --x=a b'c\"d$e --job_name=worker "), 2u) << job.output();

@@ -54,16 +54,22 @@ TEST_F(ReportProgramTest, ControlCharactersDoNotReachTheTerminal) {
   EXPECT_NE(Report().out.find("\\x1b[31m\\x07"), std::string::npos);
 }
 
-TEST_F(ReportProgramTest, OutputReplacesLinksAndFifos) {
+TEST_F(ReportProgramTest, OutputReplacesLinksAndRefusesFifos) {
   const test::TemporaryFolder elsewhere;
   test::WriteFile(elsewhere / "file", "precious");
   ASSERT_EQ(::symlink((elsewhere / "file").c_str(), (folder_ / "report.html").c_str()), 0);
-  ASSERT_EQ(::mkfifo((folder_ / "trace-all.json.gz").c_str(), 0600), 0);
   const ProgramRun run = Report();
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(test::ReadFile(elsewhere / "file"), "precious");
-  for (const char* name : {"report.html", "trace-all.json.gz"})
-    EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(folder_ / name)));
+  EXPECT_TRUE(
+      std::filesystem::is_regular_file(std::filesystem::symlink_status(folder_ / "report.html")));
+  std::filesystem::remove(folder_ / "trace-all.json.gz");
+  ASSERT_EQ(::mkfifo((folder_ / "trace-all.json.gz").c_str(), 0600), 0);
+  const ProgramRun refused = Report();
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.err.find("trace-all.json.gz: expected a regular file or none"),
+            std::string::npos)
+      << refused.err;
 }
 
 TEST_F(ReportProgramTest, FolderWithoutAReadableFileIsAnError) {

@@ -189,11 +189,12 @@ class Soak:
                 raise Violation(f"processes left: {processes_of(run)}")
             time.sleep(0.05)
 
-    def tokens(self):
-        return set(glob.glob(os.path.join(tempfile.gettempdir(), "millrace-launch*")))
+    def temporary_files(self):
+        found = glob.glob(os.path.join(tempfile.gettempdir(), "millrace-*"))
+        return {path for path in found if path != self.work and not os.path.basename(path).startswith("millrace-test-")}
 
     def main(self):
-        before = self.tokens()
+        before = self.temporary_files()
         self.prepare()
         deadline = time.time() + 60 * self.args.minutes
         while time.time() < deadline:
@@ -203,7 +204,7 @@ class Soak:
                 raise Violation(f"the launcher had {self.most_fds} descriptors")
             if self.most_rss_kb > MAX_RSS_KB:
                 raise Violation(f"the launcher had {self.most_rss_kb} KB of memory")
-            left = self.tokens() - before
+            left = self.temporary_files() - before
             if left:
                 raise Violation(f"left in {tempfile.gettempdir()}: {left}")
         shutil.rmtree(self.work)

@@ -27,7 +27,11 @@ class ServerBackend final : public NetBackend {
   ServerBackend(Private, std::unique_ptr<ps::JobSession> session)
       : session_(std::move(session)), store_(*session_) {}
 
-  // Blocks until all workers have joined.
+  // The step of the checkpoint that Join restored, if any.
+  std::optional<uint64_t> restored_step() const {
+    return restored_ ? std::optional(restored_->steps) : std::nullopt;
+  }
+  // Blocks until all workers have joined. The chief's run folder must be ready: it is claimed now.
   Result<trainer::TrainingStart> Start(const NetStart& start) override;
   sparse::DenseStore& store() override { return store_; }
   void Describe(uint32_t images, double loss, const trainer::ResumePoint& after) override;

@@ -114,6 +114,11 @@ Status JobSession::ReadEpoch() {
 }
 
 Status JobSession::ClaimFolder() {
+  ASSIGN_OR_RETURN(const io::Manifest found, io::ReadManifest(options_.checkpoints));
+  if (found.checkpoint && !restored_ && !options_.rejoin) {
+    return Invalid(options_.checkpoints + " has checkpoint " + std::to_string(*found.checkpoint) +
+                   " of an earlier run: resume that run, or start a new one elsewhere");
+  }
   io::Manifest mine = {.epoch = join_.epoch, .owner = join_.process, .shards = clients_.size()};
   if (restored_ || options_.rejoin) {
     mine.checkpoint = manifest_.checkpoint;

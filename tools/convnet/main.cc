@@ -150,7 +150,9 @@ class Run {
     options_.job->wait.should_stop = Interrupted;
     ASSIGN_OR_RETURN(job_, convnets::ServerBackend::Join(*options_.job));
     profiler::SetClockOffset(job_->clock_offset_ns());
-    return {};
+    // An earlier run is erased before the servers claim its folders.
+    if (!Chief() || options_.job->rejoin) return {};
+    return record_.Begin(job_->restored_step());
   }
 
   Status OpenImages() {
@@ -182,7 +184,7 @@ class Run {
   }
 
   Status BeginRecord() {
-    RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
+    if (!record_.has_begun()) RETURN_IF_ERROR(record_.Begin(trainer_->resumed_step()));
     if (!record_.folder()) return {};
     RETURN_IF_ERROR(
         WriteText(record_.folder()->path() + "/graph.dot", convnets::GraphDot(trainer_->spec())));

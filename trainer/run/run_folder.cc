@@ -30,9 +30,9 @@ constexpr const char* kRunFiles[] = {
     "graph.dot.tmp-*",   "trace-*.json.tmp-*"};
 #define TWELVE_DIGITS "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"
 constexpr const char* kCheckpointFiles[] = {"checkpoint-" TWELVE_DIGITS,
-                                            "checkpoint-" TWELVE_DIGITS ".tmp-*"};
+                                            "checkpoint-" TWELVE_DIGITS ".tmp-*", "manifest",
+                                            "manifest.tmp-*"};
 #undef TWELVE_DIGITS
-constexpr const char* kShardFiles[] = {"manifest", "manifest.tmp-*"};
 constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy"};
 // Temporary files of a run that was killed. A run that begins holds the folder's lock, and its
 // processes do not write these files yet.
@@ -109,7 +109,6 @@ Status RemoveCheckpoints(const std::string& folder) {
     const bool is_folder = fs::is_directory(fs::symlink_status(entry, ignored));
     if (!is_folder || !entry.filename().string().starts_with("shard-")) continue;
     RETURN_IF_ERROR(RemoveFiles(entry, kCheckpointFiles));
-    RETURN_IF_ERROR(RemoveFiles(entry, kShardFiles));
     fs::remove(entry, ignored);  // unless there is something else in it
   }
   return {};

@@ -218,6 +218,16 @@ TEST_F(ResumeTest, CheckpointsWithoutAManifestAreRefused) {
   ExpectRefused("has checkpoints (20, 10), but " + folder_.path() + " has no manifest");
 }
 
+TEST_F(ResumeTest, ANewRunDoesNotTakeTheFolderOfAnEarlierOne) {
+  MakeRun();
+  StartServers();
+  const Status started = Join()->Start();
+  EXPECT_EQ(started.code(), Code::kInvalid);
+  EXPECT_NE(started.message().find("has checkpoint 20 of an earlier run"), std::string::npos)
+      << started.message();
+  for (const int id : {10, 20}) EXPECT_TRUE(std::filesystem::exists(Checkpoint(0, id)));
+}
+
 TEST_F(ResumeTest, CheckpointsOfOneProcessAreRefused) {
   test::WriteFile(folder_ / "checkpoint-000000000010", "");
   ExpectRefused("has checkpoints of one process");

@@ -23,10 +23,10 @@ class RemoteStoreTest : public ServerTest {};
 // With an evaluation and a checkpoint in between.
 TEST_F(RemoteStoreTest, PrefetchingSavesExchangesAndKeepsTheModel) {
   const millrace::test::TemporaryFolder folder;
-  options_.shard.checkpoints = folder.path();
   std::vector<std::vector<float>> models;
   std::vector<uint64_t> exchanges;
   for (const bool prefetches : {false, true}) {
+    options_.shard.checkpoints = folder / (prefetches ? "with" : "without");
     StartServer(1);
     auto worker = StartedWorker(Config(1));
     Random random(5);

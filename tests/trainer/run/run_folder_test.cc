@@ -147,6 +147,8 @@ TEST(RunFolder, OverwritingErasesTheRunAloneAndNotBeforeBegin) {
                                         "/watched",
                                         "/graph.dot",
                                         "/report.html.tmp-12-0",
+                                        "/checkpoints/manifest",
+                                        "/checkpoints/shard-0/manifest",
                                         "/checkpoints/shard-0/checkpoint-000000000300"};
   LeaveRun(path, RunStatus::kFinished);
   fs::create_directories(path + "/checkpoints/shard-0");

@@ -14,7 +14,7 @@ namespace millrace::ps {
 namespace {
 
 using namespace test;  // NOLINT(google-build-using-namespace)
-using millrace::test::TemporaryFolder;
+using millrace::test::MemoryFolder;
 
 constexpr uint64_t kSeeds = 50;
 
@@ -23,7 +23,7 @@ uint64_t FirstSeed() { return kSeeds * static_cast<uint64_t>(GTEST_FLAG_GET(rand
 constexpr SimFaults kBadNetworkAndDisk = {
     .lose_request = 0.05, .lose_reply = 0.05, .repeat = 0.1, .slow_disk = 0.5};
 
-Job FaultyJob(uint64_t seed, const TemporaryFolder& folder) {
+Job FaultyJob(uint64_t seed, const MemoryFolder& folder) {
   return {.seed = seed,
           .shards = 1 + seed % 3,
           .workers = 1 + seed % 4,
@@ -37,7 +37,7 @@ Job FaultyJob(uint64_t seed, const TemporaryFolder& folder) {
 TEST(FaultSimulation, SyncStaysTheSame) {
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
-    const TemporaryFolder folder;
+    const MemoryFolder folder;
     const Job job = FaultyJob(seed, folder);
     EXPECT_TRUE(SameBits(RunJob(job), Serial(job)));
     if (testing::Test::HasFailure()) return;
@@ -47,7 +47,7 @@ TEST(FaultSimulation, SyncStaysTheSame) {
 TEST(FaultSimulation, AsyncAppliesEveryPushOnce) {
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
-    const TemporaryFolder folder;
+    const MemoryFolder folder;
     Job job = FaultyJob(seed, folder);
     job.mode = seed % 2 ? Mode::kAsync : Mode::kSsp;
     job.ones = true;
@@ -61,7 +61,7 @@ TEST(FaultSimulation, AsyncAppliesEveryPushOnce) {
 TEST(FaultSimulation, BackupWorkersMakeNoStepWhileACheckpointIsWritten) {
   for (uint64_t seed = FirstSeed(); seed < FirstSeed() + kSeeds; ++seed) {
     SCOPED_TRACE(seed);
-    const TemporaryFolder folder;
+    const MemoryFolder folder;
     Job job = FaultyJob(seed, folder);
     job.shards = 1;
     job.workers = 3 + seed % 2;
@@ -103,7 +103,7 @@ struct ResumedJob {
     second.Run([&](size_t worker) { LiveOn(job, second, worker); });
   }
 
-  TemporaryFolder folder;
+  MemoryFolder folder;
   Job job;
   SimCluster first, second;
 };

@@ -16,8 +16,9 @@ namespace millrace::test {
 // A folder that the destructor removes.
 class TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "millrace-test-XXXXXX").string();
+  explicit TemporaryFolder(
+      const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    std::string name = (in / "millrace-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) std::abort();
     path_ = name;
   }
@@ -33,6 +34,15 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+};
+
+// The same in memory, where the system has such a place: syncing a file then costs nothing.
+class MemoryFolder : public TemporaryFolder {
+ public:
+  MemoryFolder()
+      : TemporaryFolder(std::filesystem::is_directory("/dev/shm")
+                            ? std::filesystem::path("/dev/shm")
+                            : std::filesystem::temp_directory_path()) {}
 };
 
 inline void WriteFile(const std::string& path, std::string_view bytes) {

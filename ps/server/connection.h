@@ -29,7 +29,7 @@ struct ServerState {
 
   // Guarded by the shard's lock.
   std::map<std::string, CallCount> calls = {};
-  uint64_t refused = 0;  // connections that were closed for what they sent
+  uint64_t refused = 0;  // connections that were closed because of invalid messages
   uint64_t corrupt = 0;  // messages with a wrong CRC
 };
 

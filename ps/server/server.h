@@ -50,8 +50,8 @@ class Server {
   struct Summary {
     uint64_t steps = 0, examples = 0;
     uint64_t messages = 0, bytes_in = 0, bytes_out = 0;
-    uint64_t refused =
-        0;  // connections that were closed for what they sent, or did not send in time
+    // Connections that were closed because of invalid messages, or of none in time.
+    uint64_t refused = 0;
     uint64_t corrupt = 0;  // messages with a wrong CRC
   };
   Summary summary() const;

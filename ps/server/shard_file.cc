@@ -47,7 +47,7 @@ std::string WorkerField(size_t worker, const char* name) {
 
 using WorkerStates = std::vector<std::pair<uint64_t, std::string>>;  // sequence, state
 
-// Dense blocks are entries under block << 32 | place, of the weight and the rule's numbers beside
+// Dense blocks are entries under block << 32 | index, of the weight and the rule's numbers next to
 // it.
 struct DenseBlock {
   std::vector<std::vector<float>> planes;  // weights, then state

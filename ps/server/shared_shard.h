@@ -34,7 +34,7 @@ class SharedShard final : public ShardAccess {
 
   // Needs the lock. WaitUntil with another time limit.
   bool WaitFor(std::chrono::milliseconds limit, const std::function<bool()>& ready);
-  // Takes the lock. From now on all waits end at once, and the shard is never free.
+  // Takes the lock. From now on all waits end immediately, and the shard is never free.
   void Shutdown();
 
  private:

@@ -19,7 +19,7 @@ struct Push {
   uint64_t sequence = 0;
   uint64_t step = 0;  // of the job, whose weights the gradient was computed from
   SharedKeys list;
-  PodVector<float> gradient;  // of the summed loss, beside list->keys
+  PodVector<float> gradient;  // of the summed loss, parallel to list->keys
   uint32_t rows = 0;
   double weight = 0;  // summed over the rows
   double loss = 0;    // summed over the rows, before the step
@@ -52,7 +52,7 @@ struct WorkerRecord {
   uint64_t attempt = 0;     // of that process
   int64_t lost_ns = 0;      // when the connection was lost
   bool given_up = false;    // lost for too long to be waited for
-  bool finished = false;    // it pushes no more, even if it reconnects
+  bool finished = false;    // it sends no more pushes, even if it reconnects
 
   uint64_t received = 0;       // the sequence of the last push that arrived
   std::string received_state;  // that it brought
@@ -76,19 +76,19 @@ class StragglerWatch {
   explicit StragglerWatch(size_t workers) : waited_before_(workers) {}
 
   // A step is made of the pushes that are pending: the time between the last arrival and the one
-  // before it is booked to the last worker. Once in a while, tells of workers that the others have
-  // been waiting for most of the time.
+  // before it counts as waited for the last worker. Periodically reports workers that the others
+  // waited for most of the time.
   using Note = std::function<void(size_t worker, const std::string& what)>;
   void CountStep(std::span<WorkerRecord> workers, int64_t now_ns, const Note& note);
 
-  // Who came last into the last step; -1 before the first.
+  // The last worker to reach the last step; -1 before the first.
   int last_worker() const { return last_worker_; }
 
  private:
   void CountLast(std::span<WorkerRecord> workers);
 
   int last_worker_ = -1;
-  int64_t since_ns_ = 0;                // start of the stretch over which slowness is judged
+  int64_t since_ns_ = 0;                // start of the interval over which slowness is measured
   std::vector<int64_t> waited_before_;  // each worker's waited_ns then
 };
 

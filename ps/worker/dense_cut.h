@@ -18,8 +18,8 @@ struct DensePiece {
 
 // Parameters of these sizes in pieces of at most `max_piece` numbers, in the order of parameters,
 // so that shards differ by a twentieth of what each should have. It depends on nothing but the
-// arguments: all workers of a job, and those that resume it, cut alike. Beside what `max_piece`
-// asks for there are fewer cuts than shards.
+// arguments: all workers of a job, and those that resume it, cut the same way. In addition to the
+// cuts that `max_piece` asks for there are fewer cuts than shards.
 std::vector<DensePiece> CutDense(std::span<const size_t> sizes, size_t shards, size_t max_piece);
 
 }  // namespace millrace::ps

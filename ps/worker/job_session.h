@@ -83,7 +83,7 @@ class JobSession {
   // For the chief: ends the training of all workers. A push that arrives later does not count, nor
   // does an incomplete step.
   Status Stop();
-  // This worker pushes no more. The store is flushed.
+  // This worker sends no more pushes. The store is flushed.
   Status Finish();
   // Waits until all workers have finished, the job has trained on `until_examples`, or some time
   // has passed. False when all have finished.
@@ -127,7 +127,7 @@ class JobSession {
   // The caller was asked to stop some seconds ago: the step under way has had its time.
   // Thread-safe.
   bool ShouldGiveUp() { return stop_grace_.over(); }
-  // A store gave up on the step under way, because another worker stands still. Only Stop and the
+  // A store gave up on the step under way, because another worker is stopped. Only Stop and the
   // calls that follow it are possible then.
   bool gave_up() const { return gave_up_; }
   void SetGaveUp() { gave_up_ = true; }

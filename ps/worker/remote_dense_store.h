@@ -21,7 +21,7 @@
 
 namespace millrace::ps {
 
-// One thread per shard sends gradients while the caller goes on: a layer's gradient is sent while
+// One thread per shard sends gradients while the caller continues: a layer's gradient is sent while
 // earlier layers are still being computed. A step's first Pull ends the step: it waits until all
 // gradients are sent and then, in sync mode, for the other workers.
 //

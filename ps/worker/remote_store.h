@@ -27,7 +27,7 @@ namespace millrace::ps {
 // with the computation of a batch, whose weights lack the worker's own last push.
 //
 // Errors are those of JobSession; kCancelled if the caller asked to stop and the step under way
-// does not end within some seconds, because another worker stands still. Not thread-safe.
+// does not end within some seconds, because another worker is stopped. Not thread-safe.
 class RemoteStore final : public sparse::WeightStore {
  public:
   // `session` outlives the store and has started before the first Pull or Push.
@@ -41,7 +41,7 @@ class RemoteStore final : public sparse::WeightStore {
   Status Push(std::span<const uint64_t> keys, std::span<const float> gradient,
               const sparse::PushInfo& info) override;
 
-  // Of the worker, after the next Push: the servers keep it for a worker that resumes.
+  // The worker's state after the next Push: the servers keep it for a worker that resumes.
   void SetState(std::string state) { state_ = std::move(state); }
 
   // Sends a deferred push, receives all replies, and brings the session's progress up to date.

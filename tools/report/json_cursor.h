@@ -7,7 +7,7 @@
 //   });
 //   RETURN_IF_ERROR(json.status());
 //
-// After the first error every call returns an empty value at once; status() has the offset.
+// After the first error every call returns an empty value immediately; status() has the offset.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ Result<std::string> FindProgram(const std::string& name, std::string_view search
     if (error_here == 0) return path;
     if (error_here == EACCES) error = EACCES;
   }
-  const std::string places = "beside millrace-launch (" + own_folder + ") or in PATH";
+  const std::string places = "next to millrace-launch (" + own_folder + ") or in PATH";
   return Failure("'" + name + "': no program of this name " + places, error);
 }
 

@@ -96,7 +96,7 @@ class Console {
   // For poll.
   NonblockingWriter& out() { return out_; }
   NonblockingWriter& err() { return err_; }
-  // True when so much output is pending that the launcher should stop reading from processes.
+  // True when too much output is pending: the launcher should stop reading from processes.
   bool is_full() const;
   void Flush();
   // Drops all output to a terminal or pager that has stopped reading.

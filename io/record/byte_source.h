@@ -26,6 +26,20 @@ class ByteSource {
   virtual Status Read(std::span<char> out, size_t* delivered) = 0;
 };
 
+// Bytes in memory, which outlive the source.
+class MemorySource final : public ByteSource {
+ public:
+  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
+  Status Read(std::span<char> out, size_t* delivered) override {
+    *delivered = bytes_.copy(out.data(), out.size());
+    bytes_.remove_prefix(*delivered);
+    return {};
+  }
+
+ private:
+  std::string_view bytes_;
+};
+
 // Detects the compression from the first bytes, not from the file name. A valid TFRecord header
 // takes precedence over a magic number that it contains by chance.
 Compression DetectCompression(std::string_view first_bytes);

@@ -116,20 +116,6 @@ bool ReadVarint(const char*& at, const char* end, uint64_t& value) {
   return false;
 }
 
-class MemorySource : public ByteSource {
- public:
-  explicit MemorySource(std::span<const char> bytes) : bytes_(bytes) {}
-  Status Read(std::span<char> out, size_t* delivered) override {
-    *delivered = std::min(out.size(), bytes_.size());
-    if (*delivered > 0) std::memcpy(out.data(), bytes_.data(), *delivered);
-    bytes_ = bytes_.subspan(*delivered);
-    return {};
-  }
-
- private:
-  std::span<const char> bytes_;
-};
-
 }  // namespace
 
 Result<StateReader> StateReader::Open(const std::string& path) {
@@ -226,7 +212,7 @@ Status StateReader::CheckBlockHeader(const BlockHeader& header) const {
 }
 
 Status StateReader::Unpack(const BlockHeader& header) {
-  const std::span<const char> packed(part_.data() + kStateBlockHeaderBytes, header.packed_bytes);
+  const std::string_view packed(part_.data() + kStateBlockHeaderBytes, header.packed_bytes);
   const OpenedSource zstd =
       Decompressed(std::make_unique<MemorySource>(packed), "block", Compression::kZstd);
   raw_.Resize(header.raw_bytes + 1);  // one more, to detect a longer frame

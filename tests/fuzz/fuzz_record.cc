@@ -13,20 +13,6 @@
 namespace millrace::io {
 namespace {
 
-class MemorySource : public ByteSource {
- public:
-  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
-  Status Read(std::span<char> out, size_t* delivered) override {
-    *delivered = std::min(out.size(), bytes_.size());
-    std::copy_n(bytes_.data(), *delivered, out.data());
-    bytes_.remove_prefix(*delivered);
-    return {};
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 // Bombs of compressed zeros are not read in tiny blocks as well, those of newlines not to the end.
 constexpr size_t kMaxTinyBytes = 1 << 17;
 constexpr size_t kMaxRecords = 1 << 17;

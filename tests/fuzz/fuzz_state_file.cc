@@ -18,20 +18,6 @@
 namespace millrace::trainer {
 namespace {
 
-class MemorySource : public io::ByteSource {
- public:
-  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
-  Status Read(std::span<char> out, size_t* delivered) override {
-    *delivered = std::min(out.size(), bytes_.size());
-    std::copy_n(bytes_.data(), *delivered, out.data());
-    bytes_.remove_prefix(*delivered);
-    return {};
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 void CheckBlock(const io::StateBlock& block, uint64_t& next_key) {
   CHECK(block.size() > 0 && block.size() <= io::kMaxStateBlockBytes);
   CHECK(block.floats.size() == block.size() * block.floats_per_entry);
@@ -42,7 +28,7 @@ void CheckBlock(const io::StateBlock& block, uint64_t& next_key) {
 }
 
 void Read(std::string_view bytes) {
-  auto reader = io::StateReader::Open("input", std::make_unique<MemorySource>(bytes));
+  auto reader = io::StateReader::Open("input", std::make_unique<io::MemorySource>(bytes));
   if (!reader.ok()) return;
   (void)ModelInfoFrom(reader->fields()).ok();
   (void)TrainingStateFrom(reader->fields()).ok();

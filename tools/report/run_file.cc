@@ -19,20 +19,6 @@ namespace {
 constexpr size_t kReadBytes = 1 << 20;
 constexpr size_t kMagicBytes = 16;  // the first bytes show the compression
 
-class MemorySource : public io::ByteSource {
- public:
-  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
-  Status Read(std::span<char> out, size_t* delivered) override {
-    *delivered = std::min(out.size(), bytes_.size());
-    std::copy_n(bytes_.data(), *delivered, out.data());
-    bytes_.remove_prefix(*delivered);
-    return {};
-  }
-
- private:
-  std::string_view bytes_;
-};
-
 class OpenFile {
  public:
   explicit OpenFile(const std::string& path)
@@ -110,7 +96,7 @@ Result<bool> Expand(std::string_view bytes, const std::string& path, MemoryBudge
   const io::Compression compression = io::DetectCompression(bytes.substr(0, kMagicBytes));
   if (compression == io::Compression::kNone) return false;
   const io::OpenedSource source =
-      io::Decompressed(std::make_unique<MemorySource>(bytes), path, compression);
+      io::Decompressed(std::make_unique<io::MemorySource>(bytes), path, compression);
   const auto read = [&](std::span<char> out, size_t* delivered) {
     return source.bytes->Read(out, delivered);
   };

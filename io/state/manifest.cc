@@ -143,7 +143,7 @@ Status FolderClaim::Change(const std::function<Status(Manifest&)>& change) {
   if (next.checkpoint != manifest_.checkpoint || next.previous != manifest_.previous) {
     RETURN_IF_ERROR(Write(folder_, next));
   }
-  manifest_ = std::move(next);
+  manifest_ = next;
   return {};
 }
 

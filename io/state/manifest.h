@@ -45,8 +45,8 @@ class FolderClaim {
   const Manifest& manifest() const { return manifest_; }
 
  private:
-  FolderClaim(std::string folder, Manifest manifest)
-      : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
+  FolderClaim(std::string folder, const Manifest& manifest)
+      : folder_(std::move(folder)), manifest_(manifest) {}
 
   std::string folder_;
   Manifest manifest_;

@@ -145,8 +145,11 @@ void Connection::exchange(rpc::ExchangeReply&, const rpc::ExchangeRequest&) {
 }
 
 void Connection::Exchange(const ExchangeRequest& request, ExchangeReply& reply) {
+  const int64_t begin_ns = state_.shard.NowNs();
   Enter("exchange", request.worker, request.generation);
+  const int64_t entered_ns = state_.shard.NowNs();
   ThrowIf(handler_.Exchange(request, reply));
+  reply.server_ns += entered_ns - begin_ns;  // the wait for the shard's lock
 }
 
 void Connection::stop(int32_t worker, int64_t generation) {

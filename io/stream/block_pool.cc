@@ -9,6 +9,10 @@
 #include "io/stream/row_cache.h"
 
 namespace millrace::io {
+namespace {
+// A free block keeps at most this much memory, so that one huge record does not hold it forever.
+constexpr size_t kMaxFreeBytes = 4 << 20;
+}  // namespace
 
 PooledBlock& BlockPool::Take() {
   if (free_.empty()) {
@@ -23,10 +27,12 @@ PooledBlock& BlockPool::Take() {
 
 void BlockPool::GiveBack(PooledBlock& block) {
   held_bytes_ -= std::min<uint64_t>(held_bytes_, block.block.bytes.size());
-  block.block = Block();
+  block.block.bytes.clear();
+  block.block.records.clear();
   block.origins.clear();
   block.cached.reset();
   block.live = block.total = 0;
+  if (block.block.bytes.capacity() > kMaxFreeBytes) block.block.bytes = RawBuffer();
   free_.push_back(block.number);
 }
 

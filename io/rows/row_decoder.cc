@@ -48,11 +48,14 @@ class TfRecordRows final : public RowDecoder {
   ExampleDecoder decoder_;
 };
 
-// A key below 2^32 is probably a number that was used as it is, not a 64-bit hash of a name.
+// A 64-bit key below 2^32 is probably a number that was used as it is, not the hash of a name.
 std::string HashAdvice(const RowOptions& options, uint64_t key) {
-  if (options.num_features == 1 || (options.hash_bits == 0 && key >> 32 == 0)) {
-    return TooFewFeatures(key);
+  const int given = options.hash_bits;
+  if (given > 0 && given < 64) {
+    return "; hash_bits=" + std::to_string(given) + " makes keys below 2^" + std::to_string(given) +
+           ": raise num_features to " + std::to_string(uint64_t{1} << given);
   }
+  if (options.num_features == 1 || key >> 32 == 0) return TooFewFeatures(key);
   const std::string bits = std::to_string(std::bit_width(options.num_features) - 1);
   return "; it is the hash of a name: hash_bits=" + bits + " keeps hashes below 2^" + bits;
 }

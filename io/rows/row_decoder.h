@@ -33,7 +33,7 @@ struct RowOptions {
   int index_base = 0;         // libsvm
   int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool constant = false;      // VW, see VwOptions
-  bool hash_all = false;      // VW, see VwOptions
+  bool hash_all = true;       // VW, see VwOptions
   Labels labels = Labels::kRequired;
 };
 

@@ -47,13 +47,24 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
 }
 
 TEST(RowDecoder, TooLargeVwKeysAreToldFromHashes) {
-  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000});
+  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000, .hash_all = false});
   BatchBuilder rows;
   rows.Clear(false);
   const std::string number = Append(*decoder, "1 |f 1000", rows).message();
   EXPECT_NE(number.find("num_features=1001"), std::string::npos) << number;
   const std::string name = Append(*decoder, "1 |f name", rows).message();
   EXPECT_NE(name.find("hash_bits=9"), std::string::npos) << name;
+}
+
+// The hash bits are given: num_features is what is wrong.
+TEST(RowDecoder, TooLargeHashesOfGivenBitsAdviseNumFeatures) {
+  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 3766, .hash_bits = 20});
+  BatchBuilder rows;
+  rows.Clear(false);
+  const std::string what = Append(*decoder, "1 |f name", rows).message();
+  EXPECT_NE(what.find("hash_bits=20 makes keys below 2^20: raise num_features to 1048576"),
+            std::string::npos)
+      << what;
 }
 
 TEST(RowDecoder, VwImportanceBecomesTheWeight) {

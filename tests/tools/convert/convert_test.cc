@@ -116,7 +116,8 @@ TEST(Convert, OtherLabelsAreRefusedWithoutPositiveLabel) {
 TEST(Convert, VwImportanceBecomesAWeight) {
   const TemporaryFolder folder;
   WriteFile(folder / "in", "-1 |f 3:2 |g 4\n1 2.5 |f 7\n");
-  const ProgramRun run = Convert("--shards=1 --out=" + folder.path() + " " + (folder / "in"));
+  const ProgramRun run =
+      Convert("--novw_hash_all --shards=1 --out=" + folder.path() + " " + (folder / "in"));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(
       ReadShards(folder / "train", 1),
@@ -132,8 +133,10 @@ TEST(Convert, VwHashBitsBoundTheKeys) {
   const ProgramRun run =
       Convert("--hash_bits=9 --shards=1 --out=" + folder.path() + " " + (folder / "in"));
   ASSERT_EQ(run.status, 0) << run.err;
-  const uint64_t age = io::HashString("age", io::HashString("f")) & 511;
-  EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"), std::to_string(age) + " 488 ");
+  const uint32_t space = io::Murmur3("f", 0);
+  EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"),
+            std::to_string(io::Murmur3("age", space) & 511) + " " +
+                std::to_string(io::Murmur3("1000", space) & 511) + " ");
   EXPECT_TRUE(Contains(run.out, "--num_features=512")) << run.out;
 }
 
@@ -211,11 +214,12 @@ TEST(Convert, ContradictoryFlagsAreErrorsBeforeAnyWork) {
   const std::pair<std::string, std::string> wrong[] = {
       {folder / "rows", "--out is missing"},
       {out, "no input"},
-      {"--hash_bits=4" + rows, "--hash_bits is for vw, criteo; the input is libsvm"},
-      {"--vocabulary=v" + rows, "--vocabulary is for criteo"},
+      {"--hash_bits=4" + rows, "--hash_bits has no effect: it belongs to --format=vw or criteo"},
+      {"--vocabulary=v" + rows, "--vocabulary has no effect: it belongs to --format=criteo"},
       {clicks, "found none"},
-      {"--hash_bits=4 --vocabulary=v" + clicks, "found several"},
-      {"--hash_bits=4 --min_count=2" + clicks, "--min_count needs --vocabulary_out"},
+      {"--hash_bits=4 --vocabulary=v" + clicks, "found a vocabulary and --hash_bits"},
+      {"--hash_bits=4 --min_count=2" + clicks,
+       "--min_count has no effect without --vocabulary_out"},
       {"--hash_bits=65" + clicks, "expected 0 to 64"},
       {"--format=csv" + rows, "expected auto, libsvm, vw, criteo, mnist or images"},
       {"--index_base=2" + rows, "expected 0 or 1"},

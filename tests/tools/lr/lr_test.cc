@@ -185,7 +185,7 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {"--train " + *data_ / "train-*", "several files go into quotes"},
       {"--train='/nowhere/*' --num_features=10", "no file matches"},
       {Data() + "--optimizer=magic", "expected sgd, adagrad, ftrl or adam"},
-      {Data() + "--optimizer=sgd --l1=1", "l1 belongs to the optimizer ftrl"},
+      {Data() + "--optimizer=sgd --l1=1", "--l1 has no effect: it belongs to --optimizer=ftrl"},
       {Data() + "--batch_size=0", "batch_size: expected at least 1"},
       {Data() + "--learning_rat=1", "did you mean --learning_rate?"},
       {Data() + "--learning_rate=fast", "learning_rate"},
@@ -197,8 +197,8 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {Data() + "--mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --task_index=1",
        "expected below the 1 workers"},
       {Data() + "--early_stop=speed:3", "early_stop"},
-      {Data() + "--early_stop=auc:1 --epochs=20", "counts evaluations: expected --eval_every"},
-      {Data() + "--resume", "expected --run_dir"},
+      {Data() + "--early_stop=auc:1 --epochs=20", "--early_stop has no effect without --"},
+      {Data() + "--resume", "--resume has no effect without --run_dir"},
       {Data() + "--run_dir=/proc/run", "/proc/run"},
       {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},
       {Data() + "--min_after_dequeue=30000", "min_after_dequeue"},
@@ -219,8 +219,8 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
 TEST_F(LrTest, MissingFeatureIsAnErrorThatListsTheFeatures) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1:2 2\n-1 2.5 |f 2 3\n");
   const std::string file = folder_ / "data/train-00000-of-00001.tfrecord";
-  ASSERT_EQ(RunProgram("millrace-records",
-                       "convert --shards=1 --out=" + folder_ / "data " + folder_ / "rows.vw")
+  ASSERT_EQ(RunProgram("millrace-records", "convert --novw_hash_all --shards=1 --out=" +
+                                               folder_ / "data " + folder_ / "rows.vw")
                 .status,
             0);
   const std::string train = "--num_features=4 --train=" + file + " ";
@@ -247,6 +247,8 @@ TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
   EXPECT_NE(text.err.find("looks like libsvm text: read it with format=libsvm"), std::string::npos)
       << text.err;
   EXPECT_EQ(RunProgram("millrace-lr", "--format=libsvm --train=" + folder_ / "a9a").status, 0);
+  const ProgramRun vw = RunProgram("millrace-lr", "--format=vw --train=" + folder_ / "a9a");
+  EXPECT_EQ(vw.status, 1);
   const ProgramRun records = RunProgram("millrace-lr", Data() + "--format=libsvm");
   EXPECT_EQ(records.status, 2);
   EXPECT_NE(records.err.find("format=tfrecord"), std::string::npos) << records.err;
@@ -260,8 +262,9 @@ TEST_F(LrTest, BadTextIsNamedByItsLine) {
       {"a.libsvm --num_features=9", "a.libsvm:5: offset 25: column 5: expected"},
       {"a.libsvm.gz --num_features=9", "a.libsvm.gz:5: offset 25: column 5: expected"},
       {"a.libsvm --num_features=2", "a.libsvm:4: offset 19: index: expected 0 to below "},
-      {"b.vw --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
+      {"b.vw --novw_hash_all --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
       {"b.vw --num_features=1024", ": hash_bits=10"},
+      {"b.vw --num_features=9 --hash_bits=18", "raise num_features to 262144"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run =
@@ -283,15 +286,48 @@ TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
 }
 
 // convert writes a weight only for rows whose weight is not 1.
+// Numbers of two namespaces are different features.
+TEST_F(LrTest, VwNamespacesDoNotCollide) {
+  std::string text;
+  for (int row = 0; row < 100; ++row) text += "1 |user 7 |ad 9\n-1 |user 9 |ad 7\n";
+  test::WriteFile(folder_ / "rows.vw", text);
+  const std::string flags = "--batch_size=1 --run_dir=" + folder_ / "run" +
+                            " --overwrite --train=" + folder_ / "rows.vw" +
+                            " --test=" + folder_ / "rows.vw ";
+  const auto logloss = [&](const std::string& more) {
+    const ProgramRun run = RunProgram("millrace-lr", flags + more);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const std::string json = test::ReadFile(folder_ / "run/metrics.jsonl");
+    return std::stod(json.substr(json.find("\"logloss\":") + 10));
+  };
+  EXPECT_LT(logloss(""), 0.4);
+  EXPECT_LT(logloss("--hash_bits=18 --num_features=262144"), 0.4);
+  EXPECT_GT(logloss("--novw_hash_all"), 0.65);
+}
+
+TEST_F(LrTest, FormatIsDetectedByContent) {
+  test::WriteFile(folder_ / "rows", "1 |f a\n-1 |f b\n");
+  EXPECT_EQ(RunProgram("millrace-lr", "--train=" + folder_ / "rows").status, 0);
+  test::WriteFile(folder_ / "rows", "1 1:1\n0 2:1\n");
+  EXPECT_EQ(RunProgram("millrace-lr", "--train=" + folder_ / "rows").status, 0);
+  const ProgramRun piped = RunShell("echo '1 1:1' | " MILLRACE_BIN_DIR "/millrace-lr --train=-");
+  EXPECT_EQ(piped.status, 2);
+  EXPECT_NE(piped.err.find("standard input: the format cannot be detected; expected the option "
+                           "format"),
+            std::string::npos)
+      << piped.err;
+}
+
 TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
   const std::string out = " --out=" + (folder_ / "data");
-  const std::string flags = " --num_features=4 --epochs=3 --model_format=text --model_out=";
-  ASSERT_EQ(
-      RunProgram("millrace-records", "convert --shards=1" + out + " " + folder_ / "rows.vw").status,
-      0);
-  const ProgramRun text =
-      RunProgram("millrace-lr", "--train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
+  const std::string flags = " --num_features=256 --epochs=3 --model_format=text --model_out=";
+  ASSERT_EQ(RunProgram("millrace-records",
+                       "convert --hash_bits=8 --shards=1" + out + " " + folder_ / "rows.vw")
+                .status,
+            0);
+  const ProgramRun text = RunProgram(
+      "millrace-lr", "--hash_bits=8 --train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
   ASSERT_EQ(text.status, 0) << text.err;
   const ProgramRun records =
       RunProgram("millrace-lr", "--weight_feature=weight --train='" + folder_ / "data/train-*" +

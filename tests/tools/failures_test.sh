@@ -59,7 +59,7 @@ expect_text '"status":"finished"' left/run.json
 
 # One signal ends a program that reads from a pipe without a writer.
 mkfifo pipe
-expect 124 '' "timeout -k 9 1 millrace-predict --model=$model pipe"
+expect 124 '' "timeout -k 9 1 millrace-predict --model=$model --format=tfrecord pipe"
 
 # Where a pipe makes no sense, it is refused: it would block until it has a writer.
 regular='pipe: expected a regular file, found a FIFO'
@@ -68,8 +68,10 @@ expect 2 "$regular" "timeout 5 millrace-predict --model=$model --top=3 --vocabul
 expect 2 "$regular" "timeout 5 $train --model_in=pipe"
 expect 2 "$regular" 'timeout 5 millrace-lr --train=@pipe --num_features=9'
 expect 2 "$regular" 'timeout 5 millrace-records convert --format=criteo --vocabulary=pipe --out=converted x'
-expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --test=pipe --eval_every=100"
-expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --train=pipe --epochs=2'
+expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --format=tfrecord --test=pipe --eval_every=100"
+expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --format=tfrecord --train=pipe --epochs=2'
+expect 2 'pipe: a pipe: the format cannot be detected; expected the option format: tfrecord, libsvm, vw or criteo' \
+  'timeout 5 millrace-lr --train=pipe'
 expect 2 'the format of a pipe cannot be detected; set --format=libsvm, vw, criteo, mnist or images' \
   'timeout 5 millrace-records convert --out=converted pipe'
 

@@ -8,6 +8,7 @@
 
 #include "io/record/record_reader.h"
 #include "io/text/criteo.h"
+#include "io/text/file_format.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 
@@ -30,8 +31,10 @@ struct LineReading {
   std::function<Status(const Status& problem)> on_problem;
 };
 
-Status At(const std::string& file, uint64_t line, const Status& problem) {
-  return {problem.code(), file + ":" + std::to_string(line) + ": " + problem.message()};
+// A file whose first line is bad may have another format.
+Status At(const std::string& file, uint64_t line, Format format, const Status& problem) {
+  const std::string hint = line == 1 ? io::DescribeFile(file, FormatName(format)) : "";
+  return {problem.code(), file + ":" + std::to_string(line) + ": " + problem.message() + hint};
 }
 
 Status ReadFile(const std::string& file, const TextOptions& options, const LineReading& reading,
@@ -47,7 +50,7 @@ Status ReadFile(const std::string& file, const TextOptions& options, const LineR
     if (!more) break;
     const Result<bool> parsed = reading.parse(line.bytes);
     if (!parsed.ok()) {
-      RETURN_IF_ERROR(reading.on_problem(At(file, number, parsed.status())));
+      RETURN_IF_ERROR(reading.on_problem(At(file, number, options.format, parsed.status())));
     } else if (*parsed) {
       RETURN_IF_ERROR(reading.use());
       if (++rows % kProgressRows == 0) progress.Add(kProgressRows);

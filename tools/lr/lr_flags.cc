@@ -17,7 +17,9 @@ using millrace::trainer::TrainOptions;
 DEFINE_string(train, "",
               "training files: names, globs, comma lists, @file with one pattern per line");
 DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
-DEFINE_string(format, "auto", "tfrecord, libsvm, vw or criteo; auto: by the file names");
+DEFINE_string(
+    format, "auto",
+    "tfrecord, libsvm, vw or criteo; auto: by the content of the files, else by their names");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -111,7 +113,7 @@ Result<InputOptions> Input(const std::string& patterns) {
   InputOptions input;
   ASSIGN_OR_RETURN(input.files, io::ExpandFiles(patterns));
   if (FLAGS_format == "auto") {
-    ASSIGN_OR_RETURN(input.format, io::InputFormatFromExtensions(input.files));
+    ASSIGN_OR_RETURN(input.format, io::DetectInputFormat(input.files));
   } else {
     ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FLAGS_format));
   }

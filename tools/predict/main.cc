@@ -29,8 +29,8 @@
 DEFINE_string(model, "", "the model: a binary or text file, a checkpoint, or a run folder");
 DEFINE_string(
     format, "auto",
-    "input format: tfrecord, libsvm, vw, criteo, or auto (by the file names; if they do not tell "
-    "it, as in training if --model is a run folder, else tfrecord)");
+    "input format: tfrecord, libsvm, vw, criteo, or auto (as in training if --model is a run "
+    "folder and the file names do not tell another; else by the content)");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin");
@@ -102,7 +102,7 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
 }
 
 Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
-  return FLAGS_format == "auto" ? io::InputFormatFromExtensions(files)
+  return FLAGS_format == "auto" ? io::DetectInputFormat(files)
                                 : io::InputFormatFromName(FLAGS_format);
 }
 

@@ -164,14 +164,15 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
 TEST_F(LrTest, BlockedInputDelaysNeitherCtrlCNorErrors) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-lr";
-  Program run({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_.path(),
-              folder_ / "log");
+  Program run({program, "--format=tfrecord", "--train=" + folder_ / "pipe", "--num_features=10"},
+              folder_.path(), folder_ / "log");
   ASSERT_TRUE(run.WaitForOutput("machine")) << run.output();
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(), 130);
   test::WriteFile(folder_ / "bad", "this is no record, and long enough to be seen as none");
-  const ProgramRun failed = RunProgram(
-      "millrace-lr", "--train=" + folder_ / "bad" + "," + folder_ / "pipe" + " --num_features=10");
+  const ProgramRun failed =
+      RunProgram("millrace-lr", "--format=tfrecord --num_features=10 --train=" + folder_ / "bad" +
+                                    "," + folder_ / "pipe");
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.err.find("length CRC"), std::string::npos) << failed.err;
 }
@@ -206,7 +207,8 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {Data() + "--model_out=/nowhere/model", "cannot write to the folder /nowhere"},
       {Data() + "--model_out=" + folder_.path(), "expected a file, found a folder"},
       {Data() + "--test=/nowhere", "/nowhere: cannot open"},
-      {"--train=" + folder_ / "pipe" + " --num_features=10 --epochs=2", "can be read once only"},
+      {"--format=tfrecord --train=" + folder_ / "pipe" + " --num_features=10 --epochs=2",
+       "can be read once only"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run = RunProgram("millrace-lr", flags);
@@ -242,7 +244,7 @@ TEST_F(LrTest, MissingFeatureIsAnErrorThatListsTheFeatures) {
 
 TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
   test::WriteFile(folder_ / "a9a", "# a comment\n-1 3:1 11:1\n+1 5:1\n");
-  const ProgramRun text = RunProgram("millrace-lr", "--train=" + folder_ / "a9a");
+  const ProgramRun text = RunProgram("millrace-lr", "--format=tfrecord --train=" + folder_ / "a9a");
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find("looks like libsvm text: read it with format=libsvm"), std::string::npos)
       << text.err;

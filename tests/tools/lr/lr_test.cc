@@ -408,12 +408,20 @@ TEST_F(LrTest, FinishedRunWithoutCheckpointsIsNotResumed) {
 TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
   const std::string flags = Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags + " --max_examples=1000").status, 0);
-  const ProgramRun seed = RunProgram("millrace-lr", flags + " --resume --seed=2");
-  EXPECT_EQ(seed.status, 2);
-  EXPECT_NE(seed.err.find("the order of the data would not be that of the checkpoint; changed "
-                          "since: no --max_examples (was 1000), --seed=2 (was 1)\n"),
+  const auto error = [&](const std::string& more) {
+    const ProgramRun run = RunProgram("millrace-lr", flags + " --resume " + more);
+    EXPECT_EQ(run.status, 2);
+    return run.err;
+  };
+  const std::string seed = error("--seed=2");
+  EXPECT_NE(seed.find("the order of the data would not be that of the checkpoint; changed "
+                      "since: no --max_examples (was 1000), --seed=2 (was 1)\n"),
             std::string::npos)
-      << seed.err;
+      << seed;
+  const std::string l2 = error("--l2=0.05");
+  EXPECT_NE(l2.find("; changed since: --l2=0.05 (was not set), no --max_examples (was 1000)\n"),
+            std::string::npos)
+      << l2;
 }
 
 TEST_F(LrTest, WarnsIfNoModelIsWritten) {

@@ -28,7 +28,7 @@ DEFINE_string(positive_label, "",
 DEFINE_string(weight_feature, "weight",
               "vw: name of the feature with the row's weight, written if it is not 1");
 DEFINE_int32(hash_bits, 0,
-             "vw, criteo: keys are hashes of this many bits, 1 to 64; vw with 0 keeps numbers");
+             "vw, criteo: keys are hashes of this many bits, 1 to 64; 0: vw has 64 bits");
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
             "vw: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
             "digits is its key, in any namespace");

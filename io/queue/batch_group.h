@@ -22,7 +22,7 @@ namespace millrace::io {
 
 struct BadRow {
   RecordOrigin origin;
-  std::string what;
+  Status what;
 };
 
 struct BatchGroup {

@@ -8,8 +8,10 @@
 
 #include "io/base/random.h"
 #include "io/queue/batch_group.h"
+#include "io/queue/first_bad_row.h"
 #include "io/stream/block_pool.h"
 #include "io/stream/input_files.h"
+#include "io/text/file_format.h"
 #include "profiler/clock.h"
 #include "profiler/trace.h"
 
@@ -258,10 +260,10 @@ void InputQueue::DrawRecords(BatchGroup& group) {
 void InputQueue::FinishGroup(BatchGroup& group) {
   for (const BatchGroup::BadRef& bad : group.bad_rows) {
     const RecordRef& ref = group.refs[bad.ref];
-    const BadRow row = {pool_.Origin(ref), bad.what.message()};
+    const BadRow row = {pool_.Origin(ref), bad.what};
     if (options_.on_corrupt == OnCorrupt::kSkip) {
       if (row_corruption_.events == 0) first_skipped_ = row;
-      row_corruption_.Add(ref.size, row.what);
+      row_corruption_.Add(ref.size, row.what.message());
       continue;
     }
     group.error = row;
@@ -281,7 +283,7 @@ Result<bool> InputQueue::Next(const CsrBatch*& batch) {
       return true;
     }
     if (current_) {
-      if (current_->error) failed_ = Corrupt(Message(*current_->error));
+      if (current_->error) failed_ = Corrupt(Message(FirstBadRow(options_, *current_->error)));
       std::lock_guard lock(mu_);
       free_groups_.push_back(std::exchange(current_, nullptr));
     }
@@ -383,7 +385,11 @@ CorruptionStats InputQueue::corruption() const {
 }
 
 std::string InputQueue::Message(const BadRow& bad) const {
-  return LocationText(bad.origin, FramingOf(options_.format)) + bad.what;
+  const Framing framing = FramingOf(options_.format);
+  // A text file whose first line is bad may have another format.
+  const bool at_begin = framing == Framing::kLines && bad.origin.offset == 0;
+  return LocationText(bad.origin, framing) + bad.what.message() +
+         (at_begin ? DescribeFile(*bad.origin.path, InputFormatName(options_.format)) : "");
 }
 
 }  // namespace millrace::io

@@ -5,9 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 
 #include "io/example/example_decoder.h"
 #include "io/text/criteo.h"
+#include "io/text/file_format.h"
 #include "io/text/libsvm.h"
 #include "io/text/vw.h"
 
@@ -24,7 +27,7 @@ std::string_view WithoutCompression(std::string_view path) {
   return path;
 }
 
-InputFormat FormatOf(std::string_view path) {
+InputFormat FormatOfName(std::string_view path) {
   path = WithoutCompression(path);
   for (const std::string_view ending : {".libsvm", ".svm", ".svmlight"}) {
     if (path.ends_with(ending)) return InputFormat::kLibsvm;
@@ -48,11 +51,14 @@ class TfRecordRows final : public RowDecoder {
   ExampleDecoder decoder_;
 };
 
-// A key below 2^32 is probably a number that was used as it is, not a 64-bit hash of a name.
+// A 64-bit key below 2^32 is probably a number that was used as it is, not the hash of a name.
 std::string HashAdvice(const RowOptions& options, uint64_t key) {
-  if (options.num_features == 1 || (options.hash_bits == 0 && key >> 32 == 0)) {
-    return TooFewFeatures(key);
+  const int given = options.hash_bits;
+  if (given > 0 && given < 64) {
+    return "; hash_bits=" + std::to_string(given) + " makes keys below 2^" + std::to_string(given) +
+           ": raise num_features to " + std::to_string(uint64_t{1} << given);
   }
+  if (options.num_features == 1 || key >> 32 == 0) return TooFewFeatures(key);
   const std::string bits = std::to_string(std::bit_width(options.num_features) - 1);
   return "; it is the hash of a name: hash_bits=" + bits + " keeps hashes below 2^" + bits;
 }
@@ -169,20 +175,67 @@ Result<InputFormat> InputFormatFromName(std::string_view name) {
                  "'");
 }
 
-Result<InputFormat> InputFormatFromExtensions(const std::vector<std::string>& files) {
-  if (files.empty()) return Invalid("no input files");
-  const InputFormat format = FormatOf(files.front());
-  for (const std::string& file : files) {
-    if (FormatOf(file) == format) continue;
-    return Invalid("files of different formats: " + files.front() + " looks like " +
-                   InputFormatName(format) + ", " + file + " like " +
-                   InputFormatName(FormatOf(file)) + "; name the format");
+namespace {
+
+// A pipe cannot be read twice.
+bool IsStream(const std::string& file) {
+  std::error_code ignored;
+  return file == "-" || (std::filesystem::exists(file, ignored) &&
+                         !std::filesystem::is_regular_file(file, ignored) &&
+                         !std::filesystem::is_directory(file, ignored));
+}
+
+// None for an empty file. The reader reports files that cannot be read.
+Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
+  const bool is_named = HasKnownExtension(file);
+  if (IsStream(file)) {
+    if (is_named) return std::optional(FormatOfName(file));
+    return Invalid((file == "-" ? "standard input" : file + ": a pipe") +
+                   ": the format cannot be detected; expected the option format: tfrecord, libsvm, "
+                   "vw or criteo");
   }
-  return format;
+  const Result<Content> content = DetectFile(file);
+  if (!content.ok()) return std::optional(FormatOfName(file));
+  if (content->format == FileFormat::kIdx) {
+    return Invalid(file + ": expected rows" + DescribeFile(file, ""));
+  }
+  if (content->format) {
+    ASSIGN_OR_RETURN(const InputFormat format,
+                     InputFormatFromName(FileFormatName(*content->format)));
+    return std::optional(format);
+  }
+  const bool is_foreign = !content->what.empty() && !(content->is_text && is_named);
+  if (is_foreign) {
+    return Invalid(file + ": expected TFRecords, or lines of libsvm, VW or Criteo text, found " +
+                   content->what + ": " + content->advice);
+  }
+  return is_named || !content->is_text ? std::optional(FormatOfName(file)) : std::nullopt;
+}
+
+}  // namespace
+
+Result<InputFormat> DetectInputFormat(const std::vector<std::string>& files) {
+  constexpr size_t kMaxFiles = 100;
+  if (files.empty()) return Invalid("no input files");
+  std::optional<InputFormat> format;
+  std::string first;
+  for (size_t i = 0; i < std::min(files.size(), kMaxFiles); ++i) {
+    ASSIGN_OR_RETURN(const std::optional<InputFormat> found, FormatOf(files[i]));
+    if (!found) continue;
+    if (!format) {
+      format = found;
+      first = files[i];
+    } else if (*found != *format) {
+      return Invalid("files of different formats: " + first + " looks like " +
+                     InputFormatName(*format) + ", " + files[i] + " like " +
+                     InputFormatName(*found) + "; name the format");
+    }
+  }
+  return format.value_or(FormatOfName(files.front()));
 }
 
 bool HasKnownExtension(std::string_view path) {
-  return FormatOf(path) != InputFormat::kTfRecord ||
+  return FormatOfName(path) != InputFormat::kTfRecord ||
          WithoutCompression(path).ends_with(".tfrecord");
 }
 

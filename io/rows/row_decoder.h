@@ -19,9 +19,11 @@ enum class InputFormat { kTfRecord, kLibsvm, kVw, kCriteo };
 const char* InputFormatName(InputFormat format);
 // Accepts "tfrecord", "libsvm", "vw", "criteo".
 Result<InputFormat> InputFormatFromName(std::string_view name);
-// By the file extensions, without compression extensions: .libsvm, .svm, .svmlight; .vw; .tsv
-// (Criteo); TFRecord for all others. An error if the files differ.
-Result<InputFormat> InputFormatFromExtensions(const std::vector<std::string>& files);
+// By the content of the files; where that does not tell, by the name without compression
+// extensions: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo); TFRecord for all others. Standard input
+// and pipes are not read: their name must tell. An error names what a file of another kind looks
+// like (Parquet, CSV, ...), or the first two files that differ (of the first 100).
+Result<InputFormat> DetectInputFormat(const std::vector<std::string>& files);
 // Whether the name has one of these extensions or .tfrecord, without compression extensions.
 bool HasKnownExtension(std::string_view path);
 Framing FramingOf(InputFormat format);
@@ -33,7 +35,7 @@ struct RowOptions {
   int index_base = 0;         // libsvm
   int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool constant = false;      // VW, see VwOptions
-  bool hash_all = false;      // VW, see VwOptions
+  bool hash_all = true;       // VW, see VwOptions
   Labels labels = Labels::kRequired;
 };
 

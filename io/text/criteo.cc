@@ -143,9 +143,10 @@ std::vector<uint64_t> SortedTokens(const Map& values) {
 void CriteoVocabulary::Freeze(uint64_t min_count) {
   CHECK(!frozen_);
   for (Field& field : fields_) {
-    field.unseen.key = num_features_++;
+    if (field.unseen.key == kNoKey) field.unseen.key = num_features_++;
     for (const uint64_t token : SortedTokens(field.values)) {
       const auto value = field.values.find(token);
+      if (value->second.key != kNoKey) continue;
       if (value->second.count < min_count) {
         field.unseen.count += value->second.count;
         field.values.erase(value);
@@ -322,10 +323,15 @@ class CriteoVocabularyReader {
     for (int f = 0; f < kCriteoFields; ++f) {
       RETURN_IF_ERROR(ReadField(f));
     }
-    if (next_key_ != vocabulary_.num_features_) {
+    if (keys_.size() != vocabulary_.num_features_) {
       return Error(std::to_string(vocabulary_.num_features_) + " values as the header says");
     }
-    return {};
+    std::sort(keys_.begin(), keys_.end());
+    const auto twice = std::adjacent_find(keys_.begin(), keys_.end());
+    if (twice == keys_.end()) return {};
+    return Corrupt(path_ + ": expected each key below " +
+                   std::to_string(vocabulary_.num_features_) + " once, found " +
+                   std::to_string(*twice) + " twice");
   }
 
   Status ReadField(int f) {
@@ -337,12 +343,12 @@ class CriteoVocabularyReader {
       CriteoVocabulary::Value value;
       uint64_t token = 0;
       if (!SplitValueLine(parts) || parts[0] != name || !ParseWhole(parts[2], 10, value.key) ||
-          value.key != next_key_ || !ParseWhole(parts[3], 10, value.count) ||
+          value.key >= vocabulary_.num_features_ || !ParseWhole(parts[3], 10, value.count) ||
           (first ? parts[1] != kUnseen : !ValueToken(f, parts[1], token) || token < least)) {
         return Error("field " + name + (first ? ", value *" : ", a value above the one before") +
-                     ", key " + std::to_string(next_key_) + " and a count");
+                     ", a key below " + std::to_string(vocabulary_.num_features_) + " and a count");
       }
-      ++next_key_;
+      keys_.push_back(value.key);
       if (first) {
         field.unseen = value;
       } else {
@@ -366,9 +372,9 @@ class CriteoVocabularyReader {
   CriteoVocabulary vocabulary_;
   std::string line_;
   uint64_t line_number_ = 0;
-  uint64_t next_key_ = 0;
-  uint32_t crc_ = 0;         // of all lines so far
-  uint32_t crc_before_ = 0;  // without line_
+  std::vector<uint64_t> keys_;  // of all values so far
+  uint32_t crc_ = 0;            // of all lines so far
+  uint32_t crc_before_ = 0;     // without line_
   bool ended_ = false;
 };
 

@@ -90,11 +90,14 @@ class CriteoHasher final : public CriteoKeys {
 //   v.Save(path);
 //   v.Encode(line, row);           for each line again
 //
+// A vocabulary can grow with new data: after Extend, Count and Freeze give the new values the keys
+// from the old num_features on, in the same order; all old keys stay.
+//
 // The file is tab-separated text; every line ends with \n:
 //   # millrace criteo vocabulary 1        the version
 //   # num_features 1204 min_count 2
 //   field  value  key  count              names of the columns
-//   I1     *      0    7                  "*": unseen or rare; count: of cells in the first pass
+//   I1     *      0    7                  "*": unseen or rare; count: of cells in the first passes
 //   I1            1    30                 empty: missing
 //   I1     3      2    12                 an integer column's token, in decimal
 //   C1     6fcd6dcb  95  11               a categorical column's value, in 8 hex digits
@@ -103,20 +106,24 @@ class CriteoHasher final : public CriteoKeys {
 class CriteoVocabulary final : public CriteoKeys {
  public:
   void Count(const CriteoLine& line);
-  // Values with fewer than `min_count` cells share their field's first key. Call once, after all
-  // Counts.
+  // New values with fewer than `min_count` cells share their field's first key. Call once, after
+  // all Counts.
   void Freeze(uint64_t min_count);
+  // Makes a frozen vocabulary ready for further Counts and another Freeze.
+  void Extend() { frozen_ = false; }
   void Encode(const CriteoLine& line, SparseRow& row) const override;
   uint64_t num_features() const override { return num_features_; }
 
   // Atomic: the file appears complete or not at all.
   Status Save(const std::string& path) const;
-  // Rejects a file whose version, order, keys or checksum differ from what Save writes.
+  // Rejects a file whose version, order, keys (each below num_features once) or checksum differ
+  // from what Save writes.
   static Result<CriteoVocabulary> Load(const std::string& path);
 
  private:
+  static constexpr uint64_t kNoKey = UINT64_MAX;  // until Freeze
   struct Value {
-    uint64_t key = 0;
+    uint64_t key = kNoKey;
     uint64_t count = 0;
   };
   struct Field {

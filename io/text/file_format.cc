@@ -2,8 +2,11 @@
 #include "io/text/file_format.h"
 
 #include <algorithm>
+#include <filesystem>
 
+#include "io/record/byte_source.h"
 #include "io/record/idx_file.h"
+#include "io/record/record_format.h"
 #include "io/state/state_file.h"
 #include "io/text/criteo.h"
 #include "io/text/libsvm.h"
@@ -13,9 +16,12 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr size_t kFirstBytes = 64 << 10;
+
 constexpr char kOtherCompression[] = "only gzip, zlib and zstd are supported: decompress it first";
 constexpr char kImage[] = "millrace-records convert makes TFRecords of a folder of class folders";
-constexpr char kForeign[] = "write it as TFRecord, or as libsvm or VW text";
+constexpr char kText[] = "text";
+constexpr char kForeign[] = "write its rows as TFRecord, or as libsvm or VW text";
 
 struct Signature {
   std::string_view bytes;
@@ -34,6 +40,10 @@ constexpr Signature kSignatures[] = {
     {"PK\x03\x04"sv, "a zip file", kOtherCompression},
     {"PAR1"sv, "a Parquet file", kForeign},
     {"Obj\x01"sv, "an Avro file", kForeign},
+    {"ORC"sv, "an ORC file", kForeign},
+    {"ARROW1"sv, "an Arrow file", kForeign},
+    {"FEA1"sv, "a Feather file", kForeign},
+    {"SQLite format 3"sv, "an SQLite database", kForeign},
     {"\x89HDF"sv, "an HDF5 file", kForeign},
     {"\x93NUMPY"sv, "a NumPy file", kForeign},
 };
@@ -49,25 +59,70 @@ bool IsText(std::string_view bytes) {
   });
 }
 
-std::string DescribeText(std::string_view text) {
+// Cuts the first line that is neither blank nor a comment from `text`; empty: none.
+std::string_view TakeLine(std::string_view& text) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    if (IsBlankLine(line)) continue;
-    const Result<TextFormat> format = DetectTextFormat(line);
-    if (!format.ok()) break;
-    const std::string name = TextFormatName(*format);
-    return Hint(name + " text", "read it with format=" + name +
-                                    ", or make TFRecords of it with millrace-records convert");
+    if (!IsBlankLine(line)) return line;
   }
-  return Hint("text", "expected TFRecords, or libsvm, VW or Criteo lines with the option format");
+  return {};
+}
+
+// Two lines with the same number of separators, or one.
+bool IsTable(std::string_view first, std::string_view second, char separator) {
+  const auto columns = std::count(first.begin(), first.end(), separator);
+  if (columns == 0) return false;
+  return second.empty() || std::count(second.begin(), second.end(), separator) == columns;
+}
+
+Content UnknownText(std::string_view first, std::string_view second, const Status& as_libsvm) {
+  const char begin = first[first.find_first_not_of(" \t\r")];
+  Content content = {.what = kText, .advice = kForeign, .is_text = true};
+  if (begin == '{' || begin == '[') {
+    content.what = "JSON";
+  } else if (begin == '<') {
+    content.what = "XML or HTML";
+  } else if (IsTable(first, second, ',') || IsTable(first, second, ';')) {
+    content.what = "CSV text";
+  } else if (IsTable(first, second, '\t')) {
+    content.what = "tab-separated text without the 40 columns of Criteo";
+  } else {
+    content.advice = "as libsvm, " + as_libsvm.message();
+  }
+  return content;
+}
+
+Content TextContent(std::string_view text) {
+  // The last line may be cut off in the middle of a number.
+  const bool cut = text.size() >= kFirstBytes;
+  const std::string_view whole =
+      cut ? text.substr(0, std::min(text.find_last_of(" \t\n"), text.size())) : text;
+  std::string_view rest = whole;
+  const std::string_view first = TakeLine(rest);
+  if (first.empty()) return {.is_text = true};
+  const Result<FileFormat> format = DetectTextFormat(first);
+  if (format.ok()) return {.format = *format, .is_text = true};
+  return UnknownText(first, TakeLine(rest), format.status());
+}
+
+std::string DescribeFormat(FileFormat format) {
+  if (format == FileFormat::kTfRecord) return Hint("TFRecords", "read it with format=tfrecord");
+  if (format == FileFormat::kIdx) {
+    return Hint("an IDX file (MNIST)",
+                "millrace-convnet reads a pair with train=IMAGES,LABELS, and "
+                "millrace-records convert IMAGES LABELS makes TFRecords of them");
+  }
+  const std::string name = FileFormatName(format);
+  return Hint(name + " text", "read it with format=" + name +
+                                  ", or make TFRecords of it with millrace-records convert");
 }
 
 }  // namespace
 
-const char* TextFormatName(TextFormat format) {
-  constexpr const char* kNames[] = {"libsvm", "vw", "criteo"};
+const char* FileFormatName(FileFormat format) {
+  constexpr const char* kNames[] = {"tfrecord", "libsvm", "vw", "criteo", "idx"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -76,26 +131,62 @@ bool IsBlankLine(std::string_view line) {
   return begin == line.npos || line[begin] == '#';
 }
 
-Result<TextFormat> DetectTextFormat(std::string_view line) {
-  if (std::count(line.begin(), line.end(), '\t') == kCriteoFields) return TextFormat::kCriteo;
-  if (line.find('|') != line.npos) return TextFormat::kVw;
+Result<FileFormat> DetectTextFormat(std::string_view line) {
+  if (std::count(line.begin(), line.end(), '\t') == kCriteoFields) return FileFormat::kCriteo;
   SparseRow row;
-  ASSIGN_OR_RETURN([[maybe_unused]] const bool is_row, ParseLibsvmLine(line, {}, row));
-  return TextFormat::kLibsvm;
+  // First: the comment of a libsvm line may contain '|'.
+  const Result<bool> libsvm = ParseLibsvmLine(line, {.labels = Labels::kOptional}, row);
+  if (libsvm.ok()) return FileFormat::kLibsvm;
+  if (line.find('|') != line.npos) return FileFormat::kVw;
+  return libsvm.status();
+}
+
+Content DetectContent(std::string_view first_bytes) {
+  first_bytes = first_bytes.substr(0, kFirstBytes);
+  if (first_bytes.empty()) return {};
+  // A valid header takes precedence over a signature that it contains by chance.
+  if (first_bytes.size() >= kRecordHeaderBytes && HeaderIsValid(first_bytes.data())) {
+    return {.format = FileFormat::kTfRecord};
+  }
+  for (const Signature& signature : kSignatures) {
+    if (first_bytes.starts_with(signature.bytes)) {
+      return {.what = signature.what, .advice = signature.advice};
+    }
+  }
+  if (IsIdxHeader(first_bytes)) return {.format = FileFormat::kIdx};
+  return IsText(first_bytes) ? TextContent(first_bytes) : Content{};
+}
+
+Result<Content> DetectFile(const std::string& path) {
+  ASSIGN_OR_RETURN(const OpenedSource source, OpenSource(path, /*regular_file=*/true));
+  std::string bytes(kFirstBytes, '\0');
+  size_t size = 0;
+  // What was read before an error is enough.
+  const Status read = source.bytes->Read(bytes, &size);
+  if (size == 0) RETURN_IF_ERROR(read);
+  Content content = DetectContent(std::string_view(bytes).substr(0, size));
+  if (!content.what.empty() && source.compression != Compression::kNone) {
+    content.what = std::string(CompressionName(source.compression)) + " of " + content.what;
+  }
+  return content;
 }
 
 std::string DescribeContent(std::string_view first_bytes) {
-  constexpr size_t kMaxBytes = 64 << 10;
-  first_bytes = first_bytes.substr(0, kMaxBytes);
-  for (const Signature& signature : kSignatures) {
-    if (first_bytes.starts_with(signature.bytes)) return Hint(signature.what, signature.advice);
+  const Content content = DetectContent(first_bytes);
+  if (content.format) return DescribeFormat(*content.format);
+  return content.what.empty() ? "" : Hint(content.what, content.advice);
+}
+
+std::string DescribeFile(const std::string& path, std::string_view format) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored)) return "";
+  const Result<Content> content = DetectFile(path);
+  if (!content.ok()) return "";
+  if (!content->format) {
+    return content->what.empty() || content->what == kText ? ""
+                                                           : Hint(content->what, content->advice);
   }
-  if (IsIdxHeader(first_bytes)) {
-    return Hint("an IDX file (MNIST)",
-                "millrace-convnet reads a pair with train=IMAGES,LABELS, and "
-                "millrace-records convert IMAGES LABELS makes TFRecords of them");
-  }
-  return first_bytes.size() > 0 && IsText(first_bytes) ? DescribeText(first_bytes) : "";
+  return FileFormatName(*content->format) == format ? "" : DescribeFormat(*content->format);
 }
 
 }  // namespace millrace::io

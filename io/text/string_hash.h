@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A 64-bit hash of bytes that never changes: keys in files depend on it.
+// Hashes of bytes that never change: keys in files depend on them.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -23,6 +24,26 @@ inline uint64_t HashString(std::string_view text, uint64_t seed = 0) {
     text.remove_prefix(size);
   }
   return hash;
+}
+
+// MurmurHash3_x86_32 of Austin Appleby's public definition, which VW uses for names. Four bytes a
+// step, little-endian; the last one to three bytes are a step without the rotation of the hash.
+inline uint32_t Murmur3(std::string_view text, uint32_t seed) {
+  constexpr uint32_t kFirst = 0xcc9e2d51u, kSecond = 0x1b873593u;
+  const auto scramble = [](uint32_t word) { return std::rotl(word * kFirst, 15) * kSecond; };
+  const auto length = static_cast<uint32_t>(text.size());
+  uint32_t hash = seed;
+  for (; text.size() >= 4; text.remove_prefix(4)) {
+    uint32_t word = 0;
+    std::memcpy(&word, text.data(), sizeof word);
+    hash = std::rotl(hash ^ scramble(word), 13) * 5 + 0xe6546b64u;
+  }
+  uint32_t rest = 0;
+  if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
+  hash ^= scramble(rest) ^ length;
+  hash = (hash ^ (hash >> 16)) * 0x85ebca6bu;
+  hash = (hash ^ (hash >> 13)) * 0xc2b2ae35u;
+  return hash ^ (hash >> 16);
 }
 
 // The lowest `bits` bits of `key`; 0 bits stands for all 64.

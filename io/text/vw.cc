@@ -64,18 +64,27 @@ Status ParseHead(LineCursor& cursor, Labels labels, SparseRow& row) {
   return cursor.Error(bar, "a label and a blank before '|'", tagged ? "only a tag" : "none");
 }
 
+// VW's keys have at most 32 bits.
+bool HasVwKeys(const VwOptions& options) {
+  return options.hash_bits >= 1 && options.hash_bits <= 32;
+}
+
+uint64_t HashName(std::string_view name, uint64_t seed, const VwOptions& options) {
+  return HasVwKeys(options) ? Murmur3(name, static_cast<uint32_t>(seed)) : HashString(name, seed);
+}
+
 struct Namespace {
   uint64_t hash = 0;
   float scale = 1;
 };
 
 // At a '|'; moves past the namespace's name.
-Status ParseNamespace(LineCursor& cursor, Namespace& space) {
+Status ParseNamespace(LineCursor& cursor, const VwOptions& options, Namespace& space) {
   const char* name = cursor.p() + 1;
   const char* end = FindDelimiter(name, cursor.end());
   const char* colon = name;
   while (colon != end && *colon != ':') ++colon;
-  space.hash = HashString({name, static_cast<size_t>(colon - name)});
+  space.hash = HashName({name, static_cast<size_t>(colon - name)}, 0, options);
   space.scale = 1;
   if (colon != end && !ParseWholeFloat(colon + 1, end, space.scale)) {
     return cursor.Error(colon + 1, "a finite scale of the namespace", QuotedRange(colon + 1, end));
@@ -92,7 +101,7 @@ uint64_t FeatureKey(std::string_view name, const Namespace& space, const VwOptio
       return MaskKey(number, options.hash_bits);
     }
   }
-  return MaskKey(HashString(name, space.hash), options.hash_bits);
+  return MaskKey(HashName(name, space.hash, options), options.hash_bits);
 }
 
 Status ParseFeature(LineCursor& cursor, const Namespace& space, const VwOptions& options,
@@ -129,7 +138,7 @@ Result<bool> ParseVwLine(std::string_view line, const VwOptions& options, Sparse
   Namespace space;
   while (!cursor.AtEnd()) {
     if (*cursor.p() == '|') {
-      RETURN_IF_ERROR(ParseNamespace(cursor, space));
+      RETURN_IF_ERROR(ParseNamespace(cursor, options, space));
     } else {
       RETURN_IF_ERROR(ParseFeature(cursor, space, options, row));
     }

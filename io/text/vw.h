@@ -10,10 +10,12 @@
 // kept.
 // - A line that begins with # is a comment (VW has none; a '#' elsewhere is part of a name).
 //
-// Keys: a name of decimal digits below 2^64 is used as a number in any namespace, so that files
-// with numbered features (rcv1) keep their indices; such names collide between namespaces unless
-// `hash_all` is set. Any other name becomes HashString(name, HashString(namespace)). Then the
-// lowest `hash_bits` bits are kept. VW itself computes other keys.
+// Keys: the hash of (namespace, name), so that equal names of two namespaces are two features. With
+// hash_bits of 1 to 32 a key is that of VW with --hash all -b hash_bits: the lowest bits of
+// Murmur3(name, Murmur3(namespace, 0)); the nameless namespace has the hash 0. VW has no wider
+// keys: otherwise a key is the lowest bits of HashString(name, HashString(namespace)). Without
+// `hash_all` a name of decimal digits below 2^64 is a number in any namespace (files with numbered
+// features keep their indices), so such names collide between namespaces.
 #pragma once
 
 #include <string_view>
@@ -28,7 +30,7 @@ struct VwOptions {
   int hash_bits = 0;  // 1 to 64; 0: 64-bit keys
   // Adds the feature "Constant" of the default namespace, value 1, to every row.
   bool constant = false;
-  bool hash_all = false;  // hash numbers, too
+  bool hash_all = true;  // false: a name of digits is its key
   Labels labels = Labels::kRequired;
 };
 

@@ -32,7 +32,9 @@ bool StopGrace::over() {
 
 Status WaitOptions::Validate() const {
   if (reconnect_s >= 0 && reconnect_s <= 1e6) return {};
-  return Invalid("reconnect_seconds: expected 0 to 1000000, found " + std::to_string(reconnect_s));
+  char found[32];
+  std::snprintf(found, sizeof found, "%g", reconnect_s);
+  return Invalid(std::string("reconnect_seconds: expected 0 to 1000000, found ") + found);
 }
 
 void WireStats::Add(const WireStats& other) {

@@ -42,7 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   millrace::io::ForEachLine(data, size, [](const std::string& line) {
     millrace::io::FuzzLine(line, {});
     millrace::io::FuzzLine(line, {.hash_bits = 18, .constant = true});
-    millrace::io::FuzzLine(line, {.hash_bits = 64, .hash_all = true});
+    millrace::io::FuzzLine(line, {.hash_bits = 64, .hash_all = false});
   });
   return 0;
 }

@@ -59,7 +59,7 @@ expect_text '"status":"finished"' left/run.json
 
 # One signal ends a program that reads from a pipe without a writer.
 mkfifo pipe
-expect 124 '' "timeout -k 9 1 millrace-predict --model=$model pipe"
+expect 124 '' "timeout -k 9 1 millrace-predict --model=$model --format=tfrecord pipe"
 
 # Where a pipe makes no sense, it is refused: it would block until it has a writer.
 regular='pipe: expected a regular file, found a FIFO'
@@ -68,8 +68,10 @@ expect 2 "$regular" "timeout 5 millrace-predict --model=$model --top=3 --vocabul
 expect 2 "$regular" "timeout 5 $train --model_in=pipe"
 expect 2 "$regular" 'timeout 5 millrace-lr --train=@pipe --num_features=9'
 expect 2 "$regular" 'timeout 5 millrace-records convert --format=criteo --vocabulary=pipe --out=converted x'
-expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --test=pipe --eval_every=100"
-expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --train=pipe --epochs=2'
+expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --format=tfrecord --test=pipe --eval_every=100"
+expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --format=tfrecord --train=pipe --epochs=2'
+expect 2 'pipe: a pipe: the format cannot be detected; expected the option format: tfrecord, libsvm, vw or criteo' \
+  'timeout 5 millrace-lr --train=pipe'
 expect 2 'the format of a pipe cannot be detected; set --format=libsvm, vw, criteo, mnist or images' \
   'timeout 5 millrace-records convert --out=converted pipe'
 
@@ -95,7 +97,7 @@ expect 2 '--threads=100000000: expected at most 1024' "millrace-records verify -
 expect 2 'num_workers: expected 1 to 4096, found 18446744073709551615' 'millrace-ps --num_workers=18446744073709551615'
 expect 2 'num_ps: expected 1 to 4096, found 0' 'millrace-ps --num_ps=0'
 expect 2 '--rejoin_seconds=nan: expected 0 to 1000000' 'millrace-ps --rejoin_seconds=nan'
-expect 2 'reconnect_seconds: expected 0 to 1000000, found -1.000000' \
+expect 2 'reconnect_seconds: expected 0 to 1000000, found -1' \
   "$train --mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --reconnect_seconds=-1"
 
 # A server that other hosts can reach needs a token.
@@ -108,7 +110,7 @@ for allowed in --insecure_no_token --token_file=token; do
   expect 124 '' "timeout 1 millrace-ps --listen=0.0.0.0:0 $allowed"
   expect_text 'listening on 0.0.0.0:' out
 done
-expect 2 'insecure_no_token has no effect with a token' \
+expect 2 '--insecure_no_token has no effect with --token_file=token' \
   'millrace-ps --listen=0.0.0.0:0 --token_file=token --insecure_no_token'
 expect 2 'insecure_no_token has no effect on the loopback address 127.0.0.1' 'millrace-ps --insecure_no_token'
 expect 1 'millrace-predict: not enough memory: an allocation failed; ??? MB are mapped, the limit (ulimit -v) is 976 MB' \

@@ -13,6 +13,7 @@
 
 #include "io/base/printable.h"
 #include "io/record/record_format.h"
+#include "io/state/state_fields.h"
 #include "tools/common/program.h"
 
 namespace millrace::tools {
@@ -210,15 +211,120 @@ const char* Placeholder(const google::CommandLineFlagInfo& info, ValueKind::Form
   return "TEXT";
 }
 
-// The default value of gflags has all 17 digits of a double.
-std::string DefaultText(const google::CommandLineFlagInfo& info) {
-  if (info.type != "double") return info.default_value;
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", std::strtod(info.default_value.c_str(), nullptr));
-  return text;
+// gflags writes a double with 17 digits.
+std::string ShortForm(const google::CommandLineFlagInfo& info, const std::string& value) {
+  return info.type == "double" ? io::NumberText(std::strtod(value.c_str(), nullptr)) : value;
+}
+
+bool Contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+bool IsUnset(const std::string& value) { return Contains(Needs{}.except, value); }
+
+// "--index_base", "--novw_hash_all"
+std::string AsTyped(const google::CommandLineFlagInfo& info) {
+  const bool negated = IsBool(info) && info.current_value == "false";
+  return (negated ? "--no" : "--") + info.name;
+}
+
+// Checks one row of `needs` for one flag.
+class EffectCheck {
+ public:
+  EffectCheck(const Needs& needs, const ResolvedValues& resolved)
+      : needs_(needs), resolved_(resolved) {}
+
+  bool Holds() const {
+    return std::any_of(needs_.with.begin(), needs_.with.end(), [&](const std::string& flag) {
+      const std::vector<std::string> values = ValuesOf(flag);
+      return std::any_of(values.begin(), values.end(), [&](const std::string& value) {
+        return needs_.values.empty() ? !Contains(needs_.except, value)
+                                     : Contains(needs_.values, value);
+      });
+    });
+  }
+
+  Status Error(const std::string& flag) const {
+    const std::string start = AsTyped(InfoOf(flag)) + " has no effect";
+    if (needs_.text.empty() && needs_.values.empty()) return Invalid(start + " without " + Flags());
+    if (needs_.text.empty() && std::all_of(needs_.values.begin(), needs_.values.end(), IsUnset)) {
+      return Invalid(start + " with " + Found());
+    }
+    return Invalid(start + ": it belongs to " + (needs_.text.empty() ? Values() : needs_.text) +
+                   ", found " + Found());
+  }
+
+ private:
+  std::vector<std::string> ValuesOf(const std::string& flag) const {
+    const auto found = resolved_.find(flag);
+    if (found == resolved_.end()) return {ValueText(InfoOf(flag))};
+    return found->second;
+  }
+  // "--run_dir or --model_out"
+  std::string Flags() const {
+    std::vector<std::string> flags;
+    for (const std::string& flag : needs_.with) flags.push_back("--" + flag);
+    return Listed(flags);
+  }
+  // "--optimizer=sgd or adam"
+  std::string Values() const { return "--" + needs_.with[0] + "=" + Listed(needs_.values); }
+  // "--format=auto, which is vw"
+  std::string Found() const {
+    const google::CommandLineFlagInfo info = InfoOf(needs_.with[0]);
+    const std::string given = ValueText(info), value = Listed(ValuesOf(info.name));
+    if (IsUnset(value)) return "no --" + info.name;
+    if (IsBool(info)) return "--" + info.name;
+    if (given == value) return "--" + info.name + "=" + value;
+    return "--" + info.name + "=" + (given.empty() ? "" : given + ", which is ") + value;
+  }
+
+  const Needs& needs_;
+  const ResolvedValues& resolved_;
+};
+
+// Each flag is in `always` or in `needs`, and these name no other flags.
+void CheckClassified(const CommandSpec& spec) {
+  const std::vector<std::string> all = AllFlags(spec);
+  std::vector<std::string> classified = spec.always, named = spec.always;
+  for (const Needs& needs : spec.needs) {
+    classified.insert(classified.end(), needs.flags.begin(), needs.flags.end());
+    named.insert(named.end(), needs.flags.begin(), needs.flags.end());
+    named.insert(named.end(), needs.with.begin(), needs.with.end());
+  }
+  const auto check = [&](const std::vector<std::string>& flags,
+                         const std::vector<std::string>& expected, const char* problem) {
+    for (const std::string& flag : flags) {
+      const bool good = Contains(expected, flag);
+      if (!good) std::fprintf(stderr, "%s: --%s %s\n", spec.name.c_str(), flag.c_str(), problem);
+      CHECK(good);
+    }
+  };
+  check(all, classified, "is neither in `always` nor in `needs` of its CommandSpec");
+  check(named, all, "is in `always` or `needs` of the CommandSpec, but not in its groups");
 }
 
 }  // namespace
+
+std::string ValueText(const google::CommandLineFlagInfo& info) {
+  return ShortForm(info, info.current_value);
+}
+
+bool IsGiven(const std::string& flag) { return !InfoOf(flag).is_default; }
+
+Status CheckEffects(const CommandSpec& spec, const ResolvedValues& resolved) {
+  CheckClassified(spec);
+  for (const std::string& flag : AllFlags(spec)) {
+    const google::CommandLineFlagInfo info = InfoOf(flag);
+    if (info.is_default) continue;
+    if (info.current_value == info.default_value && IsUnset(ValueText(info))) continue;
+    for (const Needs& needs : spec.needs) {
+      if (!Contains(needs.flags, flag)) continue;
+      const EffectCheck check(needs, resolved);
+      if (!check.Holds()) return check.Error(flag);
+    }
+  }
+  return {};
+}
 
 Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
                              std::span<const std::string> words) {
@@ -228,7 +334,7 @@ Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpe
 std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec) {
   std::vector<std::pair<std::string, std::string>> values;
   for (const std::string& name : AllFlags(spec)) {
-    values.emplace_back(name, InfoOf(name).current_value);
+    values.emplace_back(name, ValueText(InfoOf(name)));
   }
   return values;
 }
@@ -303,7 +409,7 @@ std::string FlagForm(const CommandSpec& spec, const std::string& flag) {
 std::string FlagDescription(const std::string& flag) {
   const google::CommandLineFlagInfo info = InfoOf(flag);
   if (info.default_value.empty()) return info.description;
-  return info.description + " (default " + DefaultText(info) + ")";
+  return info.description + " (default " + ShortForm(info, info.default_value) + ")";
 }
 
 }  // namespace millrace::tools

@@ -44,11 +44,28 @@ struct FlagGroup {
   std::map<std::string, ValueKind> values = {};  // of the flags that do not take any text
 };
 
+// When flags have an effect: one of the flags `with` must have a suitable value.
+//
+//   {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}}   only with --optimizer=ftrl
+//   {{"eval_every"}, {"test"}}                       only if --test is set
+//   {{"listen"}, {"ps_hosts"}, {""}}                 only if --ps_hosts is not set
+struct Needs {
+  std::vector<std::string> flags;
+  std::vector<std::string> with;
+  std::vector<std::string> values = {};                  // suitable; empty: any but `except`
+  std::vector<std::string> except = {"", "0", "false"};  // flags that are not set
+  std::string text = {};  // "--epochs of 2 or more", if `values` and `except` do not say it well
+};
+
 struct CommandSpec {
   std::string name;            // as typed: "millrace-records synth"
   std::string job;             // one line, a verb first: "makes Criteo-like data"
   std::string arguments = {};  // such as "FILE..."; empty: arguments are an error
   std::vector<FlagGroup> groups = {};
+  // Each flag is either in `always` (it has an effect in every run of the command) or in one or
+  // more rows of `needs`, which must all hold.
+  std::vector<std::string> always = {};
+  std::vector<Needs> needs = {};
   std::vector<std::string> examples = {};  // whole command lines
 };
 
@@ -64,6 +81,22 @@ struct ParsedLine {
 // one of their flags names the subcommand.
 Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpec* const> siblings,
                              std::span<const std::string> words);
+
+// Values that a program finds itself where a flag leaves them open: {"format", "vw"} for
+// --format=auto. Of several values (training and test files may differ) one must suit.
+using ResolvedValues = std::map<std::string, std::vector<std::string>>;
+
+// An error for the first flag on the command line that has no effect (see CommandSpec::needs). It
+// says what the flag belongs to and what was found. A flag that is set to its default of 0, false
+// or nothing asks for nothing and is no error. A flag of `spec` that is neither in `always` nor in
+// `needs` is a bug and ends the program.
+Status CheckEffects(const CommandSpec& spec, const ResolvedValues& resolved = {});
+
+// Whether the command line has the flag.
+bool IsGiven(const std::string& flag);
+
+// The value of a flag as a user writes it: numbers in their shortest form.
+std::string ValueText(const google::CommandLineFlagInfo& info);
 
 // Names and values of all flags of `spec`, in the order of the help text.
 std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec);

@@ -33,6 +33,14 @@ bool MayChange(const std::string& flag) {
   return std::find(std::begin(kFree), std::end(kFree), flag) != std::end(kFree);
 }
 
+// A value of 0, false, auto or nothing that is the default stands for a flag that is not set.
+bool IsSet(const std::string& flag, const std::string& value) {
+  gflags::CommandLineFlagInfo info;
+  const bool known = gflags::GetCommandLineFlagInfo(flag.c_str(), &info);
+  const bool is_off = value.empty() || value == "0" || value == "false" || value == "auto";
+  return !is_off || (known && info.default_value != value);
+}
+
 }  // namespace
 
 double WallNow() {
@@ -102,12 +110,14 @@ Status RunRecord::CheckResumable() const {
                  ChangesText() + "; expected the same flags, another --run_dir, or --overwrite");
 }
 
-// "; changed since: --seed=2 (was 1)"
+// "; changed since: --seed=2 (was 1), --hash_bits=20 (was not set), no --l1 (was 0.05)"
 std::string RunRecord::ChangesText() const {
   std::string text;
   for (const trainer::FlagChange& change : changes_) {
-    text += (text.empty() ? "; changed since: --" : ", --") + change.name + "=" + change.now +
-            " (was " + (change.before.empty() ? "empty" : change.before) + ")";
+    const bool is_set = IsSet(change.name, change.now);
+    text += (text.empty() ? "; changed since: " : ", ");
+    text += is_set ? "--" + change.name + "=" + change.now : "no --" + change.name;
+    text += " (was " + (IsSet(change.name, change.before) ? change.before : "not set") + ")";
   }
   return text;
 }

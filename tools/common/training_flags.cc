@@ -64,24 +64,30 @@ FlagGroup WorkerFlags() {
   return group;
 }
 
+CommandSpec WithTrainingEffects(CommandSpec spec) {
+  spec.always.insert(spec.always.end(), {"run_dir", "model_in", "model_out", "mode"});
+  const std::vector<Needs> rows = {
+      {{"overwrite", "resume", "checkpoint_every", "profile", "profile_steps", "sample_ms"},
+       {"run_dir"}},
+      {{"staleness"}, {"mode"}, {"ssp"}},
+      {{"replicas_to_aggregate"}, {"mode"}, {"sync"}},
+      {{"wire_bf16", "wire_zstd", "reconnect_seconds", "rejoin", "ps_hosts", "worker_hosts",
+        "job_name", "task_index", "token_file", "tls_cert", "tls_key", "tls_ca"},
+       {"mode"},
+       {"sync", "async", "ssp"}}};
+  spec.needs.insert(spec.needs.end(), rows.begin(), rows.end());
+  return spec;
+}
+
 Status CheckTrainingFlags() {
   if (FLAGS_mode == "single" && !FLAGS_job_name.empty()) {
     return Invalid(
         "a job with servers needs a mode: add --mode=sync or --mode=async (or ssp) to the "
         "program's flags, after -- on the command line of millrace-launch");
   }
-  if ((FLAGS_profile || !FLAGS_profile_steps.empty()) && FLAGS_run_dir.empty()) {
-    return Invalid("--profile writes a trace to the run folder: expected --run_dir");
-  }
   if (FLAGS_sample_ms > 3600000) {
     return Invalid("--sample_ms=" + std::to_string(FLAGS_sample_ms) +
                    ": expected at most an hour, 3600000");
-  }
-  if (FLAGS_resume && FLAGS_run_dir.empty()) {
-    return Invalid("--resume needs a run folder: expected --run_dir");
-  }
-  if (FLAGS_checkpoint_every > 0 && FLAGS_run_dir.empty()) {
-    return Invalid("--checkpoint_every needs a folder for checkpoints: expected --run_dir");
   }
   if (FLAGS_resume && FLAGS_overwrite)
     return Invalid("--resume and --overwrite: expected one of them");

@@ -16,6 +16,9 @@ namespace millrace::tools {
 FlagGroup RunFlags(const FlagGroup& more);
 FlagGroup WorkerFlags();
 
+// Adds to `spec` when the flags of RunFlags (not those of `more`) and WorkerFlags have an effect.
+CommandSpec WithTrainingEffects(CommandSpec spec);
+
 // Checks that do not depend on the flags of the program itself.
 Status CheckTrainingFlags();
 

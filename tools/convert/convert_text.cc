@@ -8,6 +8,7 @@
 
 #include "io/record/record_reader.h"
 #include "io/text/criteo.h"
+#include "io/text/file_format.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 
@@ -30,8 +31,10 @@ struct LineReading {
   std::function<Status(const Status& problem)> on_problem;
 };
 
-Status At(const std::string& file, uint64_t line, const Status& problem) {
-  return {problem.code(), file + ":" + std::to_string(line) + ": " + problem.message()};
+// A file whose first line is bad may have another format.
+Status At(const std::string& file, uint64_t line, Format format, const Status& problem) {
+  const std::string hint = line == 1 ? io::DescribeFile(file, FormatName(format)) : "";
+  return {problem.code(), file + ":" + std::to_string(line) + ": " + problem.message() + hint};
 }
 
 Status ReadFile(const std::string& file, const TextOptions& options, const LineReading& reading,
@@ -47,7 +50,7 @@ Status ReadFile(const std::string& file, const TextOptions& options, const LineR
     if (!more) break;
     const Result<bool> parsed = reading.parse(line.bytes);
     if (!parsed.ok()) {
-      RETURN_IF_ERROR(reading.on_problem(At(file, number, parsed.status())));
+      RETURN_IF_ERROR(reading.on_problem(At(file, number, options.format, parsed.status())));
     } else if (*parsed) {
       RETURN_IF_ERROR(reading.use());
       if (++rows % kProgressRows == 0) progress.Add(kProgressRows);
@@ -91,14 +94,28 @@ void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow
   builder.Finish(record);
 }
 
-Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& options,
-                                                       const std::vector<std::string>& files) {
+using io::CriteoVocabulary;
+
+Result<std::unique_ptr<CriteoVocabulary>> LoadVocabulary(const std::string& path) {
+  ASSIGN_OR_RETURN(CriteoVocabulary loaded, CriteoVocabulary::Load(path));
+  return std::make_unique<CriteoVocabulary>(std::move(loaded));
+}
+
+// Counts the values of all files in a first pass, on top of the old vocabulary if there is one.
+Result<std::unique_ptr<CriteoVocabulary>> MakeVocabulary(const TextOptions& options,
+                                                         const std::vector<std::string>& files,
+                                                         ConvertTally& tally) {
   // Better now than after the first pass.
   const std::filesystem::path folder = std::filesystem::path(options.vocabulary_out).parent_path();
   if (!folder.empty() && !std::filesystem::is_directory(folder)) {
     return NotFound("--vocabulary_out=" + options.vocabulary_out + ": no such folder");
   }
-  auto vocabulary = std::make_unique<io::CriteoVocabulary>();
+  auto vocabulary = std::make_unique<CriteoVocabulary>();
+  if (!options.vocabulary.empty()) {
+    ASSIGN_OR_RETURN(vocabulary, LoadVocabulary(options.vocabulary));
+    tally.old_features = vocabulary->num_features();
+    vocabulary->Extend();
+  }
   io::CriteoLine cells;
   const LineReading reading = {
       .work = "counting",
@@ -116,19 +133,21 @@ Result<std::unique_ptr<io::CriteoKeys>> MakeVocabulary(const TextOptions& option
   RETURN_IF_ERROR(ReadFiles(files, options, reading));
   vocabulary->Freeze(options.min_count);
   RETURN_IF_ERROR(vocabulary->Save(options.vocabulary_out));
-  return std::unique_ptr<io::CriteoKeys>(std::move(vocabulary));
+  return vocabulary;
 }
 
 Result<std::unique_ptr<io::CriteoKeys>> MakeCriteoKeys(const TextOptions& options,
-                                                       const std::vector<std::string>& files) {
-  if (!options.vocabulary_out.empty()) return MakeVocabulary(options, files);
-  if (!options.vocabulary.empty()) {
-    ASSIGN_OR_RETURN(io::CriteoVocabulary loaded, io::CriteoVocabulary::Load(options.vocabulary));
-    return std::unique_ptr<io::CriteoKeys>(
-        std::make_unique<io::CriteoVocabulary>(std::move(loaded)));
+                                                       const std::vector<std::string>& files,
+                                                       ConvertTally& tally) {
+  std::unique_ptr<io::CriteoKeys> keys;
+  if (!options.vocabulary_out.empty()) {
+    ASSIGN_OR_RETURN(keys, MakeVocabulary(options, files, tally));
+  } else if (!options.vocabulary.empty()) {
+    ASSIGN_OR_RETURN(keys, LoadVocabulary(options.vocabulary));
+  } else {
+    keys = std::make_unique<io::CriteoHasher>(options.criteo_hash_bits);
   }
-  return std::unique_ptr<io::CriteoKeys>(
-      std::make_unique<io::CriteoHasher>(options.criteo_hash_bits));
+  return keys;
 }
 
 using ParseRow = std::function<Result<bool>(std::string_view line, io::SparseRow& row)>;
@@ -148,7 +167,7 @@ Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<std::s
     });
   }
   CHECK(options.format == Format::kCriteo);
-  ASSIGN_OR_RETURN(auto made, MakeCriteoKeys(options, files));
+  ASSIGN_OR_RETURN(auto made, MakeCriteoKeys(options, files, tally));
   tally.num_features = made->num_features();
   // A std::function is copied, so its state must be shareable.
   const std::shared_ptr<const io::CriteoKeys> keys = std::move(made);

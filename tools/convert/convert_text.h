@@ -27,7 +27,8 @@ struct TextOptions {
   std::optional<float> positive_label;
   io::LibsvmOptions libsvm = {};
   io::VwOptions vw = {};
-  // The keys of Criteo rows come from one of these three.
+  // The keys of Criteo rows come from one of these three; with both files, from the old vocabulary
+  // extended by the values that are new.
   int criteo_hash_bits = 0;    // used if both names are empty
   std::string vocabulary;      // an existing vocabulary file
   std::string vocabulary_out;  // a vocabulary file to write, in a first pass over the inputs

@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <iterator>
 
-#include "io/record/idx_file.h"
-#include "io/record/record_reader.h"
 #include "io/text/file_format.h"
 
 namespace millrace::convert {
@@ -15,11 +13,30 @@ namespace {
 constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
 constexpr char kHint[] = "; set --format=libsvm, vw, criteo, mnist or images";
 
-Result<Format> DetectLine(const std::string& path, std::string_view line) {
-  const Result<io::TextFormat> format = io::DetectTextFormat(line);
-  if (format.ok()) return FormatFromName(io::TextFormatName(*format));
-  return Invalid(path + ": cannot detect the format (as libsvm: " + format.status().message() +
-                 ")" + kHint);
+// Unlike FormatFromName, not about a flag.
+Result<Format> FromContent(const std::string& path, const io::Content& content) {
+  const std::string expected =
+      path +
+      ": expected lines of libsvm, VW or Criteo text, IDX files or a folder of images, found ";
+  if (!content.format) {
+    if (content.what.empty() && !content.is_text) return Invalid(expected + "unknown data" + kHint);
+    if (content.what.empty()) return Invalid(expected + "no rows" + kHint);
+    return Invalid(expected + content.what + ": " + content.advice +
+                   (content.is_text ? kHint : ""));
+  }
+  switch (*content.format) {
+    case io::FileFormat::kTfRecord:
+      return Invalid(expected + "TFRecords, which need no conversion");
+    case io::FileFormat::kLibsvm:
+      return Format::kLibsvm;
+    case io::FileFormat::kVw:
+      return Format::kVw;
+    case io::FileFormat::kCriteo:
+      return Format::kCriteo;
+    case io::FileFormat::kIdx:
+      return Format::kMnist;
+  }
+  return Format::kLibsvm;
 }
 
 }  // namespace
@@ -41,15 +58,8 @@ Result<Format> DetectFormat(const std::string& path) {
   if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
     return Invalid(path + ": the format of a pipe cannot be detected" + kHint);
   }
-  ASSIGN_OR_RETURN(io::RecordReader lines,
-                   io::RecordReader::Open(path, {.framing = io::Framing::kLines}));
-  io::RecordView line;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, lines.Next(line));
-    if (!more) return Invalid(path + ": cannot detect the format of an empty file" + kHint);
-    if (line.offset == 0 && io::IsIdxHeader(line.bytes)) return Format::kMnist;
-    if (!io::IsBlankLine(line.bytes)) return DetectLine(path, line.bytes);
-  }
+  ASSIGN_OR_RETURN(const io::Content content, io::DetectFile(path));
+  return FromContent(path, content);
 }
 
 }  // namespace millrace::convert

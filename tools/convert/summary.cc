@@ -92,7 +92,13 @@ void PrintSummary(const SummaryOptions& options, const ShardWriter& out,
     PrintRows(options.weight_feature, tally, out.records());
   }
   PrintRow("files", FilesText(out));
-  if (!options.vocabulary_out.empty()) PrintRow("", options.vocabulary_out);
+  if (!options.vocabulary_out.empty()) {
+    const std::string extended =
+        tally.old_features == 0 ? ""
+                                : ": " + WithCommas(tally.old_features) + " old keys, " +
+                                      WithCommas(tally.num_features - tally.old_features) + " new";
+    PrintRow("", options.vocabulary_out + extended);
+  }
   if (options.format == Format::kImages) PrintRow("", out.folder() + "/labels.txt");
   PrintRow("time", DurationText(options.seconds) + ", " +
                        WithCommas(static_cast<uint64_t>(static_cast<double>(out.records()) /

@@ -26,6 +26,7 @@ struct ConvertTally {
   uint64_t min_key = UINT64_MAX;
   uint64_t max_key = 0;
   uint64_t num_features = 0;  // if known in advance (hashed keys, a vocabulary); 0: max_key + 1
+  uint64_t old_features = 0;  // of the vocabulary that was extended; 0: none was
 
   // For images: the count of each class, by label.
   std::vector<uint64_t> class_counts;

@@ -93,9 +93,6 @@ Status CheckFlags() {
   if (!synthetic && FLAGS_train.empty() && FLAGS_graph.empty()) {
     return Invalid("--train is missing: expected the training images, or --data=synthetic");
   }
-  if (synthetic && !(FLAGS_train.empty() && FLAGS_test.empty())) {
-    return Invalid("--data=synthetic generates its images: expected no --train and no --test");
-  }
   if (FLAGS_scale < 0) return Invalid("--scale: expected a number of at least 0");
   return {};
 }
@@ -181,6 +178,20 @@ Result<std::optional<convnets::ServerOptions>> Job(const convnets::NetTrainOptio
   return std::optional(std::move(job));
 }
 
+// --graph trains nothing: of the flags that are in the spec so far only those of the net matter.
+CommandSpec WithGraphEffects(CommandSpec spec) {
+  tools::Needs training = {{}, {"graph"}, {""}};
+  const auto add = [&](const std::vector<std::string>& flags) {
+    for (const std::string& flag : flags) {
+      if (flag != "net" && flag != "num_classes" && flag != "graph") training.flags.push_back(flag);
+    }
+  };
+  add(spec.always);
+  for (const tools::Needs& needs : spec.needs) add(needs.flags);
+  spec.needs.insert(spec.needs.begin(), std::move(training));
+  return spec;
+}
+
 }  // namespace
 
 const CommandSpec& ConvnetSpec() {
@@ -206,6 +217,18 @@ const CommandSpec& ConvnetSpec() {
                   {"epochs", "max_examples", "eval_every", "seed", "threads", "input_threads"}},
                  RunFlags({}),
                  WorkerFlags()},
+      .always = {"net", "num_classes", "engine", "graph", "data", "optimizer", "learning_rate",
+                 "schedule", "decay_every", "weight_decay", "batch_size", "epochs", "max_examples",
+                 "seed", "threads"},
+      .needs = {{{"train", "test", "label_offset", "resize", "mean", "scale", "input_threads"},
+                 {"data"},
+                 {"files"}},
+                {{"synthetic_images"}, {"data"}, {"synthetic"}},
+                {{"augment"}, {"resize"}},
+                {{"init"}, {"model_in"}, {""}},
+                {{"momentum"}, {"optimizer"}, {"momentum"}},
+                {{"decay_factor"}, {"decay_every"}},
+                {{"eval_every"}, {"test"}}},
       .examples = {
           "millrace-convnet --net=lenet "
           "--train=data/mnist/train-images-idx3-ubyte,data/mnist/train-labels-idx1-ubyte "
@@ -231,6 +254,11 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
   ASSIGN_OR_RETURN(train.update, Update());
   ASSIGN_OR_RETURN(options.linear_rate, HasLinearRate());
   ASSIGN_OR_RETURN(options.images, Images(net));
+  RETURN_IF_ERROR(tools::CheckEffects(
+      WithGraphEffects(tools::WithTrainingEffects(ConvnetSpec())),
+      {{"optimizer", {sparse::DenseRuleName(train.update.rule)}},
+       {"resize", {FLAGS_data == "files" ? std::to_string(options.images.resize) : "0"}},
+       {"test", {FLAGS_data == "synthetic" ? "synthetic" : FLAGS_test}}}));
   train.engine = FLAGS_engine;
   train.batch_size = FLAGS_batch_size;
   train.epochs = FLAGS_epochs;

@@ -51,10 +51,7 @@ DEFINE_uint64(
 namespace millrace::launch {
 namespace {
 
-bool IsGiven(const char* flag) {
-  google::CommandLineFlagInfo info;
-  return google::GetCommandLineFlagInfo(flag, &info) && !info.is_default;
-}
+using tools::IsGiven;
 
 Result<JobShape> ShapeFromFlags(const std::optional<Rank>& rank) {
   const bool has_numbers = IsGiven("num_ps") || IsGiven("num_workers");
@@ -226,6 +223,12 @@ const tools::CommandSpec& LaunchSpec() {
                    {"tls_key", tools::File()},
                    {"tls_ca", tools::File()},
                    {"log_dir", tools::Folder()}}}},
+      .always = {"deploy_mode", "num_ps", "num_workers", "hosts", "rendezvous", "restart",
+                 "stop_timeout", "log_dir", "dashboard"},
+      .needs = {{{"ssh"}, {"hosts"}},
+                {{"start_timeout"}, {"num_ps", "hosts", "rendezvous"}},
+                {{"server_grace", "ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca"},
+                 {"num_ps"}}},
       .examples = {
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
           "--train='data/train-*' "
@@ -264,6 +267,8 @@ Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
   RETURN_IF_ERROR(CheckRanks(rank));
   LaunchOptions options;
   ASSIGN_OR_RETURN(options.shape, ShapeFromFlags(FLAGS_rendezvous.empty() ? std::nullopt : rank));
+  RETURN_IF_ERROR(
+      tools::CheckEffects(LaunchSpec(), {{"num_ps", {std::to_string(options.shape.num_ps)}}}));
   ASSIGN_OR_RETURN(options.hosts, HostsFromFlags());
   ASSIGN_OR_RETURN(options.ssh, SplitWords(FLAGS_ssh));
   if (options.ssh.empty()) return Invalid("--ssh is empty: expected an ssh client");

@@ -17,7 +17,9 @@ using millrace::trainer::TrainOptions;
 DEFINE_string(train, "",
               "training files: names, globs, comma lists, @file with one pattern per line");
 DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
-DEFINE_string(format, "auto", "tfrecord, libsvm, vw or criteo; auto: by the file names");
+DEFINE_string(
+    format, "auto",
+    "tfrecord, libsvm, vw or criteo; auto: by the content of the files, else by their names");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -27,8 +29,10 @@ DEFINE_string(weight_feature, "",
               "name of the feature with the example's weight; empty: all weights are 1");
 DEFINE_int32(index_base, 0, "libsvm: subtracted from every index, 0 or 1");
 DEFINE_int32(hash_bits, 0, "VW and Criteo text: number of bits of the hashed keys, 0 for 64");
-DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
-            "VW text: hash numeric names with their namespace like other names");
+DEFINE_bool(
+    vw_hash_all, millrace::io::VwOptions{}.hash_all,
+    "VW text: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
+    "digits is its key, in any namespace");
 DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "VW text: add a constant feature to every row");
 DEFINE_string(on_corrupt, "fail",
@@ -109,7 +113,7 @@ Result<InputOptions> Input(const std::string& patterns) {
   InputOptions input;
   ASSIGN_OR_RETURN(input.files, io::ExpandFiles(patterns));
   if (FLAGS_format == "auto") {
-    ASSIGN_OR_RETURN(input.format, io::InputFormatFromExtensions(input.files));
+    ASSIGN_OR_RETURN(input.format, io::DetectInputFormat(input.files));
   } else {
     ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FLAGS_format));
   }
@@ -123,7 +127,7 @@ Result<InputOptions> Input(const std::string& patterns) {
                 .index_base = FLAGS_index_base,
                 .hash_bits = FLAGS_hash_bits,
                 .constant = FLAGS_constant,
-                .hash_all = FLAGS_hash_all};
+                .hash_all = FLAGS_vw_hash_all};
   input.threads = Threads();
   return input;
 }
@@ -169,18 +173,6 @@ Status CheckFlags() {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
-  if (FLAGS_test.empty() && (FLAGS_eval_every > 0 || !FLAGS_early_stop.empty())) {
-    return Invalid(std::string(FLAGS_eval_every > 0 ? "--eval_every" : "--early_stop") +
-                   " needs test data: expected --test=FILES");
-  }
-  if (!FLAGS_early_stop.empty() && FLAGS_eval_every == 0) {
-    return Invalid(
-        "--early_stop counts evaluations: expected --eval_every=N, the training examples between "
-        "two");
-  }
-  if (FLAGS_dashboard > 0 && FLAGS_run_dir.empty()) {
-    return Invalid("--dashboard shows a run folder: expected --run_dir");
-  }
   if (FLAGS_dashboard > 65535) {
     return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
                    ": expected a port, 1 to 65535");
@@ -191,6 +183,15 @@ Status CheckFlags() {
   return {};
 }
 
+// The files are known, so auto is resolved.
+Status CheckInputFlags(const TrainOptions& train) {
+  std::vector<std::string> formats = {io::InputFormatName(train.train.format)};
+  if (!train.test.files.empty() && train.test.format != train.train.format) {
+    formats.push_back(io::InputFormatName(train.test.format));
+  }
+  return tools::CheckEffects(tools::WithTrainingEffects(LrSpec()), {{"format", formats}});
+}
+
 }  // namespace
 
 const CommandSpec& LrSpec() {
@@ -199,7 +200,7 @@ const CommandSpec& LrSpec() {
       .job = "trains and evaluates sparse logistic regression",
       .groups = {{"Data",
                   {"train", "test", "format", "num_features", "label_feature", "index_feature",
-                   "value_feature", "weight_feature", "index_base", "hash_bits", "hash_all",
+                   "value_feature", "weight_feature", "index_base", "hash_bits", "vw_hash_all",
                    "constant", "on_corrupt", "max_record_mb"},
                   {{"train", File()},
                    {"test", File()},
@@ -218,6 +219,28 @@ const CommandSpec& LrSpec() {
                            {"model_format", "dashboard"},
                            {{"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
+      .always = {"train", "test", "format", "num_features", "on_corrupt", "max_record_mb",
+                 "optimizer", "learning_rate", "l2", "batch_size", "kernel", "epochs",
+                 "max_examples", "seed", "shuffle_capacity", "threads"},
+      .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
+                 {"format"},
+                 {"tfrecord"}},
+                {{"index_base"}, {"format"}, {"libsvm"}},
+                {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+                {{"vw_hash_all", "constant"}, {"format"}, {"vw"}},
+                {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
+                {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
+                {{"hogwild"}, {"optimizer"}, {"sgd"}},
+                {{"hogwild"}, {"mode"}, {"single"}},
+                {{"eval_every", "test_batch_size", "early_stop"}, {"test"}},
+                {{"early_stop"}, {"eval_every"}},
+                {{"min_after_dequeue"}, {"shuffle_capacity"}},
+                {.flags = {"cache"},
+                 .with = {"epochs"},
+                 .except = {"0", "1"},
+                 .text = "--epochs of 2 or more"},
+                {{"model_format"}, {"model_out", "run_dir"}},
+                {{"dashboard"}, {"run_dir"}}},
       .examples = {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
           "--run_dir=runs/1",
@@ -233,6 +256,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   LrOptions options;
   ASSIGN_OR_RETURN(options.train.train, TrainInput());
   ASSIGN_OR_RETURN(options.train.test, TestInput());
+  RETURN_IF_ERROR(CheckInputFlags(options.train));
   ASSIGN_OR_RETURN(options.train.update, Update());
   ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
@@ -251,9 +275,6 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
   RETURN_IF_ERROR(options.train.Validate());
-  if (options.session && options.train.hogwild > 1) {
-    return Invalid("--hogwild: expected one process, found a worker of a job");
-  }
   return options;
 }
 

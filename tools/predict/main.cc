@@ -29,8 +29,8 @@
 DEFINE_string(model, "", "the model: a binary or text file, a checkpoint, or a run folder");
 DEFINE_string(
     format, "auto",
-    "input format: tfrecord, libsvm, vw, criteo, or auto (by the file names; if they do not tell "
-    "it, as in training if --model is a run folder, else tfrecord)");
+    "input format: tfrecord, libsvm, vw, criteo, or auto (as in training if --model is a run "
+    "folder and the file names do not tell another; else by the content)");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin");
@@ -48,8 +48,9 @@ DEFINE_uint64(max_record_mb, millrace::io::InputOptions{}.max_record_bytes >> 20
 DEFINE_int32(index_base, 0, "libsvm: the first feature's number, 0 or 1");
 DEFINE_int32(hash_bits, -1,
              "vw and criteo: bits of the hashed keys, 0 for 64; -1: from the size of the model");
-DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
-            "vw: hash numeric names with their namespace like other names");
+DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
+            "vw: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
+            "digits is its key, in any namespace");
 DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "vw: add a constant feature to every row");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
@@ -85,7 +86,6 @@ constexpr size_t kBatchRows = 1000;
 
 Status CheckTopFlags(const Args& args) {
   if (!args.empty()) return Invalid("--top lists weights and reads no input: leave out " + args[0]);
-  if (FLAGS_metrics) return Invalid("--top reads no input: leave out --metrics");
   return {};
 }
 
@@ -102,7 +102,7 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
 }
 
 Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
-  return FLAGS_format == "auto" ? io::InputFormatFromExtensions(files)
+  return FLAGS_format == "auto" ? io::DetectInputFormat(files)
                                 : io::InputFormatFromName(FLAGS_format);
 }
 
@@ -137,7 +137,7 @@ bool IsUnset(const std::string& value) {
 // Sets those of the flags `names` that the command line does not give to their values in training,
 // if `model` is a run folder or inside one. Returns the flags that were set, as "--hash_bits=20
 // --index_base=1 (R/run.json)"; empty: none. Flags that were unset in training (0, auto, false,
-// empty) are not changed.
+// empty) are not changed, except vw_hash_all, which is true by default.
 std::string UseRunFlags(const std::string& model, const std::vector<std::string>& names) {
   const Result<std::string> file = trainer::ModelFileOf(model);
   if (!file.ok()) return "";
@@ -148,8 +148,10 @@ std::string UseRunFlags(const std::string& model, const std::vector<std::string>
   std::string used;
   for (const trainer::FlagChange& flag :
        trainer::ChangedFlags(trainer::ReadRunJson(run), FlagsAtDefault(names))) {
-    if (IsUnset(flag.before)) continue;
-    gflags::SetCommandLineOption(flag.name.c_str(), flag.before.c_str());
+    if (IsUnset(flag.before) && flag.name != "vw_hash_all") continue;
+    // Not as given on the command line: it is no error if it has no effect.
+    gflags::SetCommandLineOptionWithMode(flag.name.c_str(), flag.before.c_str(),
+                                         gflags::SET_FLAGS_DEFAULT);
     used += "--" + flag.name + "=" + flag.before + " ";
   }
   return used.empty() ? "" : used + "(" + (run / "run.json").string() + ")";
@@ -168,9 +170,24 @@ const CommandSpec& PredictSpec() {
                    {"out", File()}}},
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
-                  {"on_corrupt", "max_record_mb", "index_base", "hash_bits", "hash_all", "constant",
-                   "label_feature", "index_feature", "value_feature", "weight_feature", "threads"},
+                  {"on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
+                   "constant", "label_feature", "index_feature", "value_feature", "weight_feature",
+                   "threads"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
+      .always = {"model", "out", "top"},
+      .needs = {{{"format", "output", "metrics", "on_corrupt", "max_record_mb", "index_base",
+                  "hash_bits", "vw_hash_all", "constant", "label_feature", "index_feature",
+                  "value_feature", "weight_feature", "threads"},
+                 {"top"},
+                 {"0"}},
+                {{"vocabulary"}, {"top"}},
+                {{"index_base"}, {"format"}, {"libsvm"}},
+                {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+                {{"vw_hash_all", "constant"}, {"format"}, {"vw"}},
+                {{"label_feature", "index_feature", "value_feature", "weight_feature"},
+                 {"format"},
+                 {"tfrecord"}},
+                {{"label_feature", "weight_feature"}, {"metrics"}}},
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
                    "zcat test.svm.gz | millrace-predict --model=model.bin --format=libsvm -",
@@ -188,7 +205,6 @@ Status CheckFlags(const Args& args) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected -1 to 64");
   }
   if (FLAGS_top > 0) return CheckTopFlags(args);
-  if (!FLAGS_vocabulary.empty()) return Invalid("--vocabulary needs --top=N");
   if (args.empty()) {
     return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
   }
@@ -198,7 +214,7 @@ Status CheckFlags(const Args& args) {
 // Sets the input flags that the command line does not give to their values in training, if the run
 // of the model is known. Returns a text that lists them; empty: none.
 std::string UseTrainingFlags(const Args& args) {
-  std::vector<std::string> names = {"index_base",    "hash_bits",     "hash_all",     "constant",
+  std::vector<std::string> names = {"index_base",    "hash_bits",     "vw_hash_all",  "constant",
                                     "label_feature", "index_feature", "value_feature"};
   // A file name that tells the format has precedence over the format in training.
   const Result<std::vector<std::string>> files = FilesOf(args);
@@ -215,6 +231,8 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   ASSIGN_OR_RETURN(options.kind, ScoreKindFromName(FLAGS_output));
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
   ASSIGN_OR_RETURN(input.format, FormatOf(input.files));
+  RETURN_IF_ERROR(
+      tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}}}));
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   ASSIGN_OR_RETURN(input.rows.hash_bits, HashBits(input.format, info.num_features));
@@ -225,7 +243,7 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   input.rows.num_features = info.num_features;
   input.rows.index_base = FLAGS_index_base;
   input.rows.constant = FLAGS_constant;
-  input.rows.hash_all = FLAGS_hash_all;
+  input.rows.hash_all = FLAGS_vw_hash_all;
   input.rows.labels = io::Labels::kOptional;
   input.batch_size = kBatchRows;
   input.compact = io::NeedsWideKeys(info.num_features);
@@ -280,6 +298,7 @@ Status Run(const Args& args) {
   RETURN_IF_ERROR(CheckFlags(args));
   ASSIGN_OR_RETURN(const trainer::Model model, trainer::LoadModel(FLAGS_model));
   if (FLAGS_top == 0) return RunScore(model, args);
+  RETURN_IF_ERROR(tools::CheckEffects(PredictSpec()));
   PrintModel(FLAGS_model, model.info());
   return WriteTopWeights(model,
                          {.count = FLAGS_top, .vocabulary = FLAGS_vocabulary, .out = FLAGS_out});

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "io/state/state_fields.h"
 #include "profiler/session.h"
 #include "ps/server/server.h"
 #include "tools/common/cluster_flags.h"
@@ -41,6 +42,12 @@ const tools::CommandSpec& Spec() {
                    "insecure_no_token", "profile", "sample_ms"},
                   {{"run_dir", tools::Folder()}}},
                  tools::ServerFlags()},
+      .always = {"run_dir", "rejoin_seconds", "ps_hosts", "job_name", "task_index", "token_file",
+                 "tls_cert", "tls_key", "tls_ca"},
+      .needs = {{{"listen", "num_ps", "num_workers"}, {"ps_hosts"}, {""}},
+                {{"worker_hosts"}, {"ps_hosts"}},
+                {{"insecure_no_token"}, {"token_file"}, {""}},
+                {{"profile", "sample_ms"}, {"run_dir"}}},
       .examples = {
           "millrace-ps --listen=127.0.0.1:7000 --num_workers=3 --run_dir=runs/1",
           "millrace-ps --ps_hosts=a:7000,b:7000 --worker_hosts=a,b,c --job_name=ps "
@@ -51,11 +58,12 @@ const tools::CommandSpec& Spec() {
 }
 
 Result<ps::ServerOptions> OptionsFromFlags() {
+  RETURN_IF_ERROR(tools::CheckEffects(Spec()));
   if (!FLAGS_job_name.empty() && FLAGS_job_name != "ps") {
     return Invalid("--job_name=" + FLAGS_job_name + ": expected ps");
   }
   if (!(FLAGS_rejoin_seconds >= 0 && FLAGS_rejoin_seconds <= 1e6)) {
-    return Invalid("--rejoin_seconds=" + std::to_string(FLAGS_rejoin_seconds) +
+    return Invalid("--rejoin_seconds=" + io::NumberText(FLAGS_rejoin_seconds) +
                    ": expected 0 to 1000000");
   }
   if (FLAGS_sample_ms > 3600000) {

@@ -145,6 +145,7 @@ const CommandSpec& CatSpec() {
                   {"skip", "limit", "on_corrupt", "max_record_mb"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Output format", {"raw", "hex"}}},
+      .always = {"skip", "limit", "on_corrupt", "max_record_mb", "raw", "hex"},
       .examples = {"millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",
                    "millrace-records cat 'data/test-*' | head -n 1",
                    "millrace-records cat --raw --skip=5 --limit=1 data/photos.tfrecord > one.pb"}};
@@ -152,6 +153,7 @@ const CommandSpec& CatSpec() {
 }
 
 int RunCat(const Args& args) {
+  if (const Status flags = tools::CheckEffects(CatSpec()); !flags.ok()) return Fail(flags);
   const Result<CatOptions> options = OptionsFromFlags();
   if (!options.ok()) return Fail(options.status());
   const Result<std::vector<std::string>> files = InputFiles(args);

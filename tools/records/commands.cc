@@ -31,8 +31,7 @@ constexpr size_t kMaxThreads = 1024;
 
 int MaxLevel(io::Compression compression) {
   switch (compression) {
-    case io::Compression::kNone:
-      return 0;
+    case io::Compression::kNone:  // CheckEffects rejects a level
     case io::Compression::kGzip:
     case io::Compression::kZlib:
       return 9;

@@ -28,17 +28,21 @@ DEFINE_string(positive_label, "",
 DEFINE_string(weight_feature, "weight",
               "vw: name of the feature with the row's weight, written if it is not 1");
 DEFINE_int32(hash_bits, 0,
-             "vw, criteo: keys are hashes of this many bits, 1 to 64; vw with 0 keeps numbers");
-DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
-            "vw: hash numeric names with their namespace like other names");
+             "vw, criteo: keys are hashes of this many bits, 1 to 64; 0: vw has 64 bits");
+DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
+            "vw: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
+            "digits is its key, in any namespace");
 DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
             "vw: add a constant feature to every row");
-DEFINE_string(vocabulary, "", "criteo: take the keys from this file, which --vocabulary_out wrote");
+DEFINE_string(
+    vocabulary, "",
+    "criteo: take the keys from this file, which --vocabulary_out wrote; with --vocabulary_out "
+    "new values get new keys, and old keys stay");
 DEFINE_string(
     vocabulary_out, "",
     "criteo: count all values in a first pass, assign a key to each, write the keys to this file");
 DEFINE_uint64(min_count, 1,
-              "criteo, with --vocabulary_out: rarer values share one key of their field");
+              "criteo, with --vocabulary_out: rarer new values share one key of their field");
 
 namespace millrace::records {
 namespace {
@@ -70,47 +74,16 @@ struct ConvertOptions {
   ShardOptions shards;
 };
 
-bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
-
-Status CheckFlagsFit(Format format) {
-  struct Rule {
-    const char* flag;
-    std::vector<Format> formats;
-  };
-  const std::vector<Format> text = {Format::kLibsvm, Format::kVw, Format::kCriteo};
-  const Rule rules[] = {
-      {"index_base", {Format::kLibsvm}}, {"max_record_mb", text},
-      {"positive_label", text},          {"label_feature", text},
-      {"index_feature", text},           {"value_feature", text},
-      {"weight_feature", {Format::kVw}}, {"hash_bits", {Format::kVw, Format::kCriteo}},
-      {"hash_all", {Format::kVw}},       {"constant", {Format::kVw}},
-      {"vocabulary", {Format::kCriteo}}, {"vocabulary_out", {Format::kCriteo}},
-      {"min_count", {Format::kCriteo}}};
-  for (const Rule& rule : rules) {
-    if (!IsGiven(rule.flag) || std::count(rule.formats.begin(), rule.formats.end(), format) > 0)
-      continue;
-    std::string names;
-    for (const Format fitting : rule.formats) {
-      names += std::string(names.empty() ? "" : ", ") + FormatName(fitting);
-    }
-    return Invalid("--" + std::string(rule.flag) + " is for " + names + "; the input is " +
-                   FormatName(format));
-  }
-  return {};
-}
-
 Status CheckCriteoKeys(const std::vector<std::string>& inputs) {
-  const int sources =
-      !FLAGS_vocabulary.empty() + !FLAGS_vocabulary_out.empty() + (FLAGS_hash_bits > 0);
-  if (sources != 1) {
+  const bool has_vocabulary = !FLAGS_vocabulary.empty() || !FLAGS_vocabulary_out.empty();
+  if (has_vocabulary == (FLAGS_hash_bits > 0)) {
     return Invalid(
-        std::string("criteo: expected one of --vocabulary_out=FILE (written in a first "
-                    "pass), --vocabulary=FILE (written before) and --hash_bits=N, found ") +
-        (sources == 0 ? "none" : "several"));
+        std::string("criteo: expected --vocabulary_out=FILE (written in a first pass), "
+                    "--vocabulary=FILE (written before; with --vocabulary_out it is extended) or "
+                    "--hash_bits=N, found ") +
+        (has_vocabulary ? "a vocabulary and --hash_bits" : "none"));
   }
-  if (FLAGS_vocabulary_out.empty()) {
-    return IsGiven("min_count") ? Invalid("--min_count needs --vocabulary_out") : Status();
-  }
+  if (FLAGS_vocabulary_out.empty()) return {};
   if (!FLAGS_overwrite) RETURN_IF_ERROR(CheckNoneExist({FLAGS_vocabulary_out}));
   for (const std::string& input : inputs) {
     if (input == "-" ||
@@ -147,7 +120,7 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
   options.vw = {
-      .hash_bits = FLAGS_hash_bits, .constant = FLAGS_constant, .hash_all = FLAGS_hash_all};
+      .hash_bits = FLAGS_hash_bits, .constant = FLAGS_constant, .hash_all = FLAGS_vw_hash_all};
   options.criteo_hash_bits = FLAGS_hash_bits;
   options.vocabulary = FLAGS_vocabulary;
   options.vocabulary_out = FLAGS_vocabulary_out;
@@ -184,7 +157,7 @@ Result<ConvertOptions> OptionsFromFlags(const Args& args) {
     ASSIGN_OR_RETURN(options.format, DetectFormat(options.inputs[0]));
   }
   ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
-  RETURN_IF_ERROR(CheckFlagsFit(options.format));
+  RETURN_IF_ERROR(tools::CheckEffects(ConvertSpec(), {{"format", {FormatName(options.format)}}}));
   if (options.format == Format::kCriteo) RETURN_IF_ERROR(CheckCriteoKeys(options.inputs));
   if (options.format == Format::kImages && options.inputs.size() != 1) {
     return Invalid("images: expected one folder of class folders, found " +
@@ -222,19 +195,35 @@ const CommandSpec& ConvertSpec() {
                   {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Keys",
-                  {"hash_bits", "hash_all", "constant", "vocabulary_out", "vocabulary",
+                  {"hash_bits", "vw_hash_all", "constant", "vocabulary_out", "vocabulary",
                    "min_count"},
                   {{"vocabulary_out", File()}, {"vocabulary", File()}}},
                  {"Output",
                   {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
                    "index_feature", "value_feature", "weight_feature"},
                   {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
+      .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
+      .needs = {{{"max_record_mb", "positive_label", "label_feature", "index_feature",
+                  "value_feature"},
+                 {"format"},
+                 {"libsvm", "vw", "criteo"}},
+                {{"index_base"}, {"format"}, {"libsvm"}},
+                {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+                {{"vw_hash_all", "constant", "weight_feature"}, {"format"}, {"vw"}},
+                {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
+                {{"min_count"}, {"vocabulary_out"}},
+                {.flags = {"level"},
+                 .with = {"compression"},
+                 .except = {"none"},
+                 .text = "--compression=gzip, zlib or zstd"}},
       .examples = {
           "millrace-records convert --out=data/a9a a9a",
           "millrace-records convert --out=data/criteo --vocabulary_out=data/criteo/vocabulary.tsv "
           "--min_count=10 day_0.tsv.gz",
           "millrace-records convert --out=data/criteo --name=test "
           "--vocabulary=data/criteo/vocabulary.tsv day_1.tsv.gz",
+          "millrace-records convert --out=data/day_1 --vocabulary=data/criteo/vocabulary.tsv "
+          "--vocabulary_out=data/day_1/vocabulary.tsv day_1.tsv.gz",
           "millrace-records convert --out=data/mnist train-images-idx3-ubyte "
           "train-labels-idx1-ubyte",
           "millrace-records convert --out=data/flowers flower_photos/"}};

@@ -54,12 +54,15 @@ const CommandSpec& StatSpec() {
                  {"Work",
                   {"threads", "on_corrupt", "max_record_mb"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
+      .always = {"json", "label_feature", "index_feature", "value_feature", "threads", "on_corrupt",
+                 "max_record_mb"},
       .examples = {"millrace-records stat 'data/train-*'",
                    "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst"}};
   return spec;
 }
 
 int RunStat(const Args& args) {
+  if (const Status flags = tools::CheckEffects(StatSpec()); !flags.ok()) return Fail(flags);
   const Result<io::OnCorrupt> on_corrupt = io::OnCorruptFromName(FLAGS_on_corrupt);
   if (!on_corrupt.ok()) return Fail(on_corrupt.status());
   const Result<std::vector<std::string>> files = InputFiles(args);

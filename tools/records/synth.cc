@@ -247,6 +247,15 @@ const CommandSpec& SynthSpec() {
                  {"Data", {"num_features", "fields", "zipf", "positives", "bayes_logloss", "seed"}},
                  {"Names in the records", {"label_feature", "index_feature", "value_feature"}},
                  {"Work", {"threads"}}},
+      .always = {"out", "rows", "test_rows", "shards", "overwrite", "compression", "values",
+                 "num_features", "fields", "zipf", "positives", "bayes_logloss", "seed",
+                 "label_feature", "index_feature", "threads"},
+      .needs = {{{"test_shards"}, {"test_rows"}},
+                {{"value_feature"}, {"values"}},
+                {.flags = {"level"},
+                 .with = {"compression"},
+                 .except = {"none"},
+                 .text = "--compression=gzip, zlib or zstd"}},
       .examples = {"millrace-records synth --rows=2000000 --test_rows=200000 --out=data",
                    "millrace-records synth --rows=10000 --test_rows=1000 --num_features=1000 "
                    "--shards=1 --out=small"}};
@@ -254,6 +263,7 @@ const CommandSpec& SynthSpec() {
 }
 
 int RunSynth(const Args&) {
+  if (const Status flags = tools::CheckEffects(SynthSpec()); !flags.ok()) return Fail(flags);
   const Result<SynthFiles> files = FilesFromFlags();
   if (!files.ok()) return Fail(files.status());
   const Status status = Synthesize(ModelFromFlags(), *files);

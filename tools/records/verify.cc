@@ -115,12 +115,14 @@ const CommandSpec& VerifySpec() {
       .job = "checks every CRC of every record; exit status 1 if a record is corrupt",
       .arguments = "FILE...",
       .groups = {{"Checks", {"examples"}}, {"Work", {"threads", "max_record_mb"}}},
+      .always = {"examples", "threads", "max_record_mb"},
       .examples = {"millrace-records verify 'data/*.tfrecord'",
                    "millrace-records verify --examples data/train-00000-of-00008.tfrecord"}};
   return spec;
 }
 
 int RunVerify(const Args& args) {
+  if (const Status flags = tools::CheckEffects(VerifySpec()); !flags.ok()) return Fail(flags);
   const Result<std::vector<std::string>> files = InputFiles(args);
   if (!files.ok()) return Fail(files.status());
   const Result<size_t> threads = ThreadsFromFlags();

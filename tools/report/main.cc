@@ -61,11 +61,15 @@ const CommandSpec& ReportSpec() {
       .arguments = "RUN_DIR...",
       .groups = {{"Output", {"html", "merge", "json", "max_spans", "ops"}},
                  {"Limits", {"memory_gb", "network_gbit", "disk_mb"}}},
+      .always = {"json", "memory_gb", "network_gbit", "disk_mb"},
+      .needs = {{{"html", "merge", "max_spans", "ops"}, {"json"}, {"false"}},
+                {{"max_spans"}, {"html"}}},
       .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml"}};
   return spec;
 }
 
 Result<ReportOptions> ReportOptionsFromFlags() {
+  RETURN_IF_ERROR(tools::CheckEffects(ReportSpec()));
   if (FLAGS_network_gbit < 0 || FLAGS_disk_mb < 0)
     return Invalid("--network_gbit and --disk_mb: expected no negative number");
   if (!(FLAGS_memory_gb > 0 && FLAGS_memory_gb <= 1e6))

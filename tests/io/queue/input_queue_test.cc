@@ -124,6 +124,45 @@ TEST_F(InputQueueTest, BatchHasRoomForAMultipleOfTheLongestRow) {
   }
 }
 
+// The order is random, but the message is about the first bad row of the files.
+TEST_F(InputQueueTest, BadRowsAreReportedInTheOrderOfTheFiles) {
+  MakeFiles(3, 1);
+  std::string text = "1 1:1\n";
+  for (int row = 0; row < 500; ++row) text += "1 x:1\n";
+  test::WriteFile(options_.files[0], "1 2:1\n0 3:1\n");
+  for (const size_t file : {1, 2}) test::WriteFile(options_.files[file], text);
+  options_.format = InputFormat::kLibsvm;
+  options_.shuffle_capacity = 400;
+  options_.min_after_dequeue = 200;
+  for (uint64_t seed = 1; seed < 6; ++seed) {
+    options_.seed = seed;
+    for (const uint64_t cache_bytes : {0, 1 << 20}) {
+      options_.cache_bytes = cache_bytes;
+      auto queue = InputQueue::Open(options_);
+      Status error;
+      Drain(**queue, &error);
+      EXPECT_TRUE(error.message().starts_with(options_.files[1] + ":2: offset 6: column 3: "))
+          << error.message();
+    }
+  }
+}
+
+TEST_F(InputQueueTest, ABadFirstLineSaysWhatTheFileLooksLike) {
+  MakeFiles(1, 1);
+  options_.format = InputFormat::kLibsvm;
+  const std::pair<std::string, std::string> cases[] = {
+      {"1 |f a\n", "; the file looks like vw text: read it with format=vw"},
+      {"a,b\n1,2\n", "; the file looks like CSV text: "},
+      {"PAR1....\n", "; the file looks like a Parquet file: "}};
+  for (const auto& [bytes, hint] : cases) {
+    test::WriteFile(options_.files[0], bytes);
+    auto queue = InputQueue::Open(options_);
+    Status error;
+    Drain(**queue, &error);
+    EXPECT_NE(error.message().find(hint), std::string::npos) << error.message();
+  }
+}
+
 TEST_F(InputQueueTest, IndexBeyondNumFeaturesIsAnError) {
   MakeFiles(2, 100);
   options_.rows.num_features = 50;

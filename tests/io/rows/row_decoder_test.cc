@@ -2,8 +2,11 @@
 #include "io/rows/row_decoder.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "io/example/varint_list.h"
+#include "io/record/record_writer.h"
+#include "tests/support/test_files.h"
 
 namespace millrace::io {
 namespace {
@@ -14,13 +17,70 @@ Status Append(RowDecoder& decoder, std::string line, BatchBuilder& rows) {
   return decoder.Append({line.data(), size}, rows);
 }
 
-TEST(InputFormat, IsDetectedByTheExtension) {
-  EXPECT_EQ(*InputFormatFromExtensions({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
-  EXPECT_EQ(*InputFormatFromExtensions({"x.vw"}), InputFormat::kVw);
-  EXPECT_EQ(*InputFormatFromExtensions({"day_1.tsv.zst"}), InputFormat::kCriteo);
-  EXPECT_EQ(*InputFormatFromExtensions({"train-00000-of-00002"}), InputFormat::kTfRecord);
-  EXPECT_EQ(InputFormatFromExtensions({"a.libsvm", "b.tfrecord"}).status().code(), Code::kInvalid);
+// Files that cannot be read are left to the reader, which reports them.
+TEST(InputFormat, IsDetectedByTheNameIfTheContentDoesNotTell) {
+  EXPECT_EQ(*DetectInputFormat({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
+  EXPECT_EQ(*DetectInputFormat({"x.vw"}), InputFormat::kVw);
+  EXPECT_EQ(*DetectInputFormat({"day_1.tsv.zst"}), InputFormat::kCriteo);
+  EXPECT_EQ(*DetectInputFormat({"train-00000-of-00002"}), InputFormat::kTfRecord);
+  EXPECT_EQ(DetectInputFormat({"a.libsvm", "b.tfrecord"}).status().code(), Code::kInvalid);
   EXPECT_EQ(InputFormatFromName("csv").status().code(), Code::kInvalid);
+  const test::TemporaryFolder folder;
+  test::WriteFile(folder / "empty", "");
+  test::WriteFile(folder / "empty.vw", "# nothing\n");
+  test::WriteFile(folder / "bad.svm", "what,is this\n");
+  EXPECT_EQ(*DetectInputFormat({folder / "empty"}), InputFormat::kTfRecord);
+  EXPECT_EQ(*DetectInputFormat({folder / "empty.vw"}), InputFormat::kVw);
+  EXPECT_EQ(*DetectInputFormat({folder / "bad.svm"}), InputFormat::kLibsvm);
+}
+
+TEST(InputFormat, IsDetectedByTheContentFirst) {
+  const test::TemporaryFolder folder;
+  const auto detected = [&](const std::string& name, const std::string& bytes) {
+    test::WriteFile(folder / name, bytes);
+    return DetectInputFormat({folder / name});
+  };
+  EXPECT_EQ(*detected("a9a", "-1 3:1 11:1\n"), InputFormat::kLibsvm);
+  EXPECT_EQ(*detected("rows.dat", "\n# rows\n1 |f a\n"), InputFormat::kVw);
+  EXPECT_EQ(*detected("misnamed.libsvm", "1 |f a\n"), InputFormat::kVw);
+  EXPECT_EQ(*detected("day_0", "0" + std::string(39, '\t') + "\n"), InputFormat::kCriteo);
+  auto writer = RecordWriter::Create(folder / "misnamed.vw", {});
+  ASSERT_TRUE(writer.ok() && writer->Append("record").ok() && writer->Close().ok());
+  EXPECT_EQ(*DetectInputFormat({folder / "misnamed.vw"}), InputFormat::kTfRecord);
+  EXPECT_EQ(DetectInputFormat({folder / "a9a", folder / "day_0"}).status().message(),
+            "files of different formats: " + folder / "a9a" + " looks like libsvm, " +
+                folder / "day_0" + " like criteo; name the format");
+}
+
+TEST(InputFormat, OtherKindsOfFilesAreNamed) {
+  const test::TemporaryFolder folder;
+  const std::pair<std::string, std::string> cases[] = {
+      {"PAR1xxxx", "a Parquet file"},      {"Obj\x01xxxx", "an Avro file"},
+      {"ORCxxxx", "an ORC file"},          {"PK\x03\x04xxxx", "a zip file"},
+      {"user,clicked\n1,0\n", "CSV text"}, {"{\"clicked\": 1}\n", "JSON"}};
+  for (const auto& [bytes, what] : cases) {
+    test::WriteFile(folder / "data", bytes);
+    const Result<InputFormat> format = DetectInputFormat({folder / "data"});
+    ASSERT_FALSE(format.ok()) << what;
+    EXPECT_TRUE(format.status().message().starts_with(
+        folder / "data" + ": expected TFRecords, or lines of libsvm, VW or Criteo text, found " +
+        what + ": "))
+        << format.status().message();
+  }
+}
+
+TEST(InputFormat, StreamsAreToldByTheirNameOnly) {
+  const test::TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo((folder / "pipe.vw").c_str(), 0600), 0);
+  EXPECT_EQ(*DetectInputFormat({folder / "pipe.vw"}), InputFormat::kVw);
+  const char* expected = "the format cannot be detected; expected the option format: tfrecord";
+  for (const std::string& stream : {std::string("-"), folder / "pipe"}) {
+    const Result<InputFormat> format = DetectInputFormat({stream});
+    ASSERT_FALSE(format.ok());
+    EXPECT_NE(format.status().message().find(expected), std::string::npos)
+        << format.status().message();
+  }
 }
 
 TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
@@ -47,13 +107,24 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
 }
 
 TEST(RowDecoder, TooLargeVwKeysAreToldFromHashes) {
-  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000});
+  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000, .hash_all = false});
   BatchBuilder rows;
   rows.Clear(false);
   const std::string number = Append(*decoder, "1 |f 1000", rows).message();
   EXPECT_NE(number.find("num_features=1001"), std::string::npos) << number;
   const std::string name = Append(*decoder, "1 |f name", rows).message();
   EXPECT_NE(name.find("hash_bits=9"), std::string::npos) << name;
+}
+
+// The hash bits are given: num_features is what is wrong.
+TEST(RowDecoder, TooLargeHashesOfGivenBitsAdviseNumFeatures) {
+  const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 3766, .hash_bits = 20});
+  BatchBuilder rows;
+  rows.Clear(false);
+  const std::string what = Append(*decoder, "1 |f name", rows).message();
+  EXPECT_NE(what.find("hash_bits=20 makes keys below 2^20: raise num_features to 1048576"),
+            std::string::npos)
+      << what;
 }
 
 TEST(RowDecoder, VwImportanceBecomesTheWeight) {

@@ -265,6 +265,52 @@ TEST(CriteoVocabulary, EveryCorruptByteAndEveryTruncationIsRefused) {
   EXPECT_FALSE(CriteoVocabulary::Load(path).ok());
 }
 
+TEST(CriteoVocabulary, ExtensionKeepsOldKeysAndNumbersNewValues) {
+  const test::TemporaryFolder folder;
+  CriteoVocabulary old = SmallVocabulary(1);
+  const uint64_t old_size = old.num_features();
+  ASSERT_TRUE(old.Save(folder / "old").ok());
+  Result<CriteoVocabulary> grown = CriteoVocabulary::Load(folder / "old");
+  ASSERT_TRUE(grown.ok());
+  grown->Extend();
+  // Values of two fields are new: one twice, one once. Old ones come again.
+  grown->Count(Split(Line("1", {{0, "77"}, {13, "ff"}, {20, "beef"}})));
+  grown->Count(Split(Line("1", {{0, "77"}, {13, "ff"}})));
+  grown->Freeze(2);
+  EXPECT_EQ(grown->num_features(), old_size + 1);
+  EXPECT_EQ(Encode(*grown, Line("0", {{0, "77"}})).keys[0], old_size);
+  // Rare: the key of unseen values.
+  EXPECT_EQ(Encode(*grown, Line("0", {{20, "beef"}})).keys[20],
+            Encode(*grown, Line("0", {{20, "cafe"}})).keys[20]);
+  for (const std::string& line : {Line("0"), Line("0", {{0, "3"}}), Line("0", {{0, "-1"}})}) {
+    EXPECT_EQ(Encode(*grown, line).keys, Encode(old, line).keys);
+  }
+
+  // The file keeps all of it, and a second extension continues from there.
+  ASSERT_TRUE(grown->Save(folder / "grown").ok());
+  Result<CriteoVocabulary> again = CriteoVocabulary::Load(folder / "grown");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(Encode(*again, Line("0", {{0, "77"}})).keys,
+            Encode(*grown, Line("0", {{0, "77"}})).keys);
+  again->Extend();
+  again->Count(Split(Line("1", {{5, "9"}, {13, "ff"}})));
+  again->Freeze(1);
+  EXPECT_EQ(Encode(*again, Line("0", {{5, "9"}})).keys[5], old_size + 1);
+  EXPECT_EQ(Encode(*again, Line("0", {{0, "77"}})).keys[0], old_size);
+}
+
+TEST(CriteoVocabulary, AKeyThatTwoValuesHaveIsRejected) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(SmallVocabulary(1).Save(folder / "v").ok());
+  std::string text = ReadFile(folder / "v");
+  const size_t at = text.find("I2\t*\t");
+  ASSERT_NE(at, text.npos);
+  text[at + 5] = '0';
+  WriteFile(folder / "v", text);
+  const Status status = CriteoVocabulary::Load(folder / "v").status();
+  EXPECT_NE(status.message().find("once, found 0 twice"), std::string::npos) << status.message();
+}
+
 TEST(CriteoVocabulary, ErrorsNameFileLineExpectedAndFound) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "errors";
@@ -274,9 +320,9 @@ TEST(CriteoVocabulary, ErrorsNameFileLineExpectedAndFound) {
   WriteFile(path, text);
   const Result<CriteoVocabulary> loaded = CriteoVocabulary::Load(path);
   ASSERT_FALSE(loaded.ok());
-  EXPECT_EQ(
-      loaded.status().message(),
-      path + ":9: expected field I2, value *, key 5 and a count, found \"I3\\x09*\\x095\\x090\"");
+  EXPECT_EQ(loaded.status().message(), path +
+                                           ":9: expected field I2, value *, a key below 81 and a "
+                                           "count, found \"I3\\x09*\\x095\\x090\"");
   EXPECT_EQ(CriteoVocabulary::Load(folder / "absent").status().code(), Code::kNotFound);
 }
 

@@ -6,6 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "io/record/compressor.h"
+#include "tests/support/test_files.h"
+
 namespace millrace::io {
 namespace {
 
@@ -14,7 +17,15 @@ TEST(FileFormat, DescribesFilesThatAreNoTfRecords) {
       {"1 3:0.5 7:1\n", "libsvm text"},
       {"\n# numbers\n-1 |f a b:2\n", "vw text"},
       {"1" + std::string(39, '\t') + "\n", "criteo text"},
-      {"user,item,clicked\n1,2,0\n", "text: expected TFRecords"},
+      {"user,item,clicked\n1,2,0\n", "CSV text"},
+      {"a;b\n1;2\n", "CSV text"},
+      {"a\tb\n1\t2\n", "tab-separated text without the 40 columns of Criteo"},
+      {"{\"label\": 1, \"x\": 2}\n", "JSON"},
+      {"<html>\n", "XML or HTML"},
+      {"just words\n", "text"},
+      {std::string("Obj\x01\0", 5), "an Avro file"},
+      {"ORC and so on", "an ORC file"},
+      {"PK\x03\x04 and so on", "a zip file"},
       {std::string("\0\0\x08\x03\0\0\0\x01", 8) + "\0\0\0", "an IDX file"},
       {"\xff\xd8\xff\xe0 and the rest of it", "a JPEG image"},
       {"BZh91AY&SY and so on", "bzip2 data"},
@@ -30,13 +41,46 @@ TEST(FileFormat, DescribesFilesThatAreNoTfRecords) {
 }
 
 TEST(FileFormat, DetectsTextFormatsByALine) {
-  EXPECT_EQ(*DetectTextFormat("1 3:0.5 7:1"), TextFormat::kLibsvm);
-  EXPECT_EQ(*DetectTextFormat("-1 |f a b:2"), TextFormat::kVw);
-  EXPECT_EQ(*DetectTextFormat("1" + std::string(39, '\t')), TextFormat::kCriteo);
+  EXPECT_EQ(*DetectTextFormat("1 3:0.5 7:1"), FileFormat::kLibsvm);
+  EXPECT_EQ(*DetectTextFormat("-1 |f a b:2"), FileFormat::kVw);
+  EXPECT_EQ(*DetectTextFormat("1" + std::string(39, '\t')), FileFormat::kCriteo);
   EXPECT_FALSE(DetectTextFormat("user,item,clicked").ok());
+  EXPECT_EQ(*DetectTextFormat("3:0.5 7:1"), FileFormat::kLibsvm);
+  EXPECT_EQ(*DetectTextFormat("1 3:0.5 # a|b"), FileFormat::kLibsvm);
+  EXPECT_EQ(*DetectTextFormat("|f a"), FileFormat::kVw);
   EXPECT_TRUE(IsBlankLine(" \t\r"));
   EXPECT_TRUE(IsBlankLine(" # a comment"));
   EXPECT_FALSE(IsBlankLine("1 3:1"));
+}
+
+TEST(FileFormat, ALongFirstLineIsDetectedByItsBeginning) {
+  std::string line = "1";
+  for (int key = 0; line.size() < (size_t{200} << 10); ++key) {
+    line += " " + std::to_string(key) + ":0.5";
+  }
+  EXPECT_EQ(DetectContent(line).format, FileFormat::kLibsvm);
+}
+
+TEST(FileFormat, FilesAreDecompressedFirst) {
+  const test::TemporaryFolder folder;
+  const auto content = [&](const std::string& bytes) {
+    const std::string plain = folder / "plain", packed = folder / "packed";
+    test::WriteFile(plain, bytes);
+    RawBuffer compressed;
+    const auto gzip = MakeCompressor(Compression::kGzip, 6);
+    EXPECT_TRUE(gzip.ok() && (*gzip)->Add(bytes, compressed).ok() &&
+                (*gzip)->Finish(compressed).ok());
+    test::WriteFile(packed, {compressed.data(), compressed.size()});
+    const Result<Content> of_plain = DetectFile(plain), of_packed = DetectFile(packed);
+    EXPECT_TRUE(of_plain.ok() && of_packed.ok());
+    EXPECT_EQ(of_plain->format, of_packed->format);
+    return *of_packed;
+  };
+  EXPECT_EQ(content("1 |f a\n").format, FileFormat::kVw);
+  EXPECT_EQ(content("a,b\n1,2\n").what, "gzip of CSV text");
+  EXPECT_EQ(content("PAR1....").what, "gzip of a Parquet file");
+  EXPECT_EQ(content("").what, "");
+  EXPECT_EQ(DescribeFile(folder / "absent", "vw"), "");
 }
 
 }  // namespace

@@ -44,7 +44,8 @@ TEST(Vw, LabelImportanceAndFeaturesAreRead) {
   const SparseRow row = Parse("-1 2.5 0 'first|f 13:0.5 age:-3 |g 7 age");
   EXPECT_EQ(row.label, -1);
   EXPECT_EQ(row.weight, 2.5f);
-  EXPECT_EQ(row.keys, (std::vector<uint64_t>{13, NameKey("f", "age"), 7, NameKey("g", "age")}));
+  EXPECT_EQ(row.keys, (std::vector<uint64_t>{NameKey("f", "13"), NameKey("f", "age"),
+                                             NameKey("g", "7"), NameKey("g", "age")}));
   EXPECT_EQ(row.values, (std::vector<float>{0.5f, -3, 1, 1}));
 }
 
@@ -69,34 +70,66 @@ TEST(Vw, NamespacesMayTouchAndRepeat) {
                                              NameKey("f", "c"), NameKey("", "d")}));
 }
 
-TEST(Vw, NumbersKeepTheirValueInAnyNamespace) {
-  const SparseRow row = Parse("1 |f 12 18446744073709551615 007 |g 12 | 12");
-  EXPECT_EQ(row.keys, (std::vector<uint64_t>{12, UINT64_MAX, 7, 12, 12}));
-  const std::string beyond = "18446744073709551616";
-  EXPECT_EQ(Parse("1 |f " + beyond).keys, std::vector<uint64_t>{NameKey("f", beyond)});
-  EXPECT_EQ(Parse("1 |f -3").keys, std::vector<uint64_t>{NameKey("f", "-3")});
+TEST(Vw, EqualNamesOfTwoNamespacesHaveTwoKeys) {
+  for (const int bits : {0, 18, 24, 32, 33, 64}) {
+    const SparseRow row = Parse("1 |user 7 x |ad 7 x | 7 x", {.hash_bits = bits});
+    EXPECT_EQ(std::set<uint64_t>(row.keys.begin(), row.keys.end()).size(), 6u) << bits;
+  }
 }
 
-TEST(Vw, HashAllSeparatesNumbersOfDifferentNamespaces) {
-  const SparseRow row = Parse("1 |f 12 |g 12", {.hash_all = true});
-  EXPECT_EQ(row.keys, (std::vector<uint64_t>{NameKey("f", "12"), NameKey("g", "12")}));
-  EXPECT_NE(row.keys[0], row.keys[1]);
+TEST(Vw, RawNumbersKeepTheirValueInAnyNamespace) {
+  const VwOptions raw = {.hash_all = false};
+  const SparseRow row = Parse("1 |f 12 18446744073709551615 007 |g 12 | 12", raw);
+  EXPECT_EQ(row.keys, (std::vector<uint64_t>{12, UINT64_MAX, 7, 12, 12}));
+  const std::string beyond = "18446744073709551616";
+  EXPECT_EQ(Parse("1 |f " + beyond, raw).keys, std::vector<uint64_t>{NameKey("f", beyond)});
+  EXPECT_EQ(Parse("1 |f -3", raw).keys, std::vector<uint64_t>{NameKey("f", "-3")});
+  EXPECT_EQ(Parse("1 |f 1000", {.hash_bits = 9, .hash_all = false}).keys,
+            std::vector<uint64_t>{1000 & 511});
+}
+
+// Values of SMHasher's verification and of VW's own tests.
+TEST(StringHash, Murmur3HasThePublishedValues) {
+  EXPECT_EQ(Murmur3("", 0), 0u);
+  EXPECT_EQ(Murmur3("", 1), 0x514e28b7u);
+  EXPECT_EQ(Murmur3("", 0xffffffffu), 0x81f16f39u);
+  EXPECT_EQ(Murmur3({"\0\0\0\0", 4}, 0), 0x2362f9deu);
+  EXPECT_EQ(Murmur3("a", 0x9747b28cu), 0x7fa09ea6u);
+  EXPECT_EQ(Murmur3("aaaa", 0x9747b28cu), 0x5a97808au);
+  EXPECT_EQ(Murmur3("Hello, world!", 0x9747b28cu), 0x24884cbau);
+  EXPECT_EQ(Murmur3("t", 0), 3397902157u);
+  EXPECT_EQ(Murmur3("te", 0), 3988319771u);
+  EXPECT_EQ(Murmur3("tes", 0), 196677210u);
+  EXPECT_EQ(Murmur3("test", 0), 3127628307u);
+  EXPECT_EQ(Murmur3("tested", 25436347), 3592599130u);
+  EXPECT_EQ(Murmur3("\xd6\xd3\xc3\xe3\xa3", 1342134), 1029777931u);
+}
+
+// The hashall of VW 9 gives these values. docs/formats.md has them too.
+TEST(Vw, KeysUpTo32BitsAreThoseOfVw) {
+  const std::string_view line = "1 |user 7 |ad 7 | 7 |u country=DE";
+  EXPECT_EQ(Parse(line, {.hash_bits = 18}).keys,
+            (std::vector<uint64_t>{192815, 208938, 165416, 2679}));
+  EXPECT_EQ(Parse(line, {.hash_bits = 32}).keys,
+            (std::vector<uint64_t>{1570173231, 845623338, 602572328, 2209090167}));
+  EXPECT_EQ(Parse(line).keys, (std::vector<uint64_t>{16964239731395763000u, 5951070407807975529u,
+                                                     7854154277964732685u, 14193969964077446147u}));
 }
 
 TEST(Vw, HashBitsKeepTheLowestBits) {
-  const SparseRow wide = Parse("1 |f age 1000 x:2");
-  for (const int bits : {1, 9, 18, 63, 64}) {
-    const SparseRow row = Parse("1 |f age 1000 x:2", {.hash_bits = bits});
-    for (size_t i = 0; i < 3; ++i) {
-      const uint64_t mask = bits == 64 ? UINT64_MAX : (uint64_t{1} << bits) - 1;
-      EXPECT_EQ(row.keys[i], wide.keys[i] & mask) << bits;
+  for (const auto& [most, first] : {std::pair{32, 1}, {64, 33}}) {
+    const SparseRow wide = Parse("1 |f age 1000 x:2", {.hash_bits = most});
+    for (int bits = first; bits <= most; ++bits) {
+      const SparseRow row = Parse("1 |f age 1000 x:2", {.hash_bits = bits});
+      for (size_t i = 0; i < 3; ++i) EXPECT_EQ(row.keys[i], MaskKey(wide.keys[i], bits)) << bits;
     }
   }
+  EXPECT_EQ(Parse("1 |f age", {.hash_bits = 64}).keys, Parse("1 |f age").keys);
 }
 
 TEST(Vw, ConstantIsAddedToEveryRow) {
   const SparseRow row = Parse("1 |f 3", {.constant = true});
-  EXPECT_EQ(row.keys, (std::vector<uint64_t>{3, NameKey("", "Constant")}));
+  EXPECT_EQ(row.keys, (std::vector<uint64_t>{NameKey("f", "3"), NameKey("", "Constant")}));
   EXPECT_EQ(row.values, (std::vector<float>{1, 1}));
 }
 
@@ -217,8 +250,7 @@ TEST_P(VwFile, AgreesWithAPlainDecoder) {
     ASSERT_EQ(row.keys.size(), plain.features.size());
     for (size_t i = 0; i < row.keys.size(); ++i) {
       const auto& [name, value] = plain.features[i];
-      const bool number = std::all_of(name.begin(), name.end(), isdigit);
-      ASSERT_EQ(row.keys[i], number ? std::stoull(name) : NameKey(GetParam().space, name));
+      ASSERT_EQ(row.keys[i], NameKey(GetParam().space, name));
       ASSERT_FLOAT_EQ(row.values[i], static_cast<float>(value));
     }
   }
@@ -240,7 +272,7 @@ TEST(Vw, CorruptLinesNeverCrashAndNeverGiveBadRows) {
     SCOPED_TRACE(seed);
     Random random(seed);
     const std::string line = Mutate(lines[seed % std::size(lines)], random);
-    const VwOptions options = {.hash_bits = static_cast<int>(seed % 65)};
+    const VwOptions options = {.hash_bits = static_cast<int>(seed % 65), .hash_all = seed % 2 == 0};
     const Result<bool> parsed = ParseVwLine(line, options, row);
     if (!parsed.ok() || !*parsed) continue;
     ASSERT_EQ(row.keys.size(), row.values.size());

@@ -4,6 +4,8 @@
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 DEFINE_uint64(test_rows_wanted, 7, "rows to make");
 DEFINE_int32(test_level, 0, "level");
 DEFINE_double(test_rate, 0.444, "a rate");
@@ -149,6 +151,94 @@ TEST(Nearest, UnrelatedWordsHaveNone) {
   EXPECT_EQ(Nearest("stats", names), "stat");
   EXPECT_EQ(Nearest("convolution", names), "");
   EXPECT_EQ(Nearest("", names), "");
+}
+
+// The effects of flags.
+
+const CommandSpec kConditional = {.name = "prog train",
+                                  .job = "trains",
+                                  .groups = {{"All",
+                                              {"test_out", "test_values", "test_rows_wanted",
+                                               "test_level", "test_rate", "test_rule"}}},
+                                  .always = {"test_out", "test_rule"},
+                                  .needs = {{{"test_rate"}, {"test_rule"}, {"slow", "fast"}},
+                                            {{"test_rows_wanted"}, {"test_out"}},
+                                            {{"test_rows_wanted"}, {"test_rule"}, {"fast"}},
+                                            {{"test_values"}, {"test_rule"}, {""}},
+                                            {.flags = {"test_level"},
+                                             .with = {"test_out", "test_rule"},
+                                             .except = {"", "x"},
+                                             .text = "a long name"}}};
+
+class EffectsTest : public testing::Test {
+ protected:
+  std::string Error(const std::vector<std::string>& words, const ResolvedValues& resolved = {}) {
+    gflags::FlagSaver saver;
+    const auto line = ParseLine(kConditional, {}, words);
+    EXPECT_TRUE(line.ok());
+    const Status status = CheckEffects(kConditional, resolved);
+    EXPECT_TRUE(status.ok() || status.code() == Code::kInvalid);
+    return status.message();
+  }
+};
+
+TEST_F(EffectsTest, AFlagWithoutEffectIsAnErrorThatNamesWhatItBelongsTo) {
+  EXPECT_EQ(Error({}), "");
+  EXPECT_EQ(Error({"--test_out=x", "--test_rule=slow"}), "");
+  EXPECT_EQ(Error({"--test_rate=.5", "--test_rule=slow"}), "");
+  EXPECT_EQ(Error({"--test_rate=.5"}),
+            "--test_rate has no effect: it belongs to --test_rule=slow or fast, found no "
+            "--test_rule");
+  EXPECT_EQ(Error({"--test_rate=.5", "--test_rule=warm"}),
+            "--test_rate has no effect: it belongs to --test_rule=slow or fast, found "
+            "--test_rule=warm");
+  EXPECT_EQ(Error({"--test_rows_wanted=9", "--test_rule=fast"}),
+            "--test_rows_wanted has no effect without --test_out");
+  EXPECT_EQ(Error({"--test_level=2", "--test_out=x"}),
+            "--test_level has no effect: it belongs to a long name, found --test_out=x");
+  EXPECT_EQ(Error({"--test_level=2", "--test_out=x", "--test_rule=y"}), "");
+}
+
+TEST_F(EffectsTest, AllRowsOfAFlagMustHold) {
+  EXPECT_EQ(Error({"--test_rows_wanted=9", "--test_rule=fast", "--test_out=x"}), "");
+  EXPECT_NE(Error({"--test_rows_wanted=9", "--test_rule=slow", "--test_out=x"}), "");
+}
+
+TEST_F(EffectsTest, TheDefaultIsGivenTooUnlessItMeansNotSet) {
+  EXPECT_NE(Error({"--test_rate=0.444"}), "");
+  EXPECT_EQ(Error({"--test_level=0"}), "");
+}
+
+TEST_F(EffectsTest, ANegatedFlagIsNamedAsItWasTyped) {
+  EXPECT_EQ(Error({"--notest_values", "--test_rule=slow"}),
+            "--notest_values has no effect with --test_rule=slow");
+  EXPECT_EQ(Error({"--test_values", "--test_rule=slow"}),
+            "--test_values has no effect with --test_rule=slow");
+}
+
+TEST_F(EffectsTest, ResolvedValuesReplaceThoseOfFlags) {
+  EXPECT_EQ(Error({"--test_rate=.5", "--test_rule=auto"}, {{"test_rule", {"slow"}}}), "");
+  EXPECT_EQ(Error({"--test_rate=.5", "--test_rule=auto"}, {{"test_rule", {"warm", "fast"}}}), "");
+  EXPECT_EQ(Error({"--test_rate=.5", "--test_rule=auto"}, {{"test_rule", {"warm"}}}),
+            "--test_rate has no effect: it belongs to --test_rule=slow or fast, found "
+            "--test_rule=auto, which is warm");
+}
+
+TEST(EffectsDeathTest, EveryFlagMustBeClassified) {
+  CommandSpec spec = kConditional;
+  spec.always = {"test_out"};
+  EXPECT_DEATH((void)CheckEffects(spec), "test_rule is neither in `always` nor in `needs`");
+  spec = kConditional;
+  spec.always.push_back("test_vocabulary");
+  EXPECT_DEATH((void)CheckEffects(spec), "test_vocabulary is in `always` or `needs`");
+}
+
+TEST_F(FlagsTest, NumbersHaveTheirShortestForm) {
+  ASSERT_TRUE(Parse({"--test_rate=0.05"}).ok());
+  const auto values = FlagValues(kSpec);
+  const auto rate = std::find_if(values.begin(), values.end(),
+                                 [](const auto& value) { return value.first == "test_rate"; });
+  EXPECT_EQ(rate->second, "0.05");
 }
 
 }  // namespace

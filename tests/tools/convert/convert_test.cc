@@ -116,7 +116,8 @@ TEST(Convert, OtherLabelsAreRefusedWithoutPositiveLabel) {
 TEST(Convert, VwImportanceBecomesAWeight) {
   const TemporaryFolder folder;
   WriteFile(folder / "in", "-1 |f 3:2 |g 4\n1 2.5 |f 7\n");
-  const ProgramRun run = Convert("--shards=1 --out=" + folder.path() + " " + (folder / "in"));
+  const ProgramRun run =
+      Convert("--novw_hash_all --shards=1 --out=" + folder.path() + " " + (folder / "in"));
   ASSERT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(
       ReadShards(folder / "train", 1),
@@ -132,8 +133,10 @@ TEST(Convert, VwHashBitsBoundTheKeys) {
   const ProgramRun run =
       Convert("--hash_bits=9 --shards=1 --out=" + folder.path() + " " + (folder / "in"));
   ASSERT_EQ(run.status, 0) << run.err;
-  const uint64_t age = io::HashString("age", io::HashString("f")) & 511;
-  EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"), std::to_string(age) + " 488 ");
+  const uint32_t space = io::Murmur3("f", 0);
+  EXPECT_EQ(ReadShards(folder / "train", 1)[0].at("index"),
+            std::to_string(io::Murmur3("age", space) & 511) + " " +
+                std::to_string(io::Murmur3("1000", space) & 511) + " ");
   EXPECT_TRUE(Contains(run.out, "--num_features=512")) << run.out;
 }
 
@@ -162,6 +165,56 @@ TEST(Convert, CriteoVocabularyIsReusedAndUnseenValuesShareAKey) {
   EXPECT_EQ(ReadShards(folder / "train", 1)[1].at("index"), "2" + head + "28" + tail);
   EXPECT_EQ(ReadShards(folder / "test", 1)[0].at("index"), "2" + head + "27" + tail);
   EXPECT_TRUE(Contains(used.out, "--num_features=79")) << used.out;
+}
+
+TEST(Convert, VocabularyIsExtendedByNewDays) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "day_0", CriteoText("1", "1", "aa") + CriteoText("0", "2", "aa"));
+  WriteFile(folder / "day_1",
+            CriteoText("0", "1", "bb") + CriteoText("0", "1", "bb") + CriteoText("1", "9", "aa"));
+  const auto convert = [&](const std::string& day, const std::string& flags) {
+    return Convert("--shards=1 --name=" + day + " --out=" + folder.path() + " " + flags + " " +
+                   (folder / day));
+  };
+  const std::string old = "--vocabulary=" + (folder / "v0");
+  ASSERT_EQ(convert("day_0", "--vocabulary_out=" + (folder / "v0")).status, 0);
+  const ProgramRun grown =
+      convert("day_1", old + " --min_count=2 --vocabulary_out=" + (folder / "v1"));
+  ASSERT_EQ(grown.status, 0) << grown.err;
+  EXPECT_TRUE(Contains(grown.out, "v1: 79 old keys, 1 new")) << grown.out;
+  EXPECT_TRUE(Contains(grown.out, "--num_features=80")) << grown.out;
+  // bb is new and gets the first new key; 9 is new and too rare; aa and 1 keep their keys.
+  const auto keys = [&](const std::string& name, size_t row) {
+    std::istringstream text(ReadShards(folder / name, 1)[row].at("index"));
+    return std::vector<int>(std::istream_iterator<int>(text), {});
+  };
+  EXPECT_EQ(keys("day_1", 0)[13], 79);
+  EXPECT_EQ(keys("day_1", 0)[0], keys("day_0", 0)[0]);
+  EXPECT_EQ(keys("day_1", 2)[13], keys("day_0", 0)[13]);
+  EXPECT_EQ(keys("day_1", 2)[0], 0);
+
+  // Old data has the same records with the new vocabulary.
+  const std::string before = ReadFile(folder / "day_0-00000-of-00001.tfrecord");
+  ASSERT_EQ(convert("day_0", "--overwrite --vocabulary=" + (folder / "v1")).status, 0);
+  EXPECT_EQ(ReadFile(folder / "day_0-00000-of-00001.tfrecord"), before);
+}
+
+TEST(Convert, OtherKindsOfFilesAreNamed) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "in", "PAR1 and columns\n");
+  const std::string rest = " --out=" + (folder / "out") + " " + (folder / "in");
+  const ProgramRun detected = Convert(rest);
+  EXPECT_EQ(detected.status, 2);
+  EXPECT_TRUE(Contains(detected.err, "found a Parquet file: write its rows as TFRecord"))
+      << detected.err;
+  const ProgramRun forced = Convert("--format=libsvm" + rest);
+  EXPECT_EQ(forced.status, 1);
+  EXPECT_TRUE(Contains(forced.err, "in:1: column 1: ")) << forced.err;
+  EXPECT_TRUE(Contains(forced.err, "; the file looks like a Parquet file")) << forced.err;
+  WriteFile(folder / "in", "user,clicked\n7,0\n");
+  EXPECT_TRUE(Contains(Convert(rest).err, "found CSV text: ")) << Convert(rest).err;
+  WriteFile(folder / "in", "\n");
+  EXPECT_TRUE(Contains(Convert(rest).err, "found no rows; set --format")) << Convert(rest).err;
 }
 
 TEST(Convert, CorruptVocabularyIsRefused) {
@@ -211,11 +264,12 @@ TEST(Convert, ContradictoryFlagsAreErrorsBeforeAnyWork) {
   const std::pair<std::string, std::string> wrong[] = {
       {folder / "rows", "--out is missing"},
       {out, "no input"},
-      {"--hash_bits=4" + rows, "--hash_bits is for vw, criteo; the input is libsvm"},
-      {"--vocabulary=v" + rows, "--vocabulary is for criteo"},
+      {"--hash_bits=4" + rows, "--hash_bits has no effect: it belongs to --format=vw or criteo"},
+      {"--vocabulary=v" + rows, "--vocabulary has no effect: it belongs to --format=criteo"},
       {clicks, "found none"},
-      {"--hash_bits=4 --vocabulary=v" + clicks, "found several"},
-      {"--hash_bits=4 --min_count=2" + clicks, "--min_count needs --vocabulary_out"},
+      {"--hash_bits=4 --vocabulary=v" + clicks, "found a vocabulary and --hash_bits"},
+      {"--hash_bits=4 --min_count=2" + clicks,
+       "--min_count has no effect without --vocabulary_out"},
       {"--hash_bits=65" + clicks, "expected 0 to 64"},
       {"--format=csv" + rows, "expected auto, libsvm, vw, criteo, mnist or images"},
       {"--index_base=2" + rows, "expected 0 or 1"},

@@ -127,7 +127,7 @@ TEST_F(ConvnetTest, WrongFlagsHaveAdvice) {
       {"--net=lenet", "--train is missing: expected the training images, or --data=synthetic"},
       {"--mode=cloud --data=synthetic", "value 'cloud'; expected single, sync, async or ssp"},
       {"--mode=sync --data=synthetic", "needs servers: expected --job_name=worker"},
-      {"--data=synthetic --train=x", "--data=synthetic generates its images"},
+      {"--data=synthetic --train=x", "--train has no effect: it belongs to --data=files"},
       {"--data=synthetic --optimizer=ftrl", "expected sgd, momentum or adam"},
       {"--data=synthetic --net=alexnet --resize=100", "expected at least the net's input"},
       {"--data=synthetic --mean=1,2", "--mean=1,2: expected 1"},

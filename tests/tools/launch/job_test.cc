@@ -493,7 +493,7 @@ TEST_F(LaunchTest, UsageErrorsAreReportedBeforeAnyProcessStarts) {
       {"--deploy_mode=single -- " + folder_ / "plain",
        "plain: cannot be executed: Permission denied"},
       {"--deploy_mode=single -- " + folder_.path(), "cannot be executed: Is a directory"},
-      {"--start_timeout=0 -- " + worker, "--start_timeout: expected seconds"},
+      {"--num_ps=1 --start_timeout=0 -- " + worker, "--start_timeout: expected seconds"},
       {"--hosts=a,-oProxyCommand=x -- " + worker, "--hosts=a,-oProxyCommand=x: expected names"},
       {"--hosts=a --ssh=\"ssh 'x\" -- " + worker, "a quote is not closed"},
       {"--rendezvous=/tmp -- " + worker, "for ranks of mpirun or srun"},

@@ -164,14 +164,15 @@ TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
 TEST_F(LrTest, BlockedInputDelaysNeitherCtrlCNorErrors) {
   ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
   const std::string program = std::string(MILLRACE_BIN_DIR) + "/millrace-lr";
-  Program run({program, "--train=" + folder_ / "pipe", "--num_features=10"}, folder_.path(),
-              folder_ / "log");
+  Program run({program, "--format=tfrecord", "--train=" + folder_ / "pipe", "--num_features=10"},
+              folder_.path(), folder_ / "log");
   ASSERT_TRUE(run.WaitForOutput("machine")) << run.output();
   run.Signal(SIGINT);
   EXPECT_EQ(run.Wait(), 130);
   test::WriteFile(folder_ / "bad", "this is no record, and long enough to be seen as none");
-  const ProgramRun failed = RunProgram(
-      "millrace-lr", "--train=" + folder_ / "bad" + "," + folder_ / "pipe" + " --num_features=10");
+  const ProgramRun failed =
+      RunProgram("millrace-lr", "--format=tfrecord --num_features=10 --train=" + folder_ / "bad" +
+                                    "," + folder_ / "pipe");
   EXPECT_EQ(failed.status, 1);
   EXPECT_NE(failed.err.find("length CRC"), std::string::npos) << failed.err;
 }
@@ -185,7 +186,7 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {"--train " + *data_ / "train-*", "several files go into quotes"},
       {"--train='/nowhere/*' --num_features=10", "no file matches"},
       {Data() + "--optimizer=magic", "expected sgd, adagrad, ftrl or adam"},
-      {Data() + "--optimizer=sgd --l1=1", "l1 belongs to the optimizer ftrl"},
+      {Data() + "--optimizer=sgd --l1=1", "--l1 has no effect: it belongs to --optimizer=ftrl"},
       {Data() + "--batch_size=0", "batch_size: expected at least 1"},
       {Data() + "--learning_rat=1", "did you mean --learning_rate?"},
       {Data() + "--learning_rate=fast", "learning_rate"},
@@ -197,8 +198,8 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {Data() + "--mode=sync --job_name=worker --ps_hosts=a:1 --worker_hosts=a --task_index=1",
        "expected below the 1 workers"},
       {Data() + "--early_stop=speed:3", "early_stop"},
-      {Data() + "--early_stop=auc:1 --epochs=20", "counts evaluations: expected --eval_every"},
-      {Data() + "--resume", "expected --run_dir"},
+      {Data() + "--early_stop=auc:1 --epochs=20", "--early_stop has no effect without --"},
+      {Data() + "--resume", "--resume has no effect without --run_dir"},
       {Data() + "--run_dir=/proc/run", "/proc/run"},
       {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},
       {Data() + "--min_after_dequeue=30000", "min_after_dequeue"},
@@ -206,7 +207,8 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
       {Data() + "--model_out=/nowhere/model", "cannot write to the folder /nowhere"},
       {Data() + "--model_out=" + folder_.path(), "expected a file, found a folder"},
       {Data() + "--test=/nowhere", "/nowhere: cannot open"},
-      {"--train=" + folder_ / "pipe" + " --num_features=10 --epochs=2", "can be read once only"},
+      {"--format=tfrecord --train=" + folder_ / "pipe" + " --num_features=10 --epochs=2",
+       "can be read once only"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run = RunProgram("millrace-lr", flags);
@@ -219,8 +221,8 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
 TEST_F(LrTest, MissingFeatureIsAnErrorThatListsTheFeatures) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1:2 2\n-1 2.5 |f 2 3\n");
   const std::string file = folder_ / "data/train-00000-of-00001.tfrecord";
-  ASSERT_EQ(RunProgram("millrace-records",
-                       "convert --shards=1 --out=" + folder_ / "data " + folder_ / "rows.vw")
+  ASSERT_EQ(RunProgram("millrace-records", "convert --novw_hash_all --shards=1 --out=" +
+                                               folder_ / "data " + folder_ / "rows.vw")
                 .status,
             0);
   const std::string train = "--num_features=4 --train=" + file + " ";
@@ -242,11 +244,13 @@ TEST_F(LrTest, MissingFeatureIsAnErrorThatListsTheFeatures) {
 
 TEST_F(LrTest, FileOfAnotherFormatIsNamedWithTheFlagThatReadsIt) {
   test::WriteFile(folder_ / "a9a", "# a comment\n-1 3:1 11:1\n+1 5:1\n");
-  const ProgramRun text = RunProgram("millrace-lr", "--train=" + folder_ / "a9a");
+  const ProgramRun text = RunProgram("millrace-lr", "--format=tfrecord --train=" + folder_ / "a9a");
   EXPECT_EQ(text.status, 1);
   EXPECT_NE(text.err.find("looks like libsvm text: read it with format=libsvm"), std::string::npos)
       << text.err;
   EXPECT_EQ(RunProgram("millrace-lr", "--format=libsvm --train=" + folder_ / "a9a").status, 0);
+  const ProgramRun vw = RunProgram("millrace-lr", "--format=vw --train=" + folder_ / "a9a");
+  EXPECT_EQ(vw.status, 1);
   const ProgramRun records = RunProgram("millrace-lr", Data() + "--format=libsvm");
   EXPECT_EQ(records.status, 2);
   EXPECT_NE(records.err.find("format=tfrecord"), std::string::npos) << records.err;
@@ -260,8 +264,9 @@ TEST_F(LrTest, BadTextIsNamedByItsLine) {
       {"a.libsvm --num_features=9", "a.libsvm:5: offset 25: column 5: expected"},
       {"a.libsvm.gz --num_features=9", "a.libsvm.gz:5: offset 25: column 5: expected"},
       {"a.libsvm --num_features=2", "a.libsvm:4: offset 19: index: expected 0 to below "},
-      {"b.vw --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
+      {"b.vw --novw_hash_all --num_features=1024", "b.vw:2: offset 7: index: expected 0 to below"},
       {"b.vw --num_features=1024", ": hash_bits=10"},
+      {"b.vw --num_features=9 --hash_bits=18", "raise num_features to 262144"},
   };
   for (const auto& [flags, message] : cases) {
     const ProgramRun run =
@@ -283,15 +288,48 @@ TEST_F(LrTest, TooFewFeaturesNameTheFileOffsetAndIndex) {
 }
 
 // convert writes a weight only for rows whose weight is not 1.
+// Numbers of two namespaces are different features.
+TEST_F(LrTest, VwNamespacesDoNotCollide) {
+  std::string text;
+  for (int row = 0; row < 100; ++row) text += "1 |user 7 |ad 9\n-1 |user 9 |ad 7\n";
+  test::WriteFile(folder_ / "rows.vw", text);
+  const std::string flags = "--batch_size=1 --run_dir=" + folder_ / "run" +
+                            " --overwrite --train=" + folder_ / "rows.vw" +
+                            " --test=" + folder_ / "rows.vw ";
+  const auto logloss = [&](const std::string& more) {
+    const ProgramRun run = RunProgram("millrace-lr", flags + more);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const std::string json = test::ReadFile(folder_ / "run/metrics.jsonl");
+    return std::stod(json.substr(json.find("\"logloss\":") + 10));
+  };
+  EXPECT_LT(logloss(""), 0.4);
+  EXPECT_LT(logloss("--hash_bits=18 --num_features=262144"), 0.4);
+  EXPECT_GT(logloss("--novw_hash_all"), 0.65);
+}
+
+TEST_F(LrTest, FormatIsDetectedByContent) {
+  test::WriteFile(folder_ / "rows", "1 |f a\n-1 |f b\n");
+  EXPECT_EQ(RunProgram("millrace-lr", "--train=" + folder_ / "rows").status, 0);
+  test::WriteFile(folder_ / "rows", "1 1:1\n0 2:1\n");
+  EXPECT_EQ(RunProgram("millrace-lr", "--train=" + folder_ / "rows").status, 0);
+  const ProgramRun piped = RunShell("echo '1 1:1' | " MILLRACE_BIN_DIR "/millrace-lr --train=-");
+  EXPECT_EQ(piped.status, 2);
+  EXPECT_NE(piped.err.find("standard input: the format cannot be detected; expected the option "
+                           "format"),
+            std::string::npos)
+      << piped.err;
+}
+
 TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
   const std::string out = " --out=" + (folder_ / "data");
-  const std::string flags = " --num_features=4 --epochs=3 --model_format=text --model_out=";
-  ASSERT_EQ(
-      RunProgram("millrace-records", "convert --shards=1" + out + " " + folder_ / "rows.vw").status,
-      0);
-  const ProgramRun text =
-      RunProgram("millrace-lr", "--train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
+  const std::string flags = " --num_features=256 --epochs=3 --model_format=text --model_out=";
+  ASSERT_EQ(RunProgram("millrace-records",
+                       "convert --hash_bits=8 --shards=1" + out + " " + folder_ / "rows.vw")
+                .status,
+            0);
+  const ProgramRun text = RunProgram(
+      "millrace-lr", "--hash_bits=8 --train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
   ASSERT_EQ(text.status, 0) << text.err;
   const ProgramRun records =
       RunProgram("millrace-lr", "--weight_feature=weight --train='" + folder_ / "data/train-*" +
@@ -370,12 +408,20 @@ TEST_F(LrTest, FinishedRunWithoutCheckpointsIsNotResumed) {
 TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
   const std::string flags = Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags + " --max_examples=1000").status, 0);
-  const ProgramRun seed = RunProgram("millrace-lr", flags + " --resume --seed=2");
-  EXPECT_EQ(seed.status, 2);
-  EXPECT_NE(seed.err.find("the order of the data would not be that of the checkpoint; changed "
-                          "since: --max_examples=0 (was 1000), --seed=2 (was 1)\n"),
+  const auto error = [&](const std::string& more) {
+    const ProgramRun run = RunProgram("millrace-lr", flags + " --resume " + more);
+    EXPECT_EQ(run.status, 2);
+    return run.err;
+  };
+  const std::string seed = error("--seed=2");
+  EXPECT_NE(seed.find("the order of the data would not be that of the checkpoint; changed "
+                      "since: no --max_examples (was 1000), --seed=2 (was 1)\n"),
             std::string::npos)
-      << seed.err;
+      << seed;
+  const std::string l2 = error("--l2=0.05");
+  EXPECT_NE(l2.find("; changed since: --l2=0.05 (was not set), no --max_examples (was 1000)\n"),
+            std::string::npos)
+      << l2;
 }
 
 TEST_F(LrTest, WarnsIfNoModelIsWritten) {

@@ -189,7 +189,8 @@ TEST_F(PredictTest, WrongCommandLinesHaveAdvice) {
   EXPECT_EQ(
       error(Model() + "--output=odds x"),
       "millrace-predict: flag --output has the value 'odds'; expected probability or margin\n");
-  EXPECT_EQ(error(Model() + "--vocabulary=v x"), "millrace-predict: --vocabulary needs --top=N\n");
+  EXPECT_EQ(error(Model() + "--vocabulary=v x"),
+            "millrace-predict: --vocabulary has no effect without --top\n");
   EXPECT_EQ(error(Model() + "--top=3 x"),
             "millrace-predict: --top lists weights and reads no input: leave out x\n");
   EXPECT_EQ(error(Model() + "--topp=3"),
@@ -251,10 +252,10 @@ std::string Repeated(const std::string& text, int times) {
 TEST_F(PredictTest, HashFlagsComeFromTheRunFolder) {
   test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
   const Margins margins =
-      TrainAndScore(folder_, "--hash_bits=12 --hash_all --constant", folder_ / "in.vw");
+      TrainAndScore(folder_, "--hash_bits=12 --novw_hash_all --constant", folder_ / "in.vw");
   EXPECT_EQ(margins.of_run.out, margins.of_flags.out);
   EXPECT_EQ(margins.of_flags.err, "");
-  EXPECT_NE(margins.of_run.err.find("as in training: --hash_bits=12 --hash_all=true "
+  EXPECT_NE(margins.of_run.err.find("as in training: --hash_bits=12 --vw_hash_all=false "
                                     "--constant=true ("),
             std::string::npos)
       << margins.of_run.err;
@@ -290,7 +291,9 @@ TEST_F(PredictTest, RowsWithoutLabelAreScored) {
   test::WriteFile(folder_ / "bare.svm", "1:1 7:1\n");
   for (const char* name : {"bare.tfrecord", "bare.vw", "bare.svm"}) {
     SCOPED_TRACE(name);
-    const std::string arguments = "--model=" + (folder_ / "open") + " " + (folder_ / name);
+    const bool vw = std::string_view(name) == "bare.vw";
+    const std::string arguments = std::string(vw ? "--novw_hash_all " : "") +
+                                  "--model=" + (folder_ / "open") + " " + (folder_ / name);
     const ProgramRun run = Predict("--output=margin " + arguments);
     EXPECT_EQ(run.status, 0) << run.err;
     EXPECT_EQ(run.out, "-1.5\n");

@@ -34,9 +34,12 @@ class DnnlNet final : public Net {
     AddOps();
   }
 
-  Outcome Evaluate(const Batch& batch) override {
+  using Net::Evaluate;
+  Outcome Evaluate(const Batch& batch, std::span<float> scores) override {
     plan_.training = false;
-    return SoftmaxLoss(Forward(batch), batch.labels, 1, {});
+    const std::span<const float> found = Forward(batch);
+    if (!scores.empty()) std::ranges::copy(found, scores.begin());
+    return SoftmaxLoss(found, batch.labels, 1, {});
   }
 
   Result<Outcome> ComputeGradients(const Batch& batch, uint64_t step,

@@ -221,7 +221,7 @@ void LaneNet::BackwardBlock(Worker& worker, const float* rows, bool first, bool 
   }
 }
 
-void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool backward) {
+void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool backward, std::span<float> scores) {
   Worker& worker = workers_[thread];
   const size_t lanes = kernels_.lanes, images = batch.images();
   const size_t blocks = (images + lanes - 1) / lanes;
@@ -240,6 +240,10 @@ void LaneNet::RunBlocks(size_t thread, const Batch& batch, bool backward) {
     ForwardBlock(worker);
     const LaneLoss loss = kernels_.softmax(m + last.y, last.fc.O, worker.labels.data(), factor,
                                            backward ? m + last.dy : nullptr);
+    for (size_t i = 0; !scores.empty() && i < count * last.fc.O; ++i) {
+      const size_t n = i / last.fc.O, c = i % last.fc.O;
+      scores[block * lanes * last.fc.O + i] = m[last.y + c * lanes + n];
+    }
     worker.total.loss += loss.loss;
     worker.total.correct += loss.correct;
     const float* rows = batch.pixels.data() + block * lanes * spec_.input.size();
@@ -286,9 +290,9 @@ Outcome LaneNet::Total() const {
   return total;
 }
 
-Outcome LaneNet::Evaluate(const Batch& batch) {
+Outcome LaneNet::Evaluate(const Batch& batch, std::span<float> scores) {
   CHECK(batch.images() <= options_.max_batch);
-  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*backward=*/false); });
+  team_.Run([&](size_t thread) { RunBlocks(thread, batch, /*backward=*/false, scores); });
   return Total();
 }
 

@@ -35,7 +35,8 @@ class LaneNet final : public Net {
   LaneNet(Private, const NetSpec& spec, const Params& params, const EngineOptions& options,
           const LaneKernels& kernels);
 
-  Outcome Evaluate(const Batch& batch) override;
+  using Net::Evaluate;
+  Outcome Evaluate(const Batch& batch, std::span<float> scores) override;
   Result<Outcome> ComputeGradients(const Batch& batch, uint64_t step,
                                    const GradientSink& sink) override;
   void ParallelFor(size_t size, const std::function<void(size_t, size_t)>& work) override {
@@ -71,7 +72,7 @@ class LaneNet final : public Net {
   size_t AddConv(const std::vector<Layer>& layers, size_t l);
   size_t AddFc(const std::vector<Layer>& layers, size_t l);
   void PlanMemory();
-  void RunBlocks(size_t thread, const Batch& batch, bool backward);
+  void RunBlocks(size_t thread, const Batch& batch, bool backward, std::span<float> scores = {});
   void LoadBlock(Worker& worker, const Batch& batch, size_t first, size_t images);
   void ForwardBlock(Worker& worker);
   void BackwardBlock(Worker& worker, const float* rows, bool first, bool last);

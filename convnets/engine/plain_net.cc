@@ -58,8 +58,10 @@ std::span<float> PlainNet::Forward(const Batch& batch, const uint64_t* step) {
   return std::span(outputs_.back()).first(x.size());
 }
 
-Outcome PlainNet::Evaluate(const Batch& batch) {
-  return SoftmaxLoss(Forward(batch, nullptr), batch.labels, 1, {});
+Outcome PlainNet::Evaluate(const Batch& batch, std::span<float> scores) {
+  const std::span<const float> found = Forward(batch, nullptr);
+  if (!scores.empty()) std::ranges::copy(found, scores.begin());
+  return SoftmaxLoss(found, batch.labels, 1, {});
 }
 
 Status PlainNet::BackwardLayer(size_t l, size_t images, std::span<const float> x, uint64_t step,

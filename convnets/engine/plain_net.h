@@ -12,7 +12,8 @@ class PlainNet final : public Net {
  public:
   PlainNet(const NetSpec& spec, const Params& params, const EngineOptions& options);
 
-  Outcome Evaluate(const Batch& batch) override;
+  using Net::Evaluate;
+  Outcome Evaluate(const Batch& batch, std::span<float> scores) override;
   Result<Outcome> ComputeGradients(const Batch& batch, uint64_t step,
                                    const GradientSink& sink) override;
   void ParallelFor(size_t size, const std::function<void(size_t, size_t)>& work) override {

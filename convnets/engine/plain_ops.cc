@@ -238,6 +238,7 @@ Outcome SoftmaxLoss(std::span<const float> scores, std::span<const int32_t> labe
   if (labels.empty()) return outcome;
   const size_t classes = scores.size() / labels.size();
   for (size_t n = 0; n < labels.size(); ++n) {
+    if (labels[n] < 0) continue;
     const std::span<const float> s = scores.subspan(n * classes, classes);
     const auto label = static_cast<size_t>(labels[n]);
     const auto top = std::ranges::max_element(s);

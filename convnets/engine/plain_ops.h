@@ -76,7 +76,8 @@ void Dropout(double rate, uint64_t mask_seed, size_t begin, std::span<const floa
 //   p[c] = exp(s[c] - max s) / sum,   loss = log sum - (s[label] - max s)
 //   ds[c] = p[c] - [c = label]
 //
-// `dscores` (empty or `scores` itself are allowed) gets ds times `factor`.
+// `dscores` (empty or `scores` itself are allowed) gets ds times `factor`. An image with a label
+// below 0 is left out (only without `dscores`).
 Outcome SoftmaxLoss(std::span<const float> scores, std::span<const int32_t> labels, float factor,
                     std::span<float> dscores);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "convnets/input/image_decoder.h"
 #include "convnets/input/preprocess.h"
@@ -55,6 +56,7 @@ class LoadedImages final : public ImageSet {
   Status Load(const std::vector<std::string>& files) {
     files_ = files;
     if (files.size() == 2 && (IsIdx(files[0]) || IsIdx(files[1]))) return LoadIdx();
+    if (files.size() == 1 && IsIdx(files[0])) return LoadIdxImages();
     for (uint32_t file = 0; file < files.size(); ++file) RETURN_IF_ERROR(LoadRecords(file));
     if (items_.empty()) return Invalid(files[0] + ": expected images, found no record");
     return {};
@@ -80,26 +82,27 @@ class LoadedImages final : public ImageSet {
     return files_[item.file] + ": record at offset " + std::to_string(item.offset);
   }
 
-  // Takes an image in, after a look at its label and, if raw, at its size.
-  Status Add(std::string_view bytes, int64_t label, bool encoded, uint32_t file, uint64_t offset) {
+  // Takes an image in, after a look at its label, if it has one, and at its size, if it is raw.
+  Status Add(std::string_view bytes, std::optional<int64_t> label, bool encoded, uint32_t file,
+             uint64_t offset) {
     Item item = {.begin = bytes_.size(),
                  .size = bytes.size(),
                  .offset = offset,
                  .file = file,
                  .encoded = encoded};
-    const int64_t shifted = label - options_.label_offset;
-    if (shifted < 0 || shifted >= static_cast<int64_t>(options_.num_classes)) {
+    const int64_t shifted = label.value_or(0) - options_.label_offset;
+    if (label && (shifted < 0 || shifted >= static_cast<int64_t>(options_.num_classes))) {
       return Corrupt(
           Place(item) + ": label: expected " + std::to_string(options_.label_offset) + " to " +
           std::to_string(options_.label_offset + static_cast<int64_t>(options_.num_classes) - 1) +
-          ", found " + std::to_string(label));
+          ", found " + std::to_string(*label));
     }
     if (!encoded && bytes.size() != options_.shape.size()) {
       return Corrupt(Place(item) + ": image: expected " + std::to_string(options_.shape.size()) +
                      " bytes (" + ShapeText(options_.shape) + "), found " +
                      std::to_string(bytes.size()));
     }
-    item.label = static_cast<int32_t>(shifted);
+    item.label = label ? static_cast<int32_t>(shifted) : kNoImageLabel;
     any_encoded_ |= encoded;
     bytes_ += bytes;
     items_.push_back(item);
@@ -133,6 +136,20 @@ class LoadedImages final : public ImageSet {
     return labels.CheckEnd();
   }
 
+  Status LoadIdxImages() {
+    ASSIGN_OR_RETURN(io::IdxFile images, io::IdxFile::Open(files_[0], false));
+    if (options_.labels == io::Labels::kRequired || !images.is_images()) {
+      return Invalid(files_[0] + ": expected one file of images and one of labels, found " +
+                     (images.is_images() ? "images" : "labels") + " alone");
+    }
+    const size_t image_bytes = size_t{images.rows()} * images.columns();
+    for (uint32_t i = 0; i < images.count(); ++i) {
+      ASSIGN_OR_RETURN(const std::string_view pixels, images.Next());
+      RETURN_IF_ERROR(Add(pixels, std::nullopt, false, 0, 16 + i * image_bytes));
+    }
+    return images.CheckEnd();
+  }
+
   Status LoadRecords(uint32_t file) {
     const io::BlockOptions options = {.describe_content = io::DescribeContent};
     ASSIGN_OR_RETURN(io::RecordReader reader, io::RecordReader::Open(files_[file], options));
@@ -162,6 +179,9 @@ class LoadedImages final : public ImageSet {
                      ": expected a feature image/encoded or image_raw of one bytes value; the "
                      "record has " +
                      ListFeatures(example));
+    }
+    if (!label && options_.labels == io::Labels::kOptional) {
+      return Add(image->bytes[0], std::nullopt, encoded, file, offset);
     }
     if (!label || label->ints.size() != 1) {
       return Corrupt(place + ": expected a feature " + label_name +
@@ -232,6 +252,31 @@ class Synthetic final : public ImageSet {
 };
 
 }  // namespace
+
+void AddImageOptions(const ImageOptions& options, io::StateFields& fields) {
+  fields.Add("input.label_offset", std::to_string(options.label_offset));
+  for (size_t c = 0; c < options.mean.size(); ++c) {
+    fields.Add("input.mean." + std::to_string(c), io::NumberText(options.mean[c]));
+  }
+  fields.Add("input.scale", io::NumberText(options.scale));
+  fields.AddUint("input.resize", options.resize);
+}
+
+Status TakeImageOptions(const io::StateFields& fields, ImageOptions& options) {
+  ASSIGN_OR_RETURN(const double label_offset, fields.Double("input.label_offset"));
+  ASSIGN_OR_RETURN(const double scale, fields.Double("input.scale"));
+  ASSIGN_OR_RETURN(options.resize, fields.Uint("input.resize"));
+  options.label_offset = static_cast<int64_t>(label_offset);
+  options.scale = static_cast<float>(scale);
+  options.mean.clear();
+  for (size_t c = 0; c < options.shape.channels; ++c) {
+    const std::string name = "input.mean." + std::to_string(c);
+    if (!fields.Text(name).ok()) break;
+    ASSIGN_OR_RETURN(const double mean, fields.Double(name));
+    options.mean.push_back(static_cast<float>(mean));
+  }
+  return {};
+}
 
 Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
                                              const ImageOptions& options) {

@@ -10,16 +10,21 @@
 
 #include "convnets/net/net_spec.h"
 #include "io/base/status.h"
+#include "io/batch/csr_batch.h"
+#include "io/state/state_fields.h"
 
 namespace millrace::convnets {
+
+constexpr int32_t kNoImageLabel = -1;
 
 class ImageSet {
  public:
   virtual ~ImageSet() = default;
   virtual size_t size() const = 0;
   virtual Shape shape() const = 0;
-  // Writes image `index` as shape().size() floats and returns its label. `seed` determines the
-  // random crop and mirroring. Thread-safe. Errors name file and record.
+  // Writes image `index` as shape().size() floats and returns its label, kNoImageLabel if it has
+  // none. `seed` determines the random crop and mirroring. Thread-safe. Errors name file and
+  // record.
   virtual Result<int32_t> Read(size_t index, uint64_t seed, std::span<float> pixels) const = 0;
   // Whether Read is slow enough that threads should prefetch.
   virtual bool slow() const = 0;
@@ -35,7 +40,16 @@ struct ImageOptions {
   std::vector<float> mean = {};  // empty: 0; one for all or one for each channel
   float scale = 255;
   size_t resize = 0;  // the shorter side before cropping; 0: no crop, resize to the shape itself
+  // Whether an image may lack its label: IDX images without a file of labels, and records without
+  // the feature.
+  io::Labels labels = io::Labels::kRequired;
 };
+
+// The options that a net's model file keeps, so that other images get the same preprocessing:
+// label_offset, mean, scale and resize.
+void AddImageOptions(const ImageOptions& options, io::StateFields& fields);
+// Sets these options. An absent or malformed field is an error (kCorrupt) that names it.
+Status TakeImageOptions(const io::StateFields& fields, ImageOptions& options);
 
 // Labelled grey images of one byte a pixel: a pair of IDX files, or TFRecords of image_raw and
 // label as millrace-records convert writes them; or encoded images (JPEG, PNG) in TFRecords with

@@ -16,7 +16,7 @@ namespace millrace::convnets {
 
 struct Batch {
   std::span<const float> pixels;    // [images][channels][height][width]
-  std::span<const int32_t> labels;  // [images], each in [0, classes)
+  std::span<const int32_t> labels;  // [images], each in [0, classes); see Net::Evaluate
 
   size_t images() const { return labels.size(); }
 };
@@ -46,7 +46,10 @@ class Net {
   virtual ~Net() = default;
 
   // Forward only, dropout off. A batch has at most max_batch images, here and in ComputeGradients.
-  virtual Outcome Evaluate(const Batch& batch) = 0;
+  // An image with a label below 0 counts in neither number. `scores`, unless it is empty, gets the
+  // outputs of the last layer, [images][classes].
+  virtual Outcome Evaluate(const Batch& batch, std::span<float> scores) = 0;
+  Outcome Evaluate(const Batch& batch) { return Evaluate(batch, {}); }
   // Forward and backward. The sink gets each gradient once, the last layers first, and if the
   // engine can, before earlier layers are computed. When the sink gets a gradient, the step does
   // not read that parameter any more, so that the sink may update it. An error of the sink ends the

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "convnets/train/net_backend.h"
+#include "convnets/train/saved_net.h"
 #include "profiler/trace.h"
 #include "trainer/run/run_folder.h"
 
@@ -116,7 +117,7 @@ Status NetTrainer::Prepare(trainer::TrainObserver observer, NetBackend* backend)
                                      .early_gradients = backend_->remote()}));
   if (!options_.model_in.empty()) {
     ASSIGN_OR_RETURN(const std::string file, trainer::ModelFileOf(options_.model_in));
-    RETURN_IF_ERROR(LoadArrays(file, NetFields("net"), Weights()).status());
+    RETURN_IF_ERROR(LoadArrays(file, NetFields("net", spec_), WeightsOf(params_)).status());
   }
   const auto parallel_for = [this](size_t size, const std::function<void(size_t, size_t)>& work) {
     net_->ParallelFor(size, work);
@@ -144,17 +145,8 @@ Status NetTrainer::Prepare(trainer::TrainObserver observer, NetBackend* backend)
   return {};
 }
 
-io::StateFields NetTrainer::NetFields(const char* kind) const {
-  io::StateFields fields;
-  fields.Add("kind", kind);
-  fields.Add("net", spec_.name);
-  fields.AddUint("classes", spec_.classes());
-  fields.AddUint("parameters", spec_.parameters());
-  return fields;
-}
-
 io::StateFields NetTrainer::RunFields() const {
-  io::StateFields fields = NetFields("net_checkpoint");
+  io::StateFields fields = NetFields("net_checkpoint", spec_);
   options_.update.AddTo(fields);
   fields.AddUint("batch_size", options_.batch_size);
   fields.AddUint("seed", options_.seed);
@@ -162,18 +154,14 @@ io::StateFields NetTrainer::RunFields() const {
   return fields;
 }
 
-FloatArrays NetTrainer::Weights() const {
-  FloatArrays arrays;
-  for (size_t p = 0; p < params_.size(); ++p) arrays.push_back(params_.weights(p));
-  return arrays;
-}
-
-Status NetTrainer::SaveModel(const std::string& path, io::AtPath at_path) const {
+Status NetTrainer::SaveModel(const std::string& path, const ImageOptions& images,
+                             io::AtPath at_path) const {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  io::StateFields fields = NetFields("net");
+  io::StateFields fields = NetFields("net", spec_);
   fields.AddUint("examples", loop_->state().examples);
-  return SaveArrays(path, fields, Weights(), at_path);
+  AddImageOptions(images, fields);
+  return SaveArrays(path, fields, WeightsOf(params_), at_path);
 }
 
 Result<std::optional<StepResult>> NetTrainer::Step(TrainingState& state, uint64_t /*until*/) {
@@ -212,20 +200,9 @@ trainer::Evaluation NetTrainer::Evaluate(const TrainingState& state) {
 
 Result<std::vector<trainer::NamedValue>> NetTrainer::Score(const TrainingState& state) {
   TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
-  Outcome sum;
-  BatchSource source(*test_,
-                     {.order = {.batch_size = options_.batch_size, .shuffle = false},
-                      .begin = 0,
-                      .end = (test_->size() + options_.batch_size - 1) / options_.batch_size,
-                      .threads = test_->slow() ? options_.input_threads : 0});
-  Batch batch;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, source.Next(batch));
-    if (!more) break;
-    const Outcome outcome = net_->Evaluate(batch);
-    sum.loss += outcome.loss;
-    sum.correct += outcome.correct;
-  }
+  ASSIGN_OR_RETURN(const Outcome sum, EvaluateImages(*net_, *test_,
+                                                     {.batch_size = options_.batch_size,
+                                                      .input_threads = options_.input_threads}));
   return NetMetrics(Share(static_cast<double>(sum.correct), test_->size()),
                     Share(sum.loss, test_->size()),
                     Share(static_cast<double>(state.row_own_correct), state.row_own_examples));

@@ -62,8 +62,8 @@ class NetTrainer final : private trainer::TrainingTask {
   std::optional<uint64_t> resumed_step() const { return resumed_step_; }
   // Call it once.
   Result<trainer::TrainSummary> Run() { return loop_->Run(); }
-  // The weights alone, with the net's name and shape.
-  Status SaveModel(const std::string& path, io::AtPath at_path) const;
+  // The weights alone, with the net's name and shape, and how its images were preprocessed.
+  Status SaveModel(const std::string& path, const ImageOptions& images, io::AtPath at_path) const;
 
   const NetSpec& spec() const { return spec_; }
   const Net& net() const { return *net_; }
@@ -77,9 +77,7 @@ class NetTrainer final : private trainer::TrainingTask {
   trainer::Evaluation Evaluate(const trainer::TrainingState& state) override;
   Result<std::vector<trainer::NamedValue>> Score(const trainer::TrainingState& state);
   double Epoch(const trainer::TrainingState& state) const override;
-  io::StateFields NetFields(const char* kind) const;
   io::StateFields RunFields() const;  // what must be the same in a run that resumes
-  FloatArrays Weights() const;
 
   const NetTrainOptions options_;
   const ImageSet& train_;

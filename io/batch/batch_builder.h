@@ -65,6 +65,31 @@ struct BatchBuilder {
     FinishRow(keys.size(), label, weight, values);
   }
 
+  // Moves the entries whose keys are not below `num_features` from a row to unknown_keys. A null
+  // `values` stands for ones. Returns the number of entries that stay.
+  size_t LeaveOutUnknown(uint64_t num_features, std::span<uint64_t> keys, float* values) {
+    size_t kept = 0;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i] < num_features) {
+        keys[kept] = keys[i];
+        if (values) values[kept] = values[i];
+        ++kept;
+      } else {
+        batch.unknown_keys.push_back(keys[i]);
+        batch.unknown_values.push_back(values ? values[i] : 1.0f);
+      }
+    }
+    return kept;
+  }
+
+  // Removes the row that was appended last.
+  void DropRow() {
+    batch.row_begin.pop_back();
+    batch.labels.pop_back();
+    if (!batch.weights.empty()) batch.weights.pop_back();
+    if (!batch.values.empty()) batch.values.resize(nnz());
+  }
+
   // Cuts the key arrays to their used size. Call it once, when the batch is complete.
   void Trim() {
     if (wide) {

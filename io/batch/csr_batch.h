@@ -24,6 +24,9 @@ struct CsrBatch {
   PodVector<float> weights;  // of the examples; empty: all ones
   PodVector<uint64_t> keys;
   bool compacted = false;
+  // The entries of all rows that the reader left out (RowOptions::unknown_key).
+  PodVector<uint64_t> unknown_keys;
+  PodVector<float> unknown_values;
 
   size_t rows() const { return labels.size(); }
   size_t nnz() const { return cols.size(); }
@@ -35,8 +38,14 @@ struct CsrBatch {
     weights.clear();
     keys.clear();
     compacted = false;
+    unknown_keys.clear();
+    unknown_values.clear();
   }
 };
+
+// What happens to an entry whose key is not below num_features: it makes the row an error, or it is
+// left out of the row (and goes to unknown_keys).
+enum class UnknownKey { kError, kLeaveOut };
 
 // Whether a row may lack a label. With kOptional, which is for scoring, such a row gets kNoLabel; a
 // label that is present must still be valid.

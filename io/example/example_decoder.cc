@@ -328,7 +328,14 @@ Status ExampleDecoder::AppendGeneral(std::string_view record, BatchBuilder& rows
                    ValuesOf(view_.Find(names.value), names.value, index->ints.size()));
   keys_.resize(index->ints.size());
   std::copy(index->ints.begin(), index->ints.end(), keys_.begin());
-  rows.AddRow(label, weight, keys_, values);
+  std::span<uint64_t> keys(keys_);
+  if (options_.num_features > 0 && options_.unknown_key == UnknownKey::kLeaveOut) {
+    if (values) values_.assign(values, values + keys.size());
+    float* const own = values ? values_.data() : nullptr;
+    keys = keys.first(rows.LeaveOutUnknown(options_.num_features, keys, own));
+    values = own;
+  }
+  rows.AddRow(label, weight, keys, values);
   return {};
 }
 
@@ -337,7 +344,7 @@ Status ExampleDecoder::CheckIndex(const FeatureView* index) const {
   if (!index || (index->kind != FeatureKind::kInt64 && index->kind != FeatureKind::kNone)) {
     return Corrupt(where + "expected int64 values, found " + Describe(index, view_));
   }
-  if (options_.num_features == 0) return {};
+  if (options_.num_features == 0 || options_.unknown_key == UnknownKey::kLeaveOut) return {};
   for (size_t i = 0; i < index->ints.size(); ++i) {
     const int64_t key = index->ints[i];
     if (static_cast<uint64_t>(key) < options_.num_features) continue;

@@ -21,6 +21,7 @@ struct ExampleDecoderOptions {
   FeatureNames names = {};
   // Indices must be below this; 0: any 64-bit key (hashed-key table).
   uint64_t num_features = 0;
+  UnknownKey unknown_key = UnknownKey::kError;
   Labels labels = Labels::kRequired;
 };
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/queue/input_options.h"
 
+#include <algorithm>
+
 #include "io/record/record_format.h"
 #include "io/stream/input_files.h"
 #include "io/text/file_format.h"
@@ -10,6 +12,14 @@ namespace {
 
 constexpr size_t kMaxThreads = 1024;
 constexpr size_t kMaxShuffleCapacity = size_t{1} << 31;
+
+// A model's header has the names, one per line.
+Status CheckFeatureName(const char* option, const std::string& name) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; };
+  if (std::none_of(name.begin(), name.end(), is_control)) return {};
+  return Invalid(std::string(option) + ": expected a name without control characters, found '" +
+                 name + "'");
+}
 
 }  // namespace
 
@@ -42,10 +52,18 @@ Status InputOptions::Validate() const {
     return Invalid("max_record_bytes: expected 1 to " + std::to_string(kMaxRecordBytes) +
                    ", found " + std::to_string(max_record_bytes));
   }
+  if (streaming && shuffle_capacity > 0) {
+    return Invalid("streaming keeps the order of the rows: expected shuffle_capacity = 0, found " +
+                   std::to_string(shuffle_capacity));
+  }
   if (!compact && NeedsWideKeys(rows.num_features)) {
     return Invalid("batches of 64-bit keys must be compact: num_features is " +
                    std::to_string(rows.num_features));
   }
+  RETURN_IF_ERROR(CheckFeatureName("label_feature", rows.names.label));
+  RETURN_IF_ERROR(CheckFeatureName("index_feature", rows.names.index));
+  RETURN_IF_ERROR(CheckFeatureName("value_feature", rows.names.value));
+  RETURN_IF_ERROR(CheckFeatureName("weight_feature", rows.names.weight));
   return epochs > 1 ? CheckReadableAgain(files, "epochs = 1") : Status();
 }
 
@@ -64,6 +82,7 @@ StreamOptions InputOptions::Stream() const {
   stream.blocks.on_corrupt = on_corrupt;
   stream.blocks.block_bytes = block_bytes;
   stream.blocks.max_record_bytes = max_record_bytes;
+  stream.blocks.streaming = streaming;
   stream.blocks.describe_content = DescribeContent;
   stream.seed = seed;
   stream.shuffle_files = shuffle_capacity > 0;

@@ -48,6 +48,9 @@ struct InputOptions {
   // The longest record or line, see BlockOptions. The shuffle buffer and a batch hold at most 32
   // times as many bytes, and a batch has at most 4 times as many keys; more is an error.
   uint64_t max_record_bytes = BlockOptions{}.max_record_bytes;
+  // A batch does not wait until it is full: rows that arrive through a pipe are delivered when no
+  // more are waiting. Batches then depend on timing. Requires shuffle_capacity = 0.
+  bool streaming = false;
   bool for_evaluation = false;  // names its threads and counter differently in traces
   // Called several times a second while Next waits (a FIFO may block it indefinitely): true makes
   // Next return kCancelled.

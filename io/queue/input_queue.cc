@@ -53,8 +53,10 @@ InputQueue::InputQueue(Private, InputOptions options)
   StartEpoch(options_.start.epoch);
 }
 
+// One thread of a streaming queue may be blocked in a read while another one decodes.
 void InputQueue::Start() {
-  for (size_t i = 0; i < options_.threads; ++i) {
+  const size_t threads = std::max<size_t>(options_.threads, options_.streaming ? 2 : 1);
+  for (size_t i = 0; i < threads; ++i) {
     threads_.emplace_back([this](std::stop_token stop) { Work(std::move(stop)); });
   }
 }
@@ -212,15 +214,18 @@ BatchGroup* InputQueue::DrawGroup() {
   }
   while (!IsFull(*drawing_)) {
     const Supply supply = FillBuffer();
-    if (supply == Supply::kWait) return nullptr;
     if (supply == Supply::kStopped) break;
     if (supply == Supply::kRecords) {
       DrawRecords(*drawing_);
-    } else {
-      drawing_->CloseBatch(drawn_);
-      open_batch_bytes_ = 0;
-      EndEpoch();
+      continue;
     }
+    // The rows of a streaming queue do not wait for those that have not arrived yet.
+    const bool waits = supply == Supply::kWait;
+    if (waits && (!options_.streaming || drawing_->refs.empty())) return nullptr;
+    drawing_->CloseBatch(drawn_);
+    open_batch_bytes_ = 0;
+    if (waits) break;
+    EndEpoch();
   }
   BatchGroup* group = std::exchange(drawing_, nullptr);
   if (group->count == 0) {
@@ -324,15 +329,24 @@ const CsrBatch* InputQueue::Peek() {
   return next;
 }
 
+bool InputQueue::HasNext() const {
+  if (!failed_.ok() || FindNext()) return true;
+  std::lock_guard lock(mu_);
+  return FrontIsReady();
+}
+
+// Whether TakeGroup need not wait. Call it with mu_ held.
+bool InputQueue::FrontIsReady() const {
+  if (!in_order_.empty()) return in_order_.front()->ready;
+  return !drawing_ && (ended_ || !stream_error_.ok());
+}
+
 // Waits for the next group. Null at the end, or after an error, which is stored in failed_.
 BatchGroup* InputQueue::TakeGroup() {
   // Includes the wait for the lock, which input threads hold while they draw records.
   TRACE_SCOPE("input_wait", profiler::Cat::kInput);
   std::unique_lock lock(mu_);
-  const auto ready = [&] {
-    if (!in_order_.empty()) return in_order_.front()->ready;
-    return !drawing_ && (ended_ || !stream_error_.ok());
-  };
+  const auto ready = [&] { return FrontIsReady(); };
   if (!ready()) {
     const double begin_s = NowSeconds();
     while (!ready_.wait_for(lock, kStopPollPeriod, ready)) {

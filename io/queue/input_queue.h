@@ -61,12 +61,16 @@ class InputQueue {
 
   // True and a batch that stays valid until the next call, false at the end of the last epoch, or
   // an error; no batches follow an error. A batch has batch_size rows, except the last one of an
-  // epoch and those whose corrupt records OnCorrupt::kSkip left out. Not thread-safe.
+  // epoch, those whose corrupt records OnCorrupt::kSkip left out, and those of a streaming queue.
+  // Not thread-safe.
   Result<bool> Next(const CsrBatch*& batch);
 
   // The batch that Next will give next, valid as long as that one; null where there is none or an
   // error comes first. Waits for it like Next.
   const CsrBatch* Peek();
+
+  // Whether Next would return at once.
+  bool HasNext() const;
 
   // The position after the batch that Next returned last.
   InputPosition position() const { return position_; }
@@ -95,6 +99,7 @@ class InputQueue {
   void FinishGroup(BatchGroup& group);
   std::string Message(const BadRow& bad) const;
   BatchGroup* TakeGroup();
+  bool FrontIsReady() const;
   BatchGroup* TakeFront();
   bool MayTakeMore() const;
   const CsrBatch* FindNext() const;

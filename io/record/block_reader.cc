@@ -150,17 +150,20 @@ Status BlockReader::EndStatus() {
   return {};
 }
 
-// Reads until `bytes` has `target` bytes or the source ends.
+// Reads until `bytes` has `target` bytes or the source ends; with `streaming`, at least one byte.
 void BlockReader::Fill(RawBuffer& bytes, size_t target) {
   const size_t old = bytes.size();
   if (source_ended_ || old >= target) return;
   profiler::TraceScope span("read_block", profiler::Cat::kDisk);
   bytes.Resize(target);
   size_t got = 0;
-  source_error_ = source_.bytes->Read({bytes.data() + old, target - old}, &got);
+  const std::span<char> room(bytes.data() + old, target - old);
+  source_error_ =
+      options_.streaming ? source_.bytes->ReadSome(room, &got) : source_.bytes->Read(room, &got);
   bytes.Resize(old + got);
   span.args().bytes = static_cast<int64_t>(got);
-  source_ended_ = !source_error_.ok() || old + got < target;
+  const size_t least = options_.streaming ? old + 1 : target;
+  source_ended_ = !source_error_.ok() || old + got < least;
 }
 
 void BlockReader::ScanRecords(Block& block, Scan& scan) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads one file as a sequence of blocks of whole records. A block has some hundred kilobytes, so
 // that its consumer is called once per thousand records. Block boundaries depend only on the file's
-// content and on block_bytes.
+// content and on block_bytes, except with `streaming`.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +35,9 @@ struct BlockOptions {
   // claims and however well the file is compressed. At most kMaxRecordBytes.
   uint64_t max_record_bytes = 32 << 20;
   bool regular_file = false;  // see OpenSource
+  // Records of a pipe are delivered as they arrive: a block does not wait for block_bytes. Its
+  // boundaries then depend on timing. Compressed data waits nevertheless.
+  bool streaming = false;
   // If set: called with the message of each corruption that is skipped.
   std::function<void(const std::string&)> on_corruption = nullptr;
   // If set: called with the first bytes of a TFRecord file whose first record is corrupt. What it

@@ -24,6 +24,17 @@ constexpr size_t kPieceBytes = 16 << 10;
 // The decoder keeps a window of up to 2^kMaxWindowLog bytes (zstd's own default).
 constexpr int kMaxWindowLog = 27;
 
+// Whether data that begins with `first` may be compressed. Longer data has the same first bytes.
+bool MayBeCompressed(std::string_view first) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(first[i]); };
+  if (first.empty()) return true;
+  if (byte(0) == 0x78) return first.size() < 2 || (byte(0) * 256 + byte(1)) % 31 == 0;
+  for (const std::string_view magic : {"\x1f\x8b\x08", "\x28\xb5\x2f\xfd"}) {
+    if (magic.starts_with(first.substr(0, magic.size()))) return true;
+  }
+  return false;
+}
+
 class FileDescriptor {
  public:
   explicit FileDescriptor(int fd) : fd_(fd) {}
@@ -44,10 +55,34 @@ class FileSource : public ByteSource {
   FileSource(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   Status Read(std::span<char> out, size_t* delivered) override {
+    return ReadAtLeast(out.size(), out, delivered);
+  }
+  Status ReadSome(std::span<char> out, size_t* delivered) override {
+    return ReadAtLeast(1, out, delivered);
+  }
+
+  // The first bytes of the data, which Read still delivers: enough to detect its compression, and
+  // no more than arrive without waiting if these show that there is none. Call it before Read.
+  Result<std::string_view> Peek() {
+    std::array<char, kRecordHeaderBytes> bytes;
+    while (peeked_.size() < bytes.size() && MayBeCompressed(peeked_)) {
+      size_t got = 0;
+      peek_used_ = peeked_.size();
+      RETURN_IF_ERROR(ReadSome(std::span(bytes).subspan(peeked_.size()), &got));
+      if (got == 0) break;
+      peeked_.append(bytes.data() + peek_used_, got);
+    }
+    peek_used_ = 0;
+    position_ = 0;
+    return std::string_view(peeked_);
+  }
+
+ private:
+  Status ReadAtLeast(size_t least, std::span<char> out, size_t* delivered) {
     size_t done = std::min(out.size(), peeked_.size() - peek_used_);
     if (done > 0) std::memcpy(out.data(), peeked_.data() + peek_used_, done);
     peek_used_ += done;
-    while (done < out.size()) {
+    while (done < std::min(least, out.size())) {
       const ssize_t got = ::read(fd_.get(), out.data() + done, out.size() - done);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) {
@@ -63,18 +98,6 @@ class FileSource : public ByteSource {
     return {};
   }
 
-  // The first bytes of the data (fewer if it is shorter), which Read still delivers. Call it
-  // before Read.
-  Result<std::string_view> Peek(size_t size) {
-    std::string bytes(size, '\0');
-    size_t got = 0;
-    RETURN_IF_ERROR(Read(bytes, &got));
-    peeked_ = bytes.substr(0, got);
-    position_ = 0;
-    return std::string_view(peeked_);
-  }
-
- private:
   std::string path_;
   FileDescriptor fd_;
   std::string peeked_;
@@ -300,7 +323,7 @@ Result<OpenedSource> OpenSource(const std::string& path, bool regular_file) {
   int64_t file_bytes = -1;
   ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, regular_file, &file_bytes));
   auto file = std::make_unique<FileSource>(path, std::move(fd));
-  ASSIGN_OR_RETURN(const std::string_view first, file->Peek(kRecordHeaderBytes));
+  ASSIGN_OR_RETURN(const std::string_view first, file->Peek());
   const Compression compression = DetectCompression(first);
   OpenedSource opened = Decompressed(std::move(file), path, compression);
   opened.file_bytes = file_bytes;

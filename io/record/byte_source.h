@@ -24,6 +24,9 @@ class ByteSource {
   // Fills `out`; *delivered < out.size() means that the end was reached. After an error, the first
   // `*delivered` bytes of `out` are valid, and the stream has ended.
   virtual Status Read(std::span<char> out, size_t* delivered) = 0;
+  // The same, but returns what is there as soon as that is at least one byte: only *delivered == 0
+  // means that the end was reached. Decompressed data and data in memory may wait for all of `out`.
+  virtual Status ReadSome(std::span<char> out, size_t* delivered) { return Read(out, delivered); }
 };
 
 // Bytes in memory, which outlive the source.

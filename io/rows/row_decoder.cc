@@ -42,6 +42,7 @@ class TfRecordRows final : public RowDecoder {
   explicit TfRecordRows(const RowOptions& options)
       : decoder_({.names = options.names,
                   .num_features = options.num_features,
+                  .unknown_key = options.unknown_key,
                   .labels = options.labels}) {}
   Status Append(std::string_view record, BatchBuilder& rows) override {
     return decoder_.Append(record, rows);
@@ -74,9 +75,7 @@ class TextRows : public RowDecoder {
     if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
       return BadLabel();
     }
-    for (const uint64_t key : row_.keys) {
-      if (options_.num_features > 0 && key >= options_.num_features) return BadKey(key);
-    }
+    if (options_.num_features > 0) RETURN_IF_ERROR(CheckKeys(rows));
     bool ones = true;
     for (const float value : row_.values) ones &= value == 1.0f;
     // NaN is kNoLabel and stays.
@@ -98,6 +97,18 @@ class TextRows : public RowDecoder {
     return Corrupt(
         std::string("label: expected 0, 1 or -1, found ") + text +
         " (the option positive_label of millrace-records convert makes two classes of many)");
+  }
+  Status CheckKeys(BatchBuilder& rows) {
+    if (options_.unknown_key == UnknownKey::kLeaveOut) {
+      const size_t kept =
+          rows.LeaveOutUnknown(options_.num_features, row_.keys, row_.values.data());
+      row_.keys.resize(kept);
+      row_.values.resize(kept);
+    }
+    for (const uint64_t key : row_.keys) {
+      if (key >= options_.num_features) return BadKey(key);
+    }
+    return {};
   }
   Status BadKey(uint64_t key) const {
     return Corrupt(
@@ -150,6 +161,43 @@ class CriteoRows final : public TextRows {
   CriteoHasher hasher_;
   CriteoLine line_;
 };
+
+// Rows of keys that the model knows.
+class KnownRows final : public RowDecoder {
+ public:
+  KnownRows(std::unique_ptr<RowDecoder> decoder, std::function<bool(uint64_t key)> knows_key)
+      : decoder_(std::move(decoder)), knows_key_(std::move(knows_key)) {}
+
+  Status Append(std::string_view record, BatchBuilder& rows) override {
+    const size_t begin = rows.nnz(), before = rows.batch.rows();
+    RETURN_IF_ERROR(decoder_->Append(record, rows));
+    for (size_t i = begin; i < rows.nnz(); ++i) {
+      const uint64_t key = rows.wide ? rows.wide_keys[i] : rows.batch.cols[i];
+      if (knows_key_(key)) continue;
+      if (rows.batch.rows() > before) rows.DropRow();
+      return Corrupt("key " + std::to_string(key) + ": expected a weight in the model, found none");
+    }
+    return {};
+  }
+
+ private:
+  std::unique_ptr<RowDecoder> decoder_;
+  std::function<bool(uint64_t key)> knows_key_;
+};
+
+std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptions& options) {
+  switch (format) {
+    case InputFormat::kTfRecord:
+      return std::make_unique<TfRecordRows>(options);
+    case InputFormat::kLibsvm:
+      return std::make_unique<LibsvmRows>(options);
+    case InputFormat::kVw:
+      return std::make_unique<VwRows>(options);
+    case InputFormat::kCriteo:
+      return std::make_unique<CriteoRows>(options);
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -244,17 +292,9 @@ Framing FramingOf(InputFormat format) {
 }
 
 std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options) {
-  switch (format) {
-    case InputFormat::kTfRecord:
-      return std::make_unique<TfRecordRows>(options);
-    case InputFormat::kLibsvm:
-      return std::make_unique<LibsvmRows>(options);
-    case InputFormat::kVw:
-      return std::make_unique<VwRows>(options);
-    case InputFormat::kCriteo:
-      return std::make_unique<CriteoRows>(options);
-  }
-  return nullptr;
+  std::unique_ptr<RowDecoder> decoder = MakeFormatDecoder(format, options);
+  if (!options.knows_key) return decoder;
+  return std::make_unique<KnownRows>(std::move(decoder), options.knows_key);
 }
 
 }  // namespace millrace::io

@@ -2,6 +2,7 @@
 // Decodes the records of any input format into rows.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -32,10 +33,13 @@ struct RowOptions {
   FeatureNames names = {};    // TFRecord
   bool check_names = true;    // see CheckNamedFeatures in io/stream/input_files.h
   uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key
-  int index_base = 0;         // libsvm
-  int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
-  bool constant = false;      // VW, see VwOptions
-  bool hash_all = true;       // VW, see VwOptions
+  UnknownKey unknown_key = UnknownKey::kError;
+  // If set: a row with a key for which it returns false is an error, too. Thread-safe.
+  std::function<bool(uint64_t key)> knows_key = nullptr;
+  int index_base = 0;     // libsvm
+  int hash_bits = 0;      // VW and Criteo: keys are hashes of that many bits; 0: 64
+  bool constant = false;  // VW, see VwOptions
+  bool hash_all = true;   // VW, see VwOptions
   Labels labels = Labels::kRequired;
 };
 

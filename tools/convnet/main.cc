@@ -108,7 +108,7 @@ class Run {
     const bool stopped = status.ok() && summary->end == TrainSummary::End::kStopped;
     if (status.ok() && !stopped && !ModelPath().empty() && Chief()) {
       const auto at_path = options_.model_out.empty() ? io::AtPath::kReplace : io::AtPath::kFollow;
-      status = trainer_->SaveModel(ModelPath(), at_path);
+      status = trainer_->SaveModel(ModelPath(), options_.images, at_path);
     }
     if (status.ok() && job_) {
       wire_ = job_->wire();

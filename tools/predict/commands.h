@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two outputs of millrace-predict: scores of examples, and the largest weights of a model.
+// The outputs of millrace-predict: scores of examples, classes of images, and the largest weights
+// of a model.
 #pragma once
 
 #include <cstddef>
@@ -32,11 +33,35 @@ struct ScoreSummary {
   uint64_t rows = 0;
   io::CorruptionStats corruption;  // skipped records, which have no line
   trainer::BinaryMetrics metrics;  // if requested
-  std::string warning;             // about keys without a weight in the model; empty: none
+  // Shares of the input that have a weight in the model, from 0 to 1; NaN if it has no entries.
+  double known_keys = 0;    // of the different keys; of a sample of them if they are very many
+  double known_values = 0;  // of the sum of the entries' absolute values
+  std::string warning;      // about keys without a weight in the model; empty: none
 };
 
-// With `metrics`, a row without a label is an error.
+// With `metrics`, a row without a label is an error. Known keys are those of a sample of the rows
+// unless `metrics`. Scores are written as soon as no more input is waiting.
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
+
+// The classes of images, by a net that millrace-convnet saved: for each image a line of its class
+// (a label as in the training data) and the probability of that class, separated by a tab.
+
+struct NetScoreOptions {
+  std::string model;     // a file of kind "net"
+  std::string patterns;  // of image files, see convnets::OpenImages
+  std::string out = "-";
+  bool metrics = false;
+  size_t threads = 1;
+  int64_t label_offset = 0;  // that of the model
+};
+
+struct NetSummary {
+  uint64_t images = 0;
+  double accuracy = 0, logloss = 0;  // only with `metrics`
+};
+
+// With `metrics`, an image without a label is an error. An error in a build without nets.
+Result<NetSummary> ScoreNet(NetScoreOptions options);
 
 // The largest weights of a model, with the names of their features.
 

@@ -5,15 +5,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "io/base/printable.h"
+#include "io/state/state_file.h"
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
 #include "tools/common/flags.h"
@@ -24,20 +25,25 @@
 #include "trainer/model/model.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
-#include "trainer/run/run_info.h"
 
-DEFINE_string(model, "", "the model: a binary or text file, a checkpoint, or a run folder");
+DEFINE_string(model, "",
+              "the model: a binary or text file of millrace-lr, a checkpoint of it, a net of "
+              "millrace-convnet, or a run folder");
 DEFINE_string(
     format, "auto",
-    "input format: tfrecord, libsvm, vw, criteo, or auto (as in training if --model is a run "
-    "folder and the file names do not tell another; else by the content)");
+    "input format: tfrecord, libsvm, vw, criteo, or auto (as in training, unless the file names "
+    "tell another; by the content if the model does not know it)");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin");
 DEFINE_string(out, "-", "output file; - is standard output");
 DEFINE_bool(
     metrics, false,
-    "print logloss, AUC and other metrics on standard error; without it rows need no labels");
+    "print logloss, AUC and other metrics on standard error, and how many of the keys have a "
+    "weight; without it rows need no labels");
+DEFINE_string(unknown_key, "ignore",
+              "what to do with a key that has no weight in the model: ignore (it counts as a "
+              "weight of 0), or error (which names file, row and key)");
 DEFINE_uint64(top, 0, "list this many of the largest weights instead of scoring");
 DEFINE_string(vocabulary, "", "with --top: the Criteo vocabulary that names the features");
 DEFINE_string(
@@ -45,7 +51,9 @@ DEFINE_string(
     "what to do with a corrupt record: fail, or skip (counted and reported; no line is written)");
 DEFINE_uint64(max_record_mb, millrace::io::InputOptions{}.max_record_bytes >> 20,
               "longest record or line in megabytes, at most 2048; bounds the memory of the input");
-DEFINE_int32(index_base, 0, "libsvm: the first feature's number, 0 or 1");
+DEFINE_int32(index_base, 0,
+             "libsvm: the first feature's number, 0 or 1; this and the flags below: as in training "
+             "unless given, if the training data had the same format");
 DEFINE_int32(hash_bits, -1,
              "vw and criteo: bits of the hashed keys, 0 for 64; -1: from the size of the model");
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
@@ -60,7 +68,7 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, millrace::io::FeatureNames{}.weight,
               "name of the feature with the example's weight; empty: none");
-DEFINE_uint64(threads, 0, "reading threads; 0: one per core");
+DEFINE_uint64(threads, 0, "threads that read and decode rows, or run a net; 0: one per core");
 
 namespace millrace::predict {
 namespace {
@@ -73,6 +81,7 @@ using tools::CommandSpec;
 using tools::Counted;
 using tools::Fail;
 using tools::File;
+using tools::IsGiven;
 using tools::OneOf;
 using tools::ParsedLine;
 using tools::ParseLine;
@@ -83,6 +92,7 @@ constexpr char kProgram[] = "millrace-predict";
 using io::InputFormat;
 
 constexpr size_t kBatchRows = 1000;
+constexpr char kNet[] = "a net";  // the resolved value of --model, see tools::CheckEffects
 
 Status CheckTopFlags(const Args& args) {
   if (!args.empty()) return Invalid("--top lists weights and reads no input: leave out " + args[0]);
@@ -101,14 +111,25 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
   return files;
 }
 
-Result<InputFormat> FormatOf(const std::vector<std::string>& files) {
-  return FLAGS_format == "auto" ? io::DetectInputFormat(files)
-                                : io::InputFormatFromName(FLAGS_format);
+size_t Threads() {
+  return FLAGS_threads > 0 ? FLAGS_threads
+                           : std::max<size_t>(1, std::thread::hardware_concurrency());
 }
 
-// The number of bits whose keys are below num_features.
-Result<int> HashBits(InputFormat format, uint64_t num_features) {
-  if (FLAGS_hash_bits >= 0) return FLAGS_hash_bits;
+// --format; else the format of the training data, unless the names of the files tell another; else
+// what the content of the files tells.
+Result<InputFormat> FormatOf(const std::vector<std::string>& files,
+                             const trainer::ModelInfo& info) {
+  if (FLAGS_format != "auto") return io::InputFormatFromName(FLAGS_format);
+  if (info.input && std::none_of(files.begin(), files.end(), io::HasKnownExtension)) {
+    return info.input->format;
+  }
+  return io::DetectInputFormat(files);
+}
+
+// The number of bits whose keys are below num_features, for a model that does not know how its
+// training data was hashed.
+Result<int> HashBitsOf(InputFormat format, uint64_t num_features) {
   const bool hashes = format == InputFormat::kVw || format == InputFormat::kCriteo;
   if (!hashes || num_features == 0) return 0;
   if (std::has_single_bit(num_features)) return std::countr_zero(num_features);
@@ -119,48 +140,61 @@ Result<int> HashBits(InputFormat format, uint64_t num_features) {
                  " data was hashed with, or convert the input like the training data");
 }
 
-using Flags = std::vector<std::pair<std::string, std::string>>;
-
-Flags FlagsAtDefault(const std::vector<std::string>& names) {
-  Flags flags;
-  for (const std::string& name : names) {
-    const gflags::CommandLineFlagInfo info = gflags::GetCommandLineFlagInfoOrDie(name.c_str());
-    if (info.is_default) flags.emplace_back(name, info.current_value);
+// The keys of another hash are not those of the model.
+Status CheckHash(InputFormat format, const io::RowFormat& training) {
+  const std::string trained =
+      std::string("the model was trained on ") + io::InputFormatName(training.format) + " text";
+  const auto hashes = [](InputFormat f) {
+    return f == InputFormat::kVw || f == InputFormat::kCriteo;
+  };
+  if (format != training.format) {
+    if (!hashes(format) || !hashes(training.format)) return {};
+    return Invalid("the input is " + std::string(io::InputFormatName(format)) +
+                   " text: " + trained + ", which makes other keys");
   }
-  return flags;
+  if (hashes(format) && FLAGS_hash_bits >= 0 && FLAGS_hash_bits != training.rows.hash_bits) {
+    return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": " + trained +
+                   " with --hash_bits=" + std::to_string(training.rows.hash_bits) +
+                   ": leave the flag out");
+  }
+  if (format == InputFormat::kVw && IsGiven("vw_hash_all") &&
+      FLAGS_vw_hash_all != training.rows.hash_all) {
+    return Invalid(std::string(FLAGS_vw_hash_all ? "--vw_hash_all: " : "--novw_hash_all: ") +
+                   trained + (training.rows.hash_all ? " with" : " without") +
+                   " --vw_hash_all: leave the flag out");
+  }
+  return {};
 }
 
-bool IsUnset(const std::string& value) {
-  return value.empty() || value == "0" || value == "auto" || value == "false";
-}
-
-// Sets those of the flags `names` that the command line does not give to their values in training,
-// if `model` is a run folder or inside one. Returns the flags that were set, as "--hash_bits=20
-// --index_base=1 (R/run.json)"; empty: none. Flags that were unset in training (0, auto, false,
-// empty) are not changed, except vw_hash_all, which is true by default.
-std::string UseRunFlags(const std::string& model, const std::vector<std::string>& names) {
-  const Result<std::string> file = trainer::ModelFileOf(model);
-  if (!file.ok()) return "";
-  // RUN/model/model.bin, RUN/checkpoints/...
-  std::error_code ignored;
-  const std::filesystem::path run =
-      std::filesystem::absolute(*file, ignored).parent_path().parent_path();
-  std::string used;
-  for (const trainer::FlagChange& flag :
-       trainer::ChangedFlags(trainer::ReadRunJson(run), FlagsAtDefault(names))) {
-    if (IsUnset(flag.before) && flag.name != "vw_hash_all") continue;
-    // Not as given on the command line: it is no error if it has no effect.
-    gflags::SetCommandLineOptionWithMode(flag.name.c_str(), flag.before.c_str(),
-                                         gflags::SET_FLAGS_DEFAULT);
-    used += "--" + flag.name + "=" + flag.before + " ";
+// The settings of the command line; else those of the training, if its data had the same format;
+// else the defaults.
+Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info) {
+  const bool as_trained = info.input && info.input->format == format;
+  io::RowOptions rows;
+  if (as_trained) rows = info.input->rows;
+  if (info.input) RETURN_IF_ERROR(CheckHash(format, *info.input));
+  if (FLAGS_hash_bits >= 0) {
+    rows.hash_bits = FLAGS_hash_bits;
+  } else if (!as_trained) {
+    ASSIGN_OR_RETURN(rows.hash_bits, HashBitsOf(format, info.num_features));
   }
-  return used.empty() ? "" : used + "(" + (run / "run.json").string() + ")";
+  if (!as_trained || IsGiven("vw_hash_all")) rows.hash_all = FLAGS_vw_hash_all;
+  if (!as_trained || IsGiven("index_base")) rows.index_base = FLAGS_index_base;
+  if (!as_trained || IsGiven("label_feature")) rows.names.label = FLAGS_label_feature;
+  if (!as_trained || IsGiven("index_feature")) rows.names.index = FLAGS_index_feature;
+  if (!as_trained || IsGiven("value_feature")) rows.names.value = FLAGS_value_feature;
+  if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
+  if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
+  rows.constant = FLAGS_constant;
+  rows.num_features = info.num_features;
+  rows.labels = io::Labels::kOptional;
+  return rows;
 }
 
 const CommandSpec& PredictSpec() {
   static const CommandSpec spec = {
       .name = "millrace-predict",
-      .job = "scores records with a saved model, or lists its largest weights",
+      .job = "scores rows or images with a saved model, or lists its largest weights",
       .arguments = "INPUT...",
       .groups = {{"Scoring",
                   {"model", "format", "output", "out", "metrics"},
@@ -170,16 +204,24 @@ const CommandSpec& PredictSpec() {
                    {"out", File()}}},
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
-                  {"on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
-                   "constant", "label_feature", "index_feature", "value_feature", "weight_feature",
-                   "threads"},
-                  {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .always = {"model", "out", "top"},
-      .needs = {{{"format", "output", "metrics", "on_corrupt", "max_record_mb", "index_base",
-                  "hash_bits", "vw_hash_all", "constant", "label_feature", "index_feature",
-                  "value_feature", "weight_feature", "threads"},
+                  {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
+                   "vw_hash_all", "constant", "label_feature", "index_feature", "value_feature",
+                   "weight_feature", "threads"},
+                  {{"unknown_key", OneOf({"error", "ignore"})},
+                   {"on_corrupt", OneOf({"fail", "skip"})}}}},
+      .always = {"model", "out"},
+      .needs = {{{"format", "output", "metrics", "unknown_key", "on_corrupt", "max_record_mb",
+                  "index_base", "hash_bits", "vw_hash_all", "constant", "label_feature",
+                  "index_feature", "value_feature", "weight_feature", "threads"},
                  {"top"},
                  {"0"}},
+                {{"top", "format", "output", "unknown_key", "on_corrupt", "max_record_mb",
+                  "index_base", "hash_bits", "vw_hash_all", "constant", "label_feature",
+                  "index_feature", "value_feature", "weight_feature"},
+                 {"model"},
+                 {},
+                 {kNet},
+                 "a model of millrace-lr"},
                 {{"vocabulary"}, {"top"}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
@@ -190,7 +232,7 @@ const CommandSpec& PredictSpec() {
                 {{"label_feature", "weight_feature"}, {"metrics"}}},
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
-                   "zcat test.svm.gz | millrace-predict --model=model.bin --format=libsvm -",
+                   "zcat test.svm.gz | millrace-predict --model=model.bin -",
                    "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}};
   return spec;
 }
@@ -204,6 +246,9 @@ Status CheckFlags(const Args& args) {
   if (FLAGS_hash_bits < -1 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected -1 to 64");
   }
+  if (FLAGS_unknown_key == "error" && FLAGS_on_corrupt == "skip") {
+    return Invalid("--unknown_key=error ends the run: expected no --on_corrupt=skip with it");
+  }
   if (FLAGS_top > 0) return CheckTopFlags(args);
   if (args.empty()) {
     return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
@@ -211,45 +256,29 @@ Status CheckFlags(const Args& args) {
   return {};
 }
 
-// Sets the input flags that the command line does not give to their values in training, if the run
-// of the model is known. Returns a text that lists them; empty: none.
-std::string UseTrainingFlags(const Args& args) {
-  std::vector<std::string> names = {"index_base",    "hash_bits",     "vw_hash_all",  "constant",
-                                    "label_feature", "index_feature", "value_feature"};
-  // A file name that tells the format has precedence over the format in training.
-  const Result<std::vector<std::string>> files = FilesOf(args);
-  if (files.ok() && std::none_of(files->begin(), files->end(), io::HasKnownExtension)) {
-    names.insert(names.begin(), "format");
-  }
-  return UseRunFlags(FLAGS_model, names);
-}
-
-// The input must have the keys of the model that `info` describes.
-Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::ModelInfo& info) {
+// `model` outlives the options.
+Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Model& model) {
+  const trainer::ModelInfo& info = model.info();
   ScoreOptions options;
   io::InputOptions& input = options.input;
   ASSIGN_OR_RETURN(options.kind, ScoreKindFromName(FLAGS_output));
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
-  ASSIGN_OR_RETURN(input.format, FormatOf(input.files));
+  ASSIGN_OR_RETURN(input.format, FormatOf(input.files, info));
   RETURN_IF_ERROR(
       tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}}}));
+  ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
-  ASSIGN_OR_RETURN(input.rows.hash_bits, HashBits(input.format, info.num_features));
-  input.rows.names = {.label = FLAGS_label_feature,
-                      .index = FLAGS_index_feature,
-                      .value = FLAGS_value_feature,
-                      .weight = FLAGS_weight_feature};
-  input.rows.num_features = info.num_features;
-  input.rows.index_base = FLAGS_index_base;
-  input.rows.constant = FLAGS_constant;
-  input.rows.hash_all = FLAGS_vw_hash_all;
-  input.rows.labels = io::Labels::kOptional;
   input.batch_size = kBatchRows;
   input.compact = io::NeedsWideKeys(info.num_features);
+  if (FLAGS_unknown_key == "error") {
+    input.rows.knows_key = [&model](uint64_t key) { return model.Weight(key) != 0; };
+  } else {
+    input.rows.unknown_key = io::UnknownKey::kLeaveOut;
+  }
   input.shuffle_capacity = 0;
-  input.threads =
-      FLAGS_threads > 0 ? FLAGS_threads : std::max<size_t>(1, std::thread::hardware_concurrency());
+  input.streaming = true;
+  input.threads = Threads();
   options.out = FLAGS_out;
   options.metrics = FLAGS_metrics;
   return options;
@@ -262,7 +291,10 @@ void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
                Counted(info.steps, "step").c_str(), Counted(info.examples, "example").c_str());
 }
 
-void PrintMetrics(const trainer::BinaryMetrics& metrics) {
+// One digit, rounded down: 100 % are all.
+double Percent(double share) { return std::floor(share * 1000) / 10; }
+
+void PrintMetrics(const trainer::BinaryMetrics& metrics, const ScoreSummary& summary) {
   std::fprintf(stderr, "examples    %s\n", WithCommas(metrics.examples).c_str());
   for (const trainer::NamedValue& metric : trainer::NamedValues(metrics)) {
     std::fprintf(stderr, "%-11s %.6f\n", std::string(metric.name).c_str(), metric.value);
@@ -271,13 +303,13 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics) {
     std::fprintf(stderr, "%s: %s examples have no finite score and are in no metric\n", kProgram,
                  WithCommas(metrics.nan_margins).c_str());
   }
+  if (std::isnan(summary.known_keys)) return;  // no row has an entry
+  std::fprintf(stderr, "%.1f %% of keys have a weight (%.1f %% of the rows' values)\n",
+               Percent(summary.known_keys), Percent(summary.known_values));
 }
 
 Status RunScore(const trainer::Model& model, const Args& args) {
-  const std::string used = UseTrainingFlags(args);
-  if (!used.empty())
-    std::fprintf(stderr, "%s: as in training: %s\n", kProgram, PrintableLines(used).c_str());
-  ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model.info()));
+  ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model));
   // A partly written file must be removed. Otherwise a signal ends the program at once, even if it
   // is blocked on input.
   if (options.out != "-") CatchInterrupts();
@@ -290,12 +322,40 @@ Status RunScore(const trainer::Model& model, const Args& args) {
   if (!summary.warning.empty()) {
     std::fprintf(stderr, "%s: warning: %s\n", kProgram, summary.warning.c_str());
   }
-  if (options.metrics) PrintMetrics(summary.metrics);
+  if (options.metrics) PrintMetrics(summary.metrics, summary);
+  return {};
+}
+
+// Whether the file is a state file of a net, a model or a checkpoint. Errors are left to the
+// reader.
+bool IsNet(const std::string& file) {
+  const Result<io::StateReader> reader = io::StateReader::Open(file);
+  if (!reader.ok()) return false;
+  const Result<std::string> kind = reader->fields().Text("kind");
+  return kind.ok() && kind->starts_with("net");
+}
+
+Status RunScoreNet(const std::string& file, const Args& args) {
+  RETURN_IF_ERROR(tools::CheckEffects(PredictSpec(), {{"model", {kNet}}}));
+  NetScoreOptions options = {.model = file,
+                             .patterns = {},
+                             .out = FLAGS_out,
+                             .metrics = FLAGS_metrics,
+                             .threads = Threads()};
+  for (const std::string& arg : args)
+    options.patterns += (options.patterns.empty() ? "" : ",") + arg;
+  if (options.out != "-") CatchInterrupts();
+  ASSIGN_OR_RETURN(const NetSummary summary, ScoreNet(options));
+  if (!options.metrics) return {};
+  std::fprintf(stderr, "examples    %s\naccuracy    %.6f\nlogloss     %.6f\n",
+               WithCommas(summary.images).c_str(), summary.accuracy, summary.logloss);
   return {};
 }
 
 Status Run(const Args& args) {
   RETURN_IF_ERROR(CheckFlags(args));
+  const Result<std::string> file = trainer::ModelFileOf(FLAGS_model);
+  if (file.ok() && IsNet(*file)) return RunScoreNet(*file, args);
   ASSIGN_OR_RETURN(const trainer::Model model, trainer::LoadModel(FLAGS_model));
   if (FLAGS_top == 0) return RunScore(model, args);
   RETURN_IF_ERROR(tools::CheckEffects(PredictSpec()));

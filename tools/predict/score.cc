@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/predict/commands.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -8,8 +9,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "io/base/random.h"
 #include "io/batch/csr_batch.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
@@ -23,40 +27,126 @@ using tools::Interrupted;
 using tools::Progress;
 using tools::ProgressOptions;
 
-// Detects input whose keys are not those of the model. Counts the entries without a weight in a
-// sample of the batches, the first and every 64th, which costs about 1 % of the scoring.
-class UnknownKeys {
+// Counts different keys, of any number, by a sample of them: those whose hash is
+// below a limit, which is halved whenever the sample gets too large. Up to kMaxKeys the counts are
+// exact.
+class DistinctKeys {
  public:
-  void Add(const trainer::Model& model, const io::CsrBatch& batch) {
-    if (batches_++ % kSampleEvery != 0) return;
+  void Add(uint64_t key, bool known) {
+    if (Mix64(key) > limit_) return;
+    keys_.emplace(key, known);
+    if (keys_.size() <= kMaxKeys) return;
+    limit_ /= 2;
+    each_ *= 2;
+    std::erase_if(keys_, [&](const auto& entry) { return Mix64(entry.first) > limit_; });
+  }
+
+  double all() const { return each_ * static_cast<double>(keys_.size()); }
+  double known() const {
+    const auto is_known = [](const auto& entry) { return entry.second; };
+    return each_ * static_cast<double>(std::count_if(keys_.begin(), keys_.end(), is_known));
+  }
+
+ private:
+  static constexpr size_t kMaxKeys = 1 << 16;
+
+  std::unordered_map<uint64_t, bool> keys_;  // whether it has a weight
+  uint64_t limit_ = ~uint64_t{0};
+  double each_ = 1;  // keys that a key of the sample stands for
+};
+
+// One bit per feature of a dense-index table.
+class KeyBits {
+ public:
+  explicit KeyBits(uint64_t num_features) : words_((num_features + 63) / 64) {}
+  bool Has(uint64_t key) const { return (words_[key / 64] >> (key % 64) & 1) != 0; }
+  void Set(uint64_t key) { words_[key / 64] |= uint64_t{1} << (key % 64); }
+
+ private:
+  std::vector<uint64_t> words_;
+};
+
+// How much of the input has a weight in the model. Little of it has if the input's keys are not
+// those of the model.
+class KeyCoverage {
+ public:
+  // Without `all`, counts a sample of the batches, the first and every 64th, which costs about 1 %
+  // of the scoring.
+  KeyCoverage(const trainer::Model& model, bool all)
+      : every_(all ? 1 : 64), has_weight_(Bits(model)), seen_(Bits(model)) {
+    if (Bits(model) == 0) return;
+    model.ForEach([&](uint64_t key, float) { has_weight_.Set(key); });
+  }
+
+  // `weights`: of the keys of a compacted batch.
+  void Add(const io::CsrBatch& batch, std::span<const float> weights) {
+    if (batches_++ % every_ != 0) return;
     rows_ += batch.rows();
+    for (size_t i = 0; i < batch.keys.size(); ++i) others_.Add(batch.keys[i], weights[i] != 0);
     const uint32_t entries = batch.row_begin.back();
-    entries_ += entries;
     for (uint32_t i = 0; i < entries; ++i) {
       const uint32_t col = batch.cols[i];
-      unknown_ += model.Weight(batch.compacted ? batch.keys[col] : col) == 0;
+      const bool known = batch.compacted ? weights[col] != 0 : IsKnown(col);
+      Count(known, batch.values.empty() ? 1.0f : batch.values[i]);
+    }
+    for (size_t i = 0; i < batch.unknown_keys.size(); ++i) {
+      others_.Add(batch.unknown_keys[i], false);
+      Count(false, batch.unknown_values[i]);
     }
   }
 
-  // Empty if enough keys are known, or if too few rows were sampled to decide.
+  double KnownKeys() const {
+    return (static_cast<double>(known_keys_) + others_.known()) /
+           (static_cast<double>(keys_) + others_.all());
+  }
+  double KnownValues() const { return known_values_ / values_; }
+
+  // Empty if enough keys are known, or if too few rows were counted to decide.
   std::string Warning() const {
-    if (rows_ < kMinRows || unknown_ * 100 <= entries_ * kMaxPercent) return "";
-    return std::to_string(unknown_ * 100 / entries_) +
-           " % of the entries of the input have no weight in the model; likely causes: "
-           "--hash_bits, --index_base, --vw_hash_all or --constant differ from the training's, or "
-           "the "
+    const uint64_t unknown = entries_ - known_entries_;
+    if (rows_ < kMinRows || unknown * 100 <= entries_ * kMaxPercent) return "";
+    return std::to_string(unknown * 100 / entries_) +
+           " % of the entries of the input have no weight in the model; likely causes: the rows "
+           "are not written like those of the training (format, hash_bits, index_base), or the "
            "model is of another data set";
   }
 
  private:
-  static constexpr uint64_t kSampleEvery = 64;
   static constexpr uint64_t kMinRows = 10;
   static constexpr uint64_t kMaxPercent = 90;  // of the entries that may be unknown
 
+  // Batches of wide keys are compacted: no key needs a bit.
+  static uint64_t Bits(const trainer::Model& model) {
+    const uint64_t num_features = model.info().num_features;
+    return io::NeedsWideKeys(num_features) ? 0 : num_features;
+  }
+
+  bool IsKnown(uint64_t key) {
+    const bool known = has_weight_.Has(key);
+    if (!seen_.Has(key)) {
+      seen_.Set(key);
+      ++keys_;
+      known_keys_ += known;
+    }
+    return known;
+  }
+
+  void Count(bool known, float value) {
+    const double size = std::abs(value);
+    ++entries_;
+    values_ += size;
+    known_entries_ += known;
+    known_values_ += known ? size : 0;
+  }
+
+  const uint64_t every_;
   uint64_t batches_ = 0;  // all of them; the other counts are of the sample
   uint64_t rows_ = 0;
-  uint64_t entries_ = 0;
-  uint64_t unknown_ = 0;
+  uint64_t entries_ = 0, known_entries_ = 0;
+  double values_ = 0, known_values_ = 0;  // sums of the entries' absolute values
+  KeyBits has_weight_, seen_;             // empty if batches are compacted
+  uint64_t keys_ = 0, known_keys_ = 0;    // different ones of batches that are not
+  DistinctKeys others_;                   // all other keys
 };
 
 constexpr int kProbabilityDigits = 9;
@@ -82,7 +172,11 @@ class Scorer {
  public:
   Scorer(const trainer::Model& model, const ScoreOptions& options, io::InputQueue& queue,
          trainer::OutputBuffer& out)
-      : model_(model), options_(options), queue_(queue), out_(out) {
+      : model_(model),
+        options_(options),
+        queue_(queue),
+        out_(out),
+        coverage_(model, options.metrics) {
     // On a terminal the progress line would mix with the scores.
     if (options.out != "-") progress_.emplace(ProgressOptions{.work = "scoring", .unit = "rows"});
   }
@@ -91,13 +185,16 @@ class Scorer {
     const io::CsrBatch* batch = nullptr;
     while (true) {
       if (Interrupted()) return Cancelled("interrupted");
+      if (!queue_.HasNext()) out_.Flush();
       ASSIGN_OR_RETURN(const bool more, queue_.Next(batch));
       if (!more) break;
       RETURN_IF_ERROR(AddBatch(*batch));
     }
     progress_.reset();
     summary_.corruption = queue_.corruption();
-    summary_.warning = unknown_.Warning();
+    summary_.warning = coverage_.Warning();
+    summary_.known_keys = coverage_.KnownKeys();
+    summary_.known_values = coverage_.KnownValues();
     if (options_.metrics) summary_.metrics = metrics_.Compute();
     RETURN_IF_ERROR(out_.Finish());
     return std::move(summary_);
@@ -108,7 +205,7 @@ class Scorer {
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(model_.Margins(batch, scratch_, margins_));
     for (const float margin : margins_) AppendScore(options_.kind, margin, out_);
-    unknown_.Add(model_, batch);
+    coverage_.Add(batch, scratch_);
     if (options_.metrics) {
       RETURN_IF_ERROR(CheckLabels(batch.labels));
       metrics_.Add(margins_, batch.labels, batch.weights);
@@ -134,7 +231,7 @@ class Scorer {
   std::optional<Progress> progress_;
   PodVector<float> scratch_, margins_;
   trainer::BinaryMetricsSum metrics_;
-  UnknownKeys unknown_;
+  KeyCoverage coverage_;
   ScoreSummary summary_;
 };
 

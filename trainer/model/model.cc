@@ -23,6 +23,7 @@ void AddModelInfo(const ModelInfo& info, io::StateFields& fields) {
   fields.Add("rule", info.rule);
   fields.AddUint("steps", info.steps);
   fields.AddUint("examples", info.examples);
+  if (info.input) AddRowFormat(*info.input, fields);
 }
 
 Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields) {
@@ -31,6 +32,7 @@ Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(info.rule, fields.Text("rule"));
   ASSIGN_OR_RETURN(info.steps, fields.Uint("steps"));
   ASSIGN_OR_RETURN(info.examples, fields.Uint("examples"));
+  ASSIGN_OR_RETURN(info.input, io::RowFormatFrom(fields));
   return info;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -11,6 +12,7 @@
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
 #include "io/batch/csr_batch.h"
+#include "io/rows/row_format.h"
 #include "io/state/state_fields.h"
 #include "sparse/hashed_key_table.h"
 #include "sparse/update_rules.h"
@@ -23,6 +25,8 @@ struct ModelInfo {
   uint64_t steps = 0;
   uint64_t examples = 0;
   uint64_t weights = 0;  // that are not zero; known after the file was read
+  // How the training data was written; none if it is not known.
+  std::optional<io::RowFormat> input = {};
 };
 
 // "num_features = 100" or "any 64-bit key", for messages.

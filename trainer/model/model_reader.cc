@@ -23,7 +23,8 @@ Status CheckKind(const std::string& path, const io::StateFields& fields) {
   if (kind->starts_with("net")) {
     const Result<std::string> net = fields.Text("net");
     return Invalid(expected + "the net " + (net.ok() ? *net : "") +
-                   ": millrace-convnet takes it as its model_in");
+                   ": millrace-predict scores images with it, and millrace-convnet takes it as its "
+                   "model_in");
   }
   if (*kind == "shard") {
     return Invalid(expected +

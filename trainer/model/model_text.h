@@ -6,6 +6,8 @@
 //   # rule ftrl                 one line per field of the model's header
 //   # steps 2000
 //   # examples 200000
+//   # input.format libsvm       how the training data was written, see io/rows/row_format.h
+//   # input.index_base 1
 //   17<TAB>-0.25                key and weight, keys ascend
 //   905<TAB>1.5e-05
 //   # weights 2                 the last line, by which truncation is detected

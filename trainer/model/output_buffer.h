@@ -21,6 +21,11 @@ class OutputBuffer {
     if (buffer_.size() >= kWriteBytes) Flush();
   }
 
+  void Flush() {
+    if (error_.ok() && !buffer_.empty()) error_ = file_.Write(buffer_);
+    buffer_.clear();
+  }
+
   // The file appears under its name now.
   Status Finish() {
     Flush();
@@ -30,11 +35,6 @@ class OutputBuffer {
 
  private:
   static constexpr size_t kWriteBytes = 256 << 10;
-
-  void Flush() {
-    if (error_.ok()) error_ = file_.Write(buffer_);
-    buffer_.clear();
-  }
 
   io::OutputFile file_;
   std::string buffer_;

@@ -23,11 +23,13 @@ io::StateFields StoreFields(const sparse::LocalStore& store) {
   return fields;
 }
 
-io::StateFields CheckpointFields(const sparse::LocalStore& store, const TrainingState& state) {
+io::StateFields CheckpointFields(const sparse::LocalStore& store, const TrainingState& state,
+                                 const std::optional<io::RowFormat>& input) {
   io::StateFields fields = StoreFields(store);
   fields.Add("kind", kKind);
   fields.AddUint("steps", store.steps());
   fields.AddUint("examples", state.examples);
+  if (input) AddRowFormat(*input, fields);
   AddTrainingState(state, fields);
   return fields;
 }
@@ -103,14 +105,15 @@ Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
 }  // namespace
 
 Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
-                      const TrainingState& state) {
+                      const TrainingState& state, const std::optional<io::RowFormat>& input) {
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
   RETURN_IF_ERROR(io::MakeRealFolder(folder));
   io::RemoveTemporaryFiles(folder);
-  ASSIGN_OR_RETURN(io::StateWriter writer,
-                   io::StateWriter::Create(
-                       io::CheckpointPath(folder, state.steps), CheckpointFields(store, state),
-                       {.floats_per_entry = store.slot_floats(), .at_path = io::AtPath::kReplace}));
+  ASSIGN_OR_RETURN(
+      io::StateWriter writer,
+      io::StateWriter::Create(
+          io::CheckpointPath(folder, state.steps), CheckpointFields(store, state, input),
+          {.floats_per_entry = store.slot_floats(), .at_path = io::AtPath::kReplace}));
   store.ForEach([&](uint64_t key, std::span<const float> slot) { writer.Add(key, slot); });
   RETURN_IF_ERROR(writer.Finish());
   io::RemoveOtherCheckpoints(folder, state.steps, kKeptBefore);

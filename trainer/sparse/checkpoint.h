@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "io/base/status.h"
+#include "io/rows/row_format.h"
 #include "sparse/local_store.h"
 #include "trainer/loop/training_state.h"
 
@@ -19,9 +20,11 @@ namespace millrace::trainer {
 
 // Writes FOLDER/checkpoint-<steps>, which appears complete or not at all, and then removes all
 // others except the newest one before it. Creates the folder if it is missing. An error leaves the
-// earlier checkpoints unchanged.
+// earlier checkpoints unchanged. `input`: how the training data is written, for readers of the
+// checkpoint as a model.
 Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
-                      const TrainingState& state);
+                      const TrainingState& state,
+                      const std::optional<io::RowFormat>& input = std::nullopt);
 
 struct LatestCheckpoint {
   std::optional<TrainingState> state;  // none: the folder is missing or has no checkpoint

@@ -13,7 +13,9 @@ Result<std::unique_ptr<LocalBackend>> LocalBackend::Create(
     const TrainOptions& options, const std::function<void(const std::string&)>& on_note) {
   ASSIGN_OR_RETURN(const sparse::Kernels* kernels, sparse::KernelsByName(options.kernel));
   ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(options.shape, options.update));
-  auto backend = std::make_unique<LocalBackend>(Private{}, std::move(store), options.checkpoints);
+  auto backend =
+      std::make_unique<LocalBackend>(Private{}, std::move(store), options.checkpoints,
+                                     io::RowFormat{options.train.format, options.train.rows});
   if (options.resume) RETURN_IF_ERROR(backend->Restore(options, on_note));
   if (!backend->start_.resumed_step && !options.model_in.empty()) {
     RETURN_IF_ERROR(WarmStart(options.model_in, *backend->store_));
@@ -41,7 +43,7 @@ Status LocalBackend::Restore(const TrainOptions& options,
 }
 
 Status LocalBackend::Checkpoint(const TrainingState& state) {
-  return SaveCheckpoint(checkpoints_, *store_, state);
+  return SaveCheckpoint(checkpoints_, *store_, state, input_);
 }
 
 }  // namespace millrace::trainer

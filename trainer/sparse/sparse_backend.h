@@ -39,8 +39,9 @@ class LocalBackend final : public SparseBackend {
   // Makes the model, or takes it from the newest checkpoint (resume) or a model file (warm start).
   static Result<std::unique_ptr<LocalBackend>> Create(
       const TrainOptions& options, const std::function<void(const std::string&)>& on_note);
-  LocalBackend(Private, std::unique_ptr<sparse::LocalStore> store, std::string checkpoints)
-      : store_(std::move(store)), checkpoints_(std::move(checkpoints)) {}
+  LocalBackend(Private, std::unique_ptr<sparse::LocalStore> store, std::string checkpoints,
+               io::RowFormat input)
+      : store_(std::move(store)), checkpoints_(std::move(checkpoints)), input_(std::move(input)) {}
 
   const TrainingStart& start() const override { return start_; }
   BatchLearner& learner() override { return *learner_; }
@@ -55,6 +56,7 @@ class LocalBackend final : public SparseBackend {
   std::unique_ptr<sparse::LocalStore> store_;
   std::unique_ptr<BatchLearner> learner_;
   std::string checkpoints_;  // a folder
+  io::RowFormat input_;
   TrainingStart start_;
 };
 

@@ -164,7 +164,9 @@ double SparseTrainer::Epoch(const TrainingState& state) const {
 }
 
 Status SparseTrainer::SaveModel(const std::string& path, ModelFormat format, io::AtPath at_path) {
-  return trainer::SaveModel(backend_->Source(loop_->state().examples), path, format, at_path);
+  ModelSource source = backend_->Source(loop_->state().examples);
+  source.info.input = io::RowFormat{options_.train.format, options_.train.rows};
+  return trainer::SaveModel(source, path, format, at_path);
 }
 
 }  // namespace millrace::trainer

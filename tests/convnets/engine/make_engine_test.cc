@@ -53,9 +53,19 @@ void CompareWithPlain(const std::string& engine, const NetSpec& spec, size_t max
     const RandomBatch batch(spec, images, images);
     ExpectAlike(ComputeGradientsOnce(*fast, params, batch.view(), 3),
                 ComputeGradientsOnce(plain, params, batch.view(), 3), params);
-    const Outcome a = fast->Evaluate(batch.view()), b = plain.Evaluate(batch.view());
+    std::vector<float> scores(images * spec.classes()), plain_scores(scores.size());
+    const Outcome a = fast->Evaluate(batch.view(), scores);
+    const Outcome b = plain.Evaluate(batch.view(), plain_scores);
     EXPECT_NEAR(a.loss, b.loss, 1e-4 * std::abs(b.loss) + 1e-5);
     EXPECT_EQ(a.correct, b.correct);
+    for (size_t i = 0; i < scores.size(); ++i) {
+      ASSERT_NEAR(scores[i], plain_scores[i], 1e-4 * std::abs(plain_scores[i]) + 1e-4) << i;
+    }
+    EXPECT_EQ(fast->Evaluate(batch.view()).loss, a.loss) << "scores change nothing";
+    const std::vector<int32_t> no_labels(images, -1);
+    const Outcome none = fast->Evaluate({batch.view().pixels, no_labels});
+    EXPECT_EQ(none.loss, 0);
+    EXPECT_EQ(none.correct, 0u);
   }
 }
 

@@ -58,7 +58,7 @@ Ran Train(const NetTrainOptions& options, const std::string& model, uint64_t sto
   if (!summary.ok()) return ran;
   ran.summary = *summary;
   if (summary->end == TrainSummary::End::kDone && !model.empty()) {
-    EXPECT_TRUE((*trainer)->SaveModel(model, io::AtPath::kReplace).ok());
+    EXPECT_TRUE((*trainer)->SaveModel(model, {}, io::AtPath::kReplace).ok());
     ran.model = test::ReadFile(model);
   }
   return ran;

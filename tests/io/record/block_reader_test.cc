@@ -2,9 +2,14 @@
 // Corrupt files: which are rejected, which records are skipped and which are found again.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cerrno>
+#include <cstdlib>
+#include <thread>
 
 #include "io/record/block_reader.h"
+#include "io/record/record_writer.h"
 #include "tests/support/record_files.h"
 #include "tests/support/test_files.h"
 
@@ -360,6 +365,111 @@ TEST(BlockReader, WrongLengthsInHeadersCostLinearTime) {
     EXPECT_EQ(reader.corruption().bytes,
               bytes.size() - records * 16 - (between.size() > 16 ? records / 2 : 0));
     EXPECT_LT(reads, 100);
+  }
+}
+
+// A pipe with a file name.
+class Pipe {
+ public:
+  Pipe() {
+    int ends[2];
+    if (::pipe(ends) != 0) std::abort();
+    read_ = ends[0];
+    write_ = ends[1];
+  }
+  ~Pipe() {
+    ::close(read_);
+    Close();
+  }
+  std::string path() const { return "/dev/fd/" + std::to_string(read_); }
+  void Write(std::string_view bytes) {
+    EXPECT_EQ(::write(write_, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  void Close() {
+    if (write_ >= 0) ::close(write_);
+    write_ = -1;
+  }
+
+ private:
+  int read_ = -1, write_ = -1;
+};
+
+// A reader that waited for a full block, or for the bytes of a TFRecord header at its start, would
+// never return.
+TEST(StreamingReader, DeliversWhatHasArrived) {
+  for (const Framing framing : {Framing::kTfRecord, Framing::kLines}) {
+    Pipe pipe;
+    const auto frame = [&](std::string_view record) {
+      return framing == Framing::kLines ? std::string(record) + "\n"
+                                        : Frames({std::string(record)});
+    };
+    pipe.Write(frame("a"));
+    auto reader = BlockReader::Open(pipe.path(), {.framing = framing, .streaming = true});
+    ASSERT_TRUE(reader.ok());
+    Block block;
+    ASSERT_TRUE(*(*reader)->Next(block));
+    ASSERT_EQ(block.records.size(), 1u);
+    EXPECT_EQ(block.record(0), "a");
+    // A whole record and a half: the half stays for the next block.
+    const std::string two = frame("bb") + frame("ccc");
+    pipe.Write(two.substr(0, two.size() - 2));
+    ASSERT_TRUE(*(*reader)->Next(block));
+    ASSERT_EQ(block.records.size(), 1u);
+    EXPECT_EQ(block.record(0), "bb");
+    pipe.Write(two.substr(two.size() - 2));
+    ASSERT_TRUE(*(*reader)->Next(block));
+    EXPECT_EQ(block.record(0), "ccc");
+    pipe.Close();
+    EXPECT_FALSE(*(*reader)->Next(block));
+  }
+}
+
+TEST(StreamingReader, FindsTheSameRecordsWhereverTheBytesAreCut) {
+  std::vector<std::string> records;
+  for (size_t i = 0; i < 20; ++i) records.emplace_back(i, static_cast<char>('a' + i));
+  const std::string bytes = Frames(records);
+  for (size_t piece = 1; piece < 40; ++piece) {
+    SCOPED_TRACE(piece);
+    Pipe pipe;
+    std::jthread writer([&] {
+      for (size_t at = 0; at < bytes.size(); at += piece) pipe.Write(bytes.substr(at, piece));
+      pipe.Close();
+    });
+    auto reader = BlockReader::Open(pipe.path(), {.streaming = true});
+    ASSERT_TRUE(reader.ok());
+    Block block;
+    std::vector<std::string> found;
+    while (*(*reader)->Next(block)) {
+      for (size_t i = 0; i < block.records.size(); ++i) found.emplace_back(block.record(i));
+    }
+    EXPECT_EQ(found, records);
+  }
+}
+
+// The compression is detected from bytes that arrive one by one.
+TEST(StreamingReader, DecompressesAPipe) {
+  const TemporaryFolder folder;
+  for (const Compression compression :
+       {Compression::kNone, Compression::kGzip, Compression::kZlib, Compression::kZstd}) {
+    SCOPED_TRACE(CompressionName(compression));
+    auto file = RecordWriter::Create(folder / "file", {.compression = compression});
+    ASSERT_TRUE(file.ok() && file->Append("one").ok() && file->Append("two").ok());
+    ASSERT_TRUE(file->Close().ok());
+    const std::string bytes = test::ReadFile(folder / "file");
+    Pipe pipe;
+    std::jthread writer([&] {
+      for (const char byte : bytes) pipe.Write({&byte, 1});
+      pipe.Close();
+    });
+    auto reader = BlockReader::Open(pipe.path(), {.streaming = true});
+    ASSERT_TRUE(reader.ok());
+    EXPECT_EQ((*reader)->compression(), compression);
+    Block block;
+    std::vector<std::string> found;
+    while (*(*reader)->Next(block)) {
+      for (size_t i = 0; i < block.records.size(); ++i) found.emplace_back(block.record(i));
+    }
+    EXPECT_EQ(found, (std::vector<std::string>{"one", "two"}));
   }
 }
 

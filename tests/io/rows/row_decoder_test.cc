@@ -148,5 +148,61 @@ TEST(RowDecoder, CriteoRowsHaveAKeyAField) {
   EXPECT_TRUE(rows.batch.values.empty());
 }
 
+std::vector<float> Floats(const PodVector<float>& values) { return {values.begin(), values.end()}; }
+std::vector<uint64_t> Keys(const PodVector<uint64_t>& keys) { return {keys.begin(), keys.end()}; }
+
+TEST(RowDecoder, UnknownKeysAreLeftOutWithTheirValues) {
+  std::string example;
+  const uint64_t keys[] = {3, 9, 10, uint64_t{1} << 40};
+  const float values[] = {.5f, -1, 2, 3};
+  EncodeSparseExample({}, 1, keys, values, example);
+  const struct {
+    InputFormat format;
+    std::string row;
+  } cases[] = {{InputFormat::kTfRecord, example},
+               {InputFormat::kLibsvm, "1 3:0.5 9:-1 10:2 1099511627776:3"},
+               {InputFormat::kVw, "1 |f 3:0.5 9:-1 10:2 1099511627776:3"}};
+  for (const auto& [format, row] : cases) {
+    SCOPED_TRACE(InputFormatName(format));
+    const auto decoder =
+        MakeRowDecoder(format, {.num_features = 10, .unknown_key = UnknownKey::kLeaveOut});
+    BatchBuilder rows;
+    rows.Clear(false);
+    const Status appended = Append(*decoder, row, rows);
+    ASSERT_TRUE(appended.ok()) << appended.message();
+    rows.Trim();
+    EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
+              (std::vector<uint32_t>{3, 9}));
+    EXPECT_EQ(Floats(rows.batch.values), (std::vector<float>{.5f, -1}));
+    EXPECT_EQ(Keys(rows.batch.unknown_keys), (std::vector<uint64_t>{10, uint64_t{1} << 40}));
+    EXPECT_EQ(Floats(rows.batch.unknown_values), (std::vector<float>{2, 3}));
+    rows.Clear(false);
+    EXPECT_TRUE(rows.batch.unknown_keys.empty());
+    EXPECT_FALSE(Append(*MakeRowDecoder(format, {.num_features = 10}), row, rows).ok());
+  }
+}
+
+TEST(RowDecoder, RowWithAKeyThatTheModelDoesNotKnowIsAnErrorAndLeavesNoTrace) {
+  for (const uint64_t num_features : {100, 0}) {
+    SCOPED_TRACE(num_features);
+    RowOptions options;
+    options.num_features = num_features;
+    options.knows_key = [](uint64_t key) { return key < 7; };
+    const auto decoder = MakeRowDecoder(InputFormat::kVw, options);
+    BatchBuilder rows;
+    rows.Clear(num_features == 0);
+    ASSERT_TRUE(Append(*decoder, "1 2 |f 3 6:2", rows).ok());
+    EXPECT_EQ(Append(*decoder, "0 3 |f 3:5 7", rows).message(),
+              "key 7: expected a weight in the model, found none");
+    ASSERT_TRUE(Append(*decoder, "0 |f 5", rows).ok());
+    ASSERT_TRUE(Append(*decoder, "# a comment", rows).ok());
+    EXPECT_EQ(rows.batch.rows(), 2u);
+    EXPECT_EQ(rows.nnz(), 3u);
+    EXPECT_EQ(Floats(rows.batch.values), (std::vector<float>{1, 2, 1}));
+    EXPECT_EQ(Floats(rows.batch.weights), (std::vector<float>{2, 1}));
+    EXPECT_EQ(Floats(rows.batch.labels), (std::vector<float>{1, 0}));
+  }
+}
+
 }  // namespace
 }  // namespace millrace::io

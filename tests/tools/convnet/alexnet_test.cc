@@ -56,6 +56,13 @@ TEST_F(AlexNetTest, LearnsPicturesFromRecords) {
   ASSERT_EQ(losses.size(), 6u) << csv;
   EXPECT_LT(losses.back(), losses.front() / 2) << csv;
   EXPECT_GT(Column(csv, "accuracy").back(), 0.9) << csv;  // of the same pictures
+  // The model knows the mean and the size of its pictures.
+  const ProgramRun scored =
+      RunProgram("millrace-predict", "--model=" + folder_ / "run" + " --metrics '" + records + "'");
+  ASSERT_EQ(scored.status, 0) << scored.err;
+  char accuracy[64];
+  std::snprintf(accuracy, sizeof accuracy, "accuracy    %.6f\n", Column(csv, "accuracy").back());
+  EXPECT_NE(scored.err.find(accuracy), std::string::npos) << scored.err;
 }
 
 TEST_F(AlexNetTest, TwoSyncWorkersAreDeterministic) {

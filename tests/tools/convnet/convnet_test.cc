@@ -3,10 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <regex>
+#include <sstream>
+#include <string_view>
 
 #include "io/base/random.h"
+#include "io/example/example_encoder.h"
+#include "io/record/record_writer.h"
 #include "tests/support/program.h"
 
 namespace millrace::convnet {
@@ -59,6 +66,104 @@ class ConvnetTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 std::unique_ptr<test::TemporaryFolder> ConvnetTest::data_;
+
+// The value of a column in the last row of a run's metrics.csv.
+double LastMetric(const std::string& run, const std::string& name) {
+  std::istringstream lines(test::ReadFile(run + "/metrics.csv"));
+  std::string head, line, last, word;
+  std::getline(lines, head);
+  while (std::getline(lines, line)) last = line;
+  std::istringstream names(head), values(last);
+  while (std::getline(names, word, ',') && word != name) std::getline(values, line, ',');
+  std::getline(values, line, ',');
+  return std::strtod(line.c_str(), nullptr);
+}
+
+TEST_F(ConvnetTest, PredictScoresASavedNet) {
+  for (const std::string net : {"softmax", "lenet"}) {
+    SCOPED_TRACE(net);
+    const std::string run = folder_ / net;
+    // Settings that a prediction must find in the model.
+    const ProgramRun trained = RunProgram(
+        "millrace-convnet", "--net=" + net + " --epochs=1 --mean=30 --scale=200 --batch_size=50 " +
+                                Data() + "--run_dir=" + run);
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    fs::copy_file(run + "/model/model.bin", folder_ / (net + ".bin"));
+    const std::string images = *data_ / "test-images-ubyte", labels = *data_ / "test-labels-ubyte";
+    for (const std::string& model : {run, folder_ / (net + ".bin")}) {
+      const ProgramRun scored = RunProgram(
+          "millrace-predict", "--model=" + model + " --metrics " + images + " " + labels);
+      ASSERT_EQ(scored.status, 0) << scored.err;
+      char accuracy[64], logloss[64];
+      std::snprintf(accuracy, sizeof accuracy, "accuracy    %.6f\n", LastMetric(run, "accuracy"));
+      std::snprintf(logloss, sizeof logloss, "logloss     %.6f\n", LastMetric(run, "logloss"));
+      EXPECT_EQ(scored.err, std::string("examples    200\n") + accuracy + logloss);
+      // The lines give the same accuracy.
+      std::istringstream lines(scored.out);
+      const std::string truth = test::ReadFile(labels);
+      size_t rows = 0, correct = 0;
+      int label = 0;
+      for (double p = 0; lines >> label >> p; ++rows) {
+        EXPECT_TRUE(p > 0.0999 && p <= 1) << p;
+        correct += label == truth[8 + rows];
+      }
+      EXPECT_EQ(rows, 200u);
+      EXPECT_NEAR(static_cast<double>(correct) / 200, LastMetric(run, "accuracy"), 1e-9);
+      // Labels are not needed without --metrics.
+      EXPECT_EQ(RunProgram("millrace-predict", "--model=" + model + " " + images).out, scored.out);
+      const ProgramRun unlabelled =
+          RunProgram("millrace-predict", "--model=" + model + " --metrics " + images);
+      EXPECT_EQ(unlabelled.status, 1);
+      EXPECT_NE(unlabelled.err.find("image 1 of the input has no label"), std::string::npos);
+    }
+  }
+  const std::string net = "--model=" + (folder_ / "lenet") + " ";
+  const auto error = [](const std::string& arguments) {
+    const ProgramRun run = RunProgram("millrace-predict", arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    return run.err;
+  };
+  EXPECT_EQ(error(net + "--hash_bits=3 x"),
+            "millrace-predict: --hash_bits has no effect on a net\n");
+  EXPECT_NE(error(net + "--top=3").find("found a net"), std::string::npos);
+  EXPECT_NE(error(net + "--output=margin x").find("class of an image"), std::string::npos);
+  EXPECT_NE(error(net + (*data_ / "test-labels-ubyte")).find("found labels alone"),
+            std::string::npos);
+}
+
+// Records of raw images, with classes that count from 1.
+TEST_F(ConvnetTest, PredictGivesTheLabelsOfRecords) {
+  io::ExampleBuilder builder;
+  std::string pixels(784, '\0'), record;
+  for (const bool labelled : {true, false}) {
+    auto writer = io::RecordWriter::Create(folder_ / (labelled ? "images" : "bare"), {});
+    ASSERT_TRUE(writer.ok());
+    for (int64_t n = 0; n < 40; ++n) {
+      std::fill(pixels.begin(), pixels.end(), n % 2 == 0 ? '\0' : '\x7f');
+      const std::string_view bytes[] = {pixels};
+      const int64_t label[] = {n % 2 + 1};
+      builder.AddBytes("image_raw", bytes);
+      if (labelled) builder.AddInt64("label", label);
+      builder.Finish(record);
+      ASSERT_TRUE(writer->Append(record).ok());
+    }
+    ASSERT_TRUE(writer->Close().ok());
+  }
+  const std::string images = folder_ / "images", run = folder_ / "run";
+  const ProgramRun trained =
+      RunProgram("millrace-convnet",
+                 "--net=softmax --num_classes=2 --label_offset=1 --epochs=20 --train=" + images +
+                     " --test=" + images + " --run_dir=" + run);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  for (const std::string& input : {images, folder_ / "bare"}) {
+    const ProgramRun scored = RunProgram("millrace-predict", "--model=" + run + " " + input);
+    ASSERT_EQ(scored.status, 0) << scored.err;
+    std::istringstream lines(scored.out);
+    int label = 0, n = 0;
+    for (double p = 0; lines >> label >> p; ++n) EXPECT_EQ(label, n % 2 + 1);
+    EXPECT_EQ(n, 40);
+  }
+}
 
 TEST_F(ConvnetTest, TrainsAndWritesARunFolder) {
   const ProgramRun run = RunProgram(

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // millrace-predict, run as a program.
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -168,11 +176,70 @@ TEST_F(PredictTest, CorruptionFailsOrIsSkippedAndReported) {
   EXPECT_NE(skipping.err.find("skipped 1 corrupt region "), std::string::npos) << skipping.err;
 }
 
-TEST_F(PredictTest, AKeyBeyondTheModelIsAnError) {
-  WriteExamples(folder_ / "wide.tfrecord", {{100}});
-  const ProgramRun run = Predict(Model() + (folder_ / "wide.tfrecord"));
-  EXPECT_EQ(run.status, 1);
-  EXPECT_NE(run.err.find("num_features = 100, found 100"), std::string::npos) << run.err;
+TEST_F(PredictTest, UnknownKeysAreIgnoredOrErrors) {
+  // Key 100 is beyond the model, key 50 has no weight.
+  WriteExamples(folder_ / "b.tfrecord", {{1}, {7, 100}, {50}});
+  test::WriteFile(folder_ / "b.svm", "1 1:1\n0 7:1 100:1\n# comment\n1 50:1\n");
+  test::WriteFile(folder_ / "c.svm", "1 1:1\n\n1 7:1 50:1\n");
+  for (const char* name : {"b.tfrecord", "b.svm"}) {
+    SCOPED_TRACE(name);
+    const ProgramRun ignored = Predict(Model() + "--output=margin " + (folder_ / name));
+    EXPECT_EQ(ignored.status, 0) << ignored.err;
+    EXPECT_EQ(ignored.out, "0.5\n-2\n0\n");
+    const ProgramRun error = Predict(Model() + "--unknown_key=error " + (folder_ / name));
+    EXPECT_EQ(error.status, 1);
+    EXPECT_NE(error.err.find(folder_ / name), std::string::npos) << error.err;
+    EXPECT_NE(error.err.find("num_features = 100, found 100"), std::string::npos) << error.err;
+  }
+  const ProgramRun error = Predict(Model() + "--unknown_key=error " + (folder_ / "c.svm"));
+  EXPECT_EQ(error.status, 1);
+  EXPECT_EQ(error.err, "millrace-predict: " + (folder_ / "c.svm") +
+                           ":3: offset 7: key 50: expected a weight in the model, found none\n");
+  const ProgramRun known = Predict(
+      Model() + "--output=margin --unknown_key=error - --format=libsvm < " + (folder_ / "known"));
+  EXPECT_NE(known.status, 0);
+  test::WriteFile(folder_ / "known", "1 1:1 99:2\n");
+  EXPECT_EQ(Predict(Model() + "--output=margin --unknown_key=error --format=libsvm - < " +
+                    (folder_ / "known"))
+                .out,
+            "1\n");
+}
+
+TEST_F(PredictTest, MetricsSayHowManyKeysHaveAWeight) {
+  const auto coverage = [&](const std::string& rows) {
+    test::WriteFile(folder_ / "rows.svm", rows);
+    const ProgramRun run = Predict(Model() + "--metrics --out=/dev/null " + (folder_ / "rows.svm"));
+    EXPECT_EQ(run.status, 0) << run.err;
+    const size_t at = run.err.find(" % of keys");
+    if (at == std::string::npos) return std::string();
+    const size_t line = run.err.rfind('\n', at) + 1;
+    return run.err.substr(line, run.err.find('\n', at) - line);
+  };
+  // Four keys of which two have a weight, with 4 of the 10 that the values sum up to.
+  EXPECT_EQ(coverage("1 1:1 50:2\n0 7:-3 100:4\n"),
+            "50.0 % of keys have a weight (40.0 % of the rows' values)");
+  EXPECT_EQ(coverage("1 1:1\n0 1:1 7:1\n"),
+            "100.0 % of keys have a weight (100.0 % of the rows' values)");
+  EXPECT_EQ(coverage("1\n0\n"), "");  // no keys at all
+}
+
+// The sample of keys gets thinner when there are very many; the share stays right.
+TEST_F(PredictTest, ShareOfVeryManyKeysIsEstimated) {
+  std::vector<std::pair<uint64_t, float>> weights;
+  for (uint64_t key = 0; key < 300'000; key += 3) weights.emplace_back(key, 1.0f);
+  SaveTestModel(folder_ / "large", 300'000, weights);
+  std::vector<std::vector<uint64_t>> rows;
+  for (uint64_t key = 0; key < 300'000; key += 100) {
+    rows.emplace_back();
+    for (uint64_t i = 0; i < 100; ++i) rows.back().push_back(key + i);
+  }
+  WriteExamples(folder_ / "large.tfrecord", rows);
+  const ProgramRun run = Predict("--model=" + (folder_ / "large") + " --metrics --out=/dev/null " +
+                                 (folder_ / "large.tfrecord"));
+  EXPECT_EQ(run.status, 0) << run.err;
+  const size_t line = run.err.rfind('\n', run.err.find(" % of keys")) + 1;
+  EXPECT_NEAR(std::strtod(run.err.c_str() + line, nullptr), 33.3, 1) << run.err;
+  EXPECT_NE(run.err.find("(33.3 % of the rows' values)"), std::string::npos) << run.err;
 }
 
 TEST_F(PredictTest, WrongCommandLinesHaveAdvice) {
@@ -227,55 +294,230 @@ TEST_F(PredictTest, RunFolderIsReadAsItsModel) {
   EXPECT_EQ(Predict("--model=" + run + "/model " + input).out, scores);
 }
 
-// The margins that a run's model gives to `input`, with its keys and with those of `flags`.
-struct Margins {
-  ProgramRun of_run, of_flags, of_neither;
-};
-
-Margins TrainAndScore(const test::TemporaryFolder& folder, const std::string& flags,
-                      const std::string& input) {
-  const std::string run = folder / "run", bare = folder / "bare";
-  const ProgramRun trained =
-      RunProgram("millrace-lr", flags + " --run_dir=" + run + " --train=" + input);
-  EXPECT_EQ(trained.status, 0) << trained.err;
-  std::filesystem::copy_file(run + "/model/model.bin", bare);
-  const std::string score = "--output=margin " + input + " --model=";
-  return {Predict(score + run), Predict(score + bare + " " + flags), Predict(score + bare)};
-}
-
 std::string Repeated(const std::string& text, int times) {
   std::string all;
   for (int i = 0; i < times; ++i) all += text;
   return all;
 }
 
-TEST_F(PredictTest, HashFlagsComeFromTheRunFolder) {
+// Trained on every format with settings that are not the defaults: the scores of the run folder, of
+// its model copied elsewhere, and of the text export are the same without any flag.
+TEST_F(PredictTest, ModelsKnowHowTheirInputIsWritten) {
   test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
-  const Margins margins =
-      TrainAndScore(folder_, "--hash_bits=12 --novw_hash_all --constant", folder_ / "in.vw");
-  EXPECT_EQ(margins.of_run.out, margins.of_flags.out);
-  EXPECT_EQ(margins.of_flags.err, "");
-  EXPECT_NE(margins.of_run.err.find("as in training: --hash_bits=12 --vw_hash_all=false "
-                                    "--constant=true ("),
-            std::string::npos)
-      << margins.of_run.err;
-  EXPECT_NE(margins.of_run.out, margins.of_neither.out);
-  EXPECT_NE(margins.of_neither.err.find("warning: 100 % of the entries"), std::string::npos)
-      << margins.of_neither.err;
+  test::WriteFile(folder_ / "rows", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
+  test::WriteFile(folder_ / "one_based", Repeated("1 1:1 3:1\n-1 2:1\n", 20));
+  test::WriteFile(
+      folder_ / "day.tsv",
+      Repeated("1\t3" + std::string(38, '\t') + "aa\n0" + std::string(39, '\t') + "bb\n", 20));
+  io::FeatureNames names = {.label = "click", .index = "ids", .value = "x", .weight = ""};
+  auto writer = io::RecordWriter::Create(folder_ / "named", {});
+  ASSERT_TRUE(writer.ok());
+  for (uint64_t r = 0; r < 40; ++r) {
+    std::string record;
+    const uint64_t keys[] = {r % 2, 5};
+    const float values[] = {.5f, 2};
+    io::EncodeSparseExample(names, static_cast<int64_t>(r % 2), keys, values, record);
+    ASSERT_TRUE(writer->Append(record).ok());
+  }
+  ASSERT_TRUE(writer->Close().ok());
+  const std::pair<std::string, std::string> cases[] = {
+      {"--hash_bits=12 --novw_hash_all", "in.vw"},
+      {"--hash_bits=12 --num_features=4096", "in.vw"},
+      {"--hash_bits=0 --novw_hash_all", "in.vw"},
+      {"", "in.vw"},
+      {"--format=vw --hash_bits=13 --num_features=9000", "rows"},
+      {"--format=libsvm --index_base=1", "one_based"},
+      {"--hash_bits=11", "day.tsv"},
+      {"--label_feature=click --index_feature=ids --value_feature=x", "named"},
+  };
+  int number = 0;
+  for (const auto& [flags, input] : cases) {
+    SCOPED_TRACE(flags + " " + input);
+    const std::string run = folder_ / ("run" + std::to_string(++number));
+    const std::string train = flags + " --train=" + (folder_ / input);
+    const ProgramRun trained = RunProgram("millrace-lr", train + " --run_dir=" + run);
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    ASSERT_EQ(
+        RunProgram("millrace-lr", train + " --model_format=text --run_dir=" + run + "t").status, 0);
+    const std::string copy = folder_ / ("copy" + std::to_string(number));
+    std::filesystem::copy_file(run + "/model/model.bin", copy);
+    const std::string score = "--output=margin " + (folder_ / input);
+    const ProgramRun scores = Predict(score + " --model=" + run);
+    EXPECT_EQ(scores.status, 0) << scores.err;
+    const std::vector<double> margins = Numbers(scores.out);
+    ASSERT_EQ(margins.size(), 40u);
+    EXPECT_LT(margins[0] * margins[1], 0) << "one class of each sign: the keys have their weights";
+    EXPECT_EQ(Predict(score + " --model=" + copy).out, scores.out);
+    EXPECT_EQ(Predict(score + " --model=" + run + "t").out, scores.out);
+    // Standard input has no name: its format is that of the training data.
+    EXPECT_EQ(Predict("--output=margin --model=" + copy + " - < " + (folder_ / input)).out,
+              scores.out);
+  }
 }
 
-TEST_F(PredictTest, FormatAndIndexBaseComeFromTheRunFolder) {
-  test::WriteFile(folder_ / "in", Repeated("1 1:1 3:1\n-1 2:1\n", 20));
-  const Margins margins = TrainAndScore(folder_, "--format=libsvm --index_base=1", folder_ / "in");
-  EXPECT_EQ(margins.of_run.status, 0) << margins.of_run.err;
-  EXPECT_EQ(margins.of_run.out, margins.of_flags.out);
-  EXPECT_EQ(Numbers(margins.of_run.out).size(), 40u);
-  // The command line has precedence.
-  const ProgramRun given = Predict("--output=margin --index_base=0 --model=" + (folder_ / "run") +
-                                   " " + (folder_ / "in"));
-  EXPECT_EQ(given.status, 0) << given.err;
-  EXPECT_NE(given.out, margins.of_run.out);
-  EXPECT_EQ(given.err.find("--index_base"), std::string::npos) << given.err;
+TEST_F(PredictTest, FlagsThatContradictTheModelAreErrors) {
+  test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
+  test::WriteFile(folder_ / "in.tsv", "1\t3" + std::string(38, '\t') + "aa\n");
+  test::WriteFile(folder_ / "in.svm", "1 1:1\n");
+  ASSERT_EQ(RunProgram("millrace-lr", "--hash_bits=12 --novw_hash_all --train=" +
+                                          (folder_ / "in.vw") + " --run_dir=" + (folder_ / "run"))
+                .status,
+            0);
+  const auto error = [&](const std::string& arguments) {
+    const ProgramRun run = Predict("--model=" + (folder_ / "run") + " " + arguments);
+    EXPECT_EQ(run.status, 2) << arguments;
+    return run.err;
+  };
+  EXPECT_EQ(error("--hash_bits=13 " + (folder_ / "in.vw")),
+            "millrace-predict: --hash_bits=13: the model was trained on vw text with "
+            "--hash_bits=12: leave the flag out\n");
+  EXPECT_EQ(error("--hash_bits=0 " + (folder_ / "in.vw")),
+            "millrace-predict: --hash_bits=0: the model was trained on vw text with "
+            "--hash_bits=12: leave the flag out\n");
+  EXPECT_NE(error("--vw_hash_all " + (folder_ / "in.vw")).find("--vw_hash_all: "),
+            std::string::npos);
+  EXPECT_EQ(error(folder_ / "in.tsv"),
+            "millrace-predict: the input is criteo text: the model was trained on vw text, which "
+            "makes other keys\n");
+  // The same value is no contradiction, and keys may come from another format.
+  EXPECT_EQ(
+      Predict("--model=" + (folder_ / "run") + " --hash_bits=12 " + (folder_ / "in.vw")).status, 0);
+  EXPECT_EQ(Predict("--model=" + (folder_ / "run") + " " + (folder_ / "in.svm")).out, "0.5\n");
+}
+
+// The command line has precedence where both can work.
+TEST_F(PredictTest, GivenIndexBaseWins) {
+  test::WriteFile(folder_ / "one_based", Repeated("1 1:1 3:1\n-1 2:1\n", 20));
+  test::WriteFile(folder_ / "zero_based", Repeated("1 0:1 2:1\n-1 1:1\n", 20));
+  ASSERT_EQ(RunProgram("millrace-lr",
+                       "--format=libsvm --index_base=1 --train=" + (folder_ / "one_based") +
+                           " --run_dir=" + (folder_ / "run"))
+                .status,
+            0);
+  const std::string model = "--output=margin --model=" + (folder_ / "run") + " ";
+  const std::string scores = Predict(model + (folder_ / "one_based")).out;
+  EXPECT_EQ(Predict(model + "--index_base=0 " + (folder_ / "zero_based")).out, scores);
+  EXPECT_NE(Predict(model + (folder_ / "zero_based")).status, 0);
+}
+
+// A program that answers through pipes.
+class Dialog {
+ public:
+  // `arguments` of millrace-predict; IN is a FIFO.
+  Dialog(const test::TemporaryFolder& folder, std::string arguments)
+      : in_(folder / "in"), out_(folder / "out") {
+    for (const std::string& path : {in_, out_}) EXPECT_EQ(::mkfifo(path.c_str(), 0600), 0);
+    // Open for both directions: neither end waits for the other.
+    write_ = ::open(in_.c_str(), O_RDWR | O_CLOEXEC);
+    read_ = ::open(out_.c_str(), O_RDWR | O_CLOEXEC);
+    arguments.replace(arguments.find("IN"), 2, in_);
+    program_.emplace(
+        std::vector<std::string>{"/bin/sh", "-c",
+                                 "exec " + test::ProgramPath("millrace-predict") + " " + arguments},
+        "", out_, folder / "err");
+  }
+  ~Dialog() {
+    Close();
+    ::close(read_);
+  }
+
+  void Send(std::string_view bytes) {
+    EXPECT_EQ(::write(write_, bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+  }
+  // The next line without its end; "nothing" if none comes in time.
+  std::string Receive(std::chrono::milliseconds timeout = std::chrono::seconds(20)) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    while (received_.find('\n') == std::string::npos) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - std::chrono::steady_clock::now());
+      pollfd fd = {read_, POLLIN, 0};
+      if (left.count() <= 0 || ::poll(&fd, 1, static_cast<int>(left.count())) <= 0)
+        return "nothing";
+      char bytes[4096];
+      const ssize_t got = ::read(read_, bytes, sizeof bytes);
+      if (got > 0) received_.append(bytes, static_cast<size_t>(got));
+    }
+    const size_t end = received_.find('\n');
+    std::string line = received_.substr(0, end);
+    received_.erase(0, end + 1);
+    return line;
+  }
+  // The end of the input.
+  void Close() {
+    if (write_ >= 0) ::close(write_);
+    write_ = -1;
+  }
+  int Wait() { return program_->Wait(); }
+
+ private:
+  std::string in_, out_, received_;
+  int write_ = -1, read_ = -1;
+  std::optional<test::Program> program_;
+};
+
+std::string Framed(const std::vector<uint64_t>& keys) {
+  std::string record, frame;
+  io::EncodeSparseExample({}, 1, keys, {}, record);
+  io::AppendFrame(record, frame);
+  return frame;
+}
+
+TEST_F(PredictTest, AnswersEachLineBeforeTheNextOne) {
+  for (const char* input : {"--format=libsvm IN", "--format=libsvm - < IN",
+                            "--format=libsvm --threads=1 IN", "--format=vw --hash_bits=7 IN"}) {
+    SCOPED_TRACE(input);
+    const test::TemporaryFolder folder;
+    Dialog dialog(folder, Model() + "--output=margin " + input);
+    const bool vw = std::string(input).find("vw") != std::string::npos;
+    for (int i = 0; i < 100; ++i) {
+      const std::string key = i % 2 == 0 ? "1" : "7";
+      dialog.Send(vw ? "|f " + key + "\n" : "0 " + key + ":1\n");
+      ASSERT_EQ(dialog.Receive(), i % 2 == 0 ? "0.5" : "-2") << i;
+    }
+    dialog.Close();
+    EXPECT_EQ(dialog.Wait(), 0);
+  }
+}
+
+TEST_F(PredictTest, AnswersEachRecordBeforeTheNextOne) {
+  for (const char* input : {"--format=tfrecord IN", "--format=tfrecord - < IN"}) {
+    SCOPED_TRACE(input);
+    const test::TemporaryFolder folder;
+    Dialog dialog(folder, Model() + "--output=margin " + input);
+    for (int i = 0; i < 100; ++i) {
+      dialog.Send(i % 2 == 0 ? Framed({1}) : Framed({7, 1}));
+      ASSERT_EQ(dialog.Receive(), i % 2 == 0 ? "0.5" : "-1.5") << i;
+    }
+    dialog.Close();
+    EXPECT_EQ(dialog.Wait(), 0);
+  }
+}
+
+TEST_F(PredictTest, HalfALineWaitsForItsEnd) {
+  Dialog dialog(folder_, Model() + "--output=margin --format=libsvm IN");
+  dialog.Send("0 1:1\n0 7");
+  EXPECT_EQ(dialog.Receive(), "0.5");
+  EXPECT_EQ(dialog.Receive(std::chrono::milliseconds(100)), "nothing");
+  dialog.Send(":");
+  dialog.Send("1");
+  EXPECT_EQ(dialog.Receive(std::chrono::milliseconds(100)), "nothing");
+  dialog.Send("\n# a comment has no answer\n0 1:1 7:1\n0 99:2");
+  EXPECT_EQ(dialog.Receive(), "-2");
+  EXPECT_EQ(dialog.Receive(), "-1.5");
+  dialog.Close();  // the last line needs no end
+  EXPECT_EQ(dialog.Receive(), "0.5");
+  EXPECT_EQ(dialog.Wait(), 0);
+}
+
+// Bursts of any size are answered completely, although the queue of batches is short.
+TEST_F(PredictTest, AnswersBurstsOfLines) {
+  Dialog dialog(folder_, Model() + "--output=margin --threads=1 --format=libsvm IN");
+  for (int size = 1; size < 60; ++size) {
+    for (int i = 0; i < size; ++i) dialog.Send(i % 3 == 0 ? "0 1:1\n" : "0 7:1\n");
+    for (int i = 0; i < size; ++i) ASSERT_EQ(dialog.Receive(), i % 3 == 0 ? "0.5" : "-2") << size;
+  }
+  dialog.Close();
+  EXPECT_EQ(dialog.Wait(), 0);
 }
 
 TEST_F(PredictTest, RowsWithoutLabelAreScored) {
@@ -319,11 +561,12 @@ TEST_F(PredictTest, OtherStateFilesAreRefusedByKind) {
     EXPECT_TRUE(writer.ok() && writer->Finish().ok());
     return Predict("--model=" + (folder_ / "other") + " x").err;
   };
-  io::StateFields net, shard;
-  net.Add("kind", "net");
-  net.Add("net", "lenet");
+  io::StateFields checkpoint, shard;
+  checkpoint.Add("kind", "net_checkpoint");
   shard.Add("kind", "shard");
-  EXPECT_NE(error(net).find("found the net lenet: millrace-convnet takes it as its model_in"),
+  EXPECT_NE(error(checkpoint)
+                .find("expected the model of a net, found a state file of kind "
+                      "net_checkpoint"),
             std::string::npos);
   EXPECT_NE(error(shard).find("found the checkpoint of one server"), std::string::npos);
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/rows/row_format.h"
+
+#include <string>
+
+namespace millrace::io {
+namespace {
+
+bool Hashes(InputFormat format) {
+  return format == InputFormat::kVw || format == InputFormat::kCriteo;
+}
+
+Result<int> Number(const StateFields& fields, const char* name, uint64_t max) {
+  ASSIGN_OR_RETURN(const uint64_t number, fields.Uint(name));
+  if (number <= max) return static_cast<int>(number);
+  return Corrupt("header field " + std::string(name) + ": expected at most " + std::to_string(max) +
+                 ", found " + std::to_string(number));
+}
+
+}  // namespace
+
+void AddRowFormat(const RowFormat& rows, StateFields& fields) {
+  fields.Add("input.format", InputFormatName(rows.format));
+  if (Hashes(rows.format)) {
+    fields.AddUint("input.hash_bits", static_cast<uint64_t>(rows.rows.hash_bits));
+  }
+  if (rows.format == InputFormat::kVw) fields.AddUint("input.hash_all", rows.rows.hash_all ? 1 : 0);
+  if (rows.format == InputFormat::kLibsvm) {
+    fields.AddUint("input.index_base", static_cast<uint64_t>(rows.rows.index_base));
+  }
+  if (rows.format != InputFormat::kTfRecord) return;
+  const FeatureNames& names = rows.rows.names;
+  fields.Add("input.label_feature", names.label);
+  fields.Add("input.index_feature", names.index);
+  fields.Add("input.value_feature", names.value);
+  if (!names.weight.empty()) fields.Add("input.weight_feature", names.weight);
+}
+
+Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
+  const Result<std::string> name = fields.Text("input.format");
+  if (!name.ok()) return std::optional<RowFormat>();
+  RowFormat rows;
+  const Result<InputFormat> format = InputFormatFromName(*name);
+  if (!format.ok()) return Corrupt("header field input." + format.status().message());
+  rows.format = *format;
+  if (Hashes(rows.format)) {
+    ASSIGN_OR_RETURN(rows.rows.hash_bits, Number(fields, "input.hash_bits", 64));
+  }
+  if (rows.format == InputFormat::kVw) {
+    ASSIGN_OR_RETURN(const int hash_all, Number(fields, "input.hash_all", 1));
+    rows.rows.hash_all = hash_all == 1;
+  }
+  if (rows.format == InputFormat::kLibsvm) {
+    ASSIGN_OR_RETURN(rows.rows.index_base, Number(fields, "input.index_base", 1));
+  }
+  if (rows.format == InputFormat::kTfRecord) {
+    FeatureNames& names = rows.rows.names;
+    ASSIGN_OR_RETURN(names.label, fields.Text("input.label_feature"));
+    ASSIGN_OR_RETURN(names.index, fields.Text("input.index_feature"));
+    ASSIGN_OR_RETURN(names.value, fields.Text("input.value_feature"));
+    const Result<std::string> weight = fields.Text("input.weight_feature");
+    names.weight = weight.ok() ? *weight : "";
+  }
+  return std::optional(std::move(rows));
+}
+
+}  // namespace millrace::io

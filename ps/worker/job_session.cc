@@ -276,7 +276,9 @@ void JobSession::Apply(size_t shard, const ExchangeReply& reply) {
   others_finished_ = reply.others_finished && (shard == 0 || others_finished_);
 }
 
-Status JobSession::Stop() {
+Status JobSession::Stop(const std::function<Status()>& flush) {
+  const Status flushed = gave_up_ ? Status() : flush();
+  if (!gave_up_) RETURN_IF_ERROR(flushed);  // or else it gave up just now
   return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 

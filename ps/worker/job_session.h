@@ -92,7 +92,7 @@ class JobSession {
   Result<bool> WaitForProgress(uint64_t until_examples);
   // Waits until all workers have finished.
   Status WaitAllFinished();
-  // The last call.
+  // The last call. A server that is gone is no error any more: this worker has finished.
   Status Leave();
 
   // For the chief, with the store flushed: all shards write a checkpoint with that number, and then

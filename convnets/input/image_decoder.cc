@@ -26,11 +26,19 @@ void Jump(j_common_ptr info) {
   std::longjmp(catcher->back, 1);
 }
 
-// Keeps the first warning: libjpeg would conceal the corruption.
-void KeepWarning(j_common_ptr info, int level) {
+// A warning is an error: libjpeg would conceal the corruption, and go on with a file that claims
+// more and more scans.
+void JumpOnWarning(j_common_ptr info, int level) {
+  if (level < 0) Jump(info);
+}
+
+// Each scan of a progressive image costs a pass over all of its blocks, and may have a few bytes.
+void LimitScans(j_common_ptr info) {
+  if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxScans) return;
   auto* catcher = reinterpret_cast<ErrorCatcher*>(info->err);
-  if (level >= 0) return;
-  if (info->err->num_warnings++ == 0) info->err->format_message(info, catcher->message);
+  std::snprintf(catcher->message, sizeof catcher->message, "expected at most %d scans, found more",
+                kMaxScans);
+  std::longjmp(catcher->back, 1);
 }
 
 unsigned ScaleDenominator(const jpeg_decompress_struct& info, size_t min_side) {
@@ -55,7 +63,8 @@ void CmykToRgb(const uint8_t* cmyk, size_t width, bool inverted, uint8_t* rgb) {
 // No object with a destructor may live here between setjmp and longjmp, so the caller owns `image`
 // and `line`.
 bool Read(std::string_view bytes, size_t min_side, jpeg_decompress_struct& info,
-          ErrorCatcher& catcher, RgbImage& image, std::vector<uint8_t>& line) {
+          jpeg_progress_mgr& progress, ErrorCatcher& catcher, RgbImage& image,
+          std::vector<uint8_t>& line) {
   if (setjmp(catcher.back)) return false;
   jpeg_create_decompress(&info);
   jpeg_mem_src(&info, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
@@ -66,6 +75,7 @@ bool Read(std::string_view bytes, size_t min_side, jpeg_decompress_struct& info,
                   info.image_height);
     return false;
   }
+  info.progress = &progress;
   const bool cmyk = info.num_components == 4;
   info.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
   info.scale_num = 1;
@@ -82,7 +92,7 @@ bool Read(std::string_view bytes, size_t min_side, jpeg_decompress_struct& info,
     if (cmyk) CmykToRgb(line.data(), image.width, info.saw_Adobe_marker, row);
   }
   jpeg_finish_decompress(&info);
-  return catcher.manager.num_warnings == 0;
+  return true;
 }
 
 }  // namespace
@@ -92,10 +102,12 @@ Result<RgbImage> DecodeJpeg(std::string_view bytes, size_t min_side) {
   ErrorCatcher catcher{};
   info.err = jpeg_std_error(&catcher.manager);
   catcher.manager.error_exit = Jump;
-  catcher.manager.emit_message = KeepWarning;
+  catcher.manager.emit_message = JumpOnWarning;
+  jpeg_progress_mgr progress{};
+  progress.progress_monitor = LimitScans;
   RgbImage image;
   std::vector<uint8_t> line;
-  const bool read = Read(bytes, min_side, info, catcher, image, line);
+  const bool read = Read(bytes, min_side, info, progress, catcher, image, line);
   jpeg_destroy_decompress(&info);
   if (read) return image;
   return Corrupt(std::string("JPEG: ") + catcher.message);

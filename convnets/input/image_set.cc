@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -101,6 +102,15 @@ class LoadedImages final : public ImageSet {
       return Corrupt(Place(item) + ": image: expected " + std::to_string(options_.shape.size()) +
                      " bytes (" + ShapeText(options_.shape) + "), found " +
                      std::to_string(bytes.size()));
+    }
+    const auto used =
+        static_cast<double>(bytes_.size() + bytes.size() + (items_.size() + 1) * sizeof(Item));
+    if (used > options_.memory_gb * 1e9) {
+      char limit[32];
+      std::snprintf(limit, sizeof limit, "%g", options_.memory_gb);
+      return Invalid(Place(item) + ": expected images that fit in " + limit + " GB, found " +
+                     std::to_string(items_.size() + 1) +
+                     " that do not; if the files are right, raise memory_gb");
     }
     item.label = label ? static_cast<int32_t>(shifted) : kNoImageLabel;
     any_encoded_ |= encoded;

@@ -39,7 +39,8 @@ struct ImageOptions {
   // A channel's value of 0 to 255 becomes (value - mean) / scale.
   std::vector<float> mean = {};  // empty: 0; one for all or one for each channel
   float scale = 255;
-  size_t resize = 0;  // the shorter side before cropping; 0: no crop, resize to the shape itself
+  size_t resize = 0;     // the shorter side before cropping; 0: no crop, resize to the shape itself
+  double memory_gb = 8;  // for all images of a set, in the form in which they are kept
   // Whether an image may lack its label: IDX images without a file of labels, and records without
   // the feature.
   io::Labels labels = io::Labels::kRequired;
@@ -54,7 +55,9 @@ Status TakeImageOptions(const io::StateFields& fields, ImageOptions& options);
 // Labelled grey images of one byte a pixel: a pair of IDX files, or TFRecords of image_raw and
 // label as millrace-records convert writes them; or encoded images (JPEG, PNG) in TFRecords with
 // image/encoded and image/class/label. All records are read into memory here, encoded ones as they
-// are. `patterns` as in io::ExpandFiles. A corrupt record is an error that names file and offset.
+// are. `patterns` as in io::ExpandFiles. A corrupt record is an error that names file and offset,
+// and more images than memory_gb holds are one that names the file: a small compressed file may
+// have any number of them.
 Result<std::unique_ptr<ImageSet>> OpenImages(const std::string& patterns,
                                              const ImageOptions& options);
 

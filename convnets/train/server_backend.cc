@@ -49,9 +49,7 @@ void ServerBackend::Count(const trainer::StepResult&, trainer::TrainingState& st
 }
 
 Status ServerBackend::Stop() {
-  const Status flushed = session_->gave_up() ? Status() : store_.Flush();
-  if (!session_->gave_up()) RETURN_IF_ERROR(flushed);  // or else it gave up just now
-  RETURN_IF_ERROR(session_->Stop());
+  RETURN_IF_ERROR(session_->Stop([this] { return store_.Flush(); }));
   return store_.Flush();  // the reply has the job's last step
 }
 

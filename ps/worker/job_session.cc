@@ -276,7 +276,9 @@ void JobSession::Apply(size_t shard, const ExchangeReply& reply) {
   others_finished_ = reply.others_finished && (shard == 0 || others_finished_);
 }
 
-Status JobSession::Stop() {
+Status JobSession::Stop(const std::function<Status()>& flush) {
+  const Status flushed = gave_up_ ? Status() : flush();
+  if (!gave_up_) RETURN_IF_ERROR(flushed);  // or else it gave up just now
   return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 
@@ -327,8 +329,13 @@ Status JobSession::NotePartialPushes() {
   return {};
 }
 
+// A server exits when all workers have left, perhaps before its last reply has arrived.
 Status JobSession::Leave() {
-  return CallAll([](size_t, Channel& channel) { return channel.Leave(); });
+  for (ShardClient& client : clients_) {
+    const Status left = client.Call([](Channel& channel) { return channel.Leave(); });
+    if (!left.ok() && left.code() != Code::kIo) return left;
+  }
+  return {};
 }
 
 // Shards differ only if a worker stopped between its pushes to them.

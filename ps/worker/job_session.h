@@ -81,8 +81,9 @@ class JobSession {
   Result<ResumePoint> Start();
 
   // For the chief: ends the training of all workers. A push that arrives later does not count, nor
-  // does an incomplete step.
-  Status Stop();
+  // does an incomplete step. `flush` receives the replies that the store waits for; it is not
+  // called if a store gave up on them.
+  Status Stop(const std::function<Status()>& flush);
   // This worker sends no more pushes. The store is flushed.
   Status Finish();
   // Waits until all workers have finished, the job has trained on `until_examples`, or some time
@@ -91,7 +92,7 @@ class JobSession {
   Result<bool> WaitForProgress(uint64_t until_examples);
   // Waits until all workers have finished.
   Status WaitAllFinished();
-  // The last call.
+  // The last call. A server that is gone is no error any more: this worker has finished.
   Status Leave();
 
   // For the chief, with the store flushed: all shards write a checkpoint with that number, and then

@@ -49,7 +49,7 @@ TEST(Simulation, SyncStaysTheSameWhenWorkersCrashAndRejoin) {
 TEST(Simulation, SyncStaysTheSameWithCheckpointsInBetween) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    const millrace::test::TemporaryFolder folder;
+    const millrace::test::MemoryFolder folder;
     const Job job = {.seed = seed,
                      .shards = 1 + seed % 3,
                      .workers = 1 + seed % 4,
@@ -65,7 +65,7 @@ TEST(Simulation, SyncStaysTheSameWithCheckpointsInBetween) {
 TEST(Simulation, RestoredJobGivesTheSameModel) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SCOPED_TRACE(seed);
-    const millrace::test::TemporaryFolder folder;
+    const millrace::test::MemoryFolder folder;
     Job job = {.seed = seed,
                .shards = 1 + seed % 3,
                .workers = 1 + seed % 4,
@@ -144,7 +144,7 @@ void LiveDense(const Job& job, SimCluster& cluster, size_t worker, std::vector<f
 TEST(Simulation, DenseBlocksEqualTheSerialMeanWithCheckpointsAndARestart) {
   for (uint64_t seed = 0; seed < 8; ++seed) {
     SCOPED_TRACE(seed);
-    const millrace::test::TemporaryFolder folder;
+    const millrace::test::MemoryFolder folder;
     Job job = {.seed = seed,
                .workers = 1 + seed % 4,
                .faults = {.lose_request = 0.02, .lose_reply = 0.02},

@@ -57,6 +57,8 @@ class FlipProxy {
 
   int port() const { return port_; }
   uint64_t flips() const { return flips_; }
+  // Flips a bit of the next bytes that come from the server.
+  void FlipNextReply() { flip_next_reply_ = true; }
 
   // What passed so far, with flips, by connection.
   std::vector<std::string> to_server() const { return Recorded(&Link::to_server); }
@@ -118,6 +120,10 @@ class FlipProxy {
       const ssize_t got = ::recv(from, buffer.data(), buffer.size(), 0);
       if (got <= 0) break;
       const auto size = static_cast<uint64_t>(got);
+      if (!from_worker && flip_next_reply_.exchange(false)) {
+        buffer[0] = static_cast<char>(buffer[0] ^ 1);
+        ++flips_;
+      }
       if (every_bytes_ > 0 && size >= until_flip) {
         const uint64_t at =
             random.Below(2) == 0 ? random.Below(std::min<uint64_t>(size, 16)) : random.Below(size);
@@ -155,6 +161,7 @@ class FlipProxy {
   int listener_ = -1;
   int port_ = 0;
   std::atomic<uint64_t> flips_ = 0;
+  std::atomic<bool> flip_next_reply_ = false;
   mutable std::mutex mu_;
   std::list<Link> links_;  // guarded by mu_: the list and the bytes
   std::jthread thread_;

@@ -50,8 +50,9 @@ struct TestWorker {
     return store.Push(keys, gradient, info);
   }
   Status Flush() { return store.Flush(); }
-  // A real worker flushes first, unless it gave up on the step.
-  Status Stop() { return session->Stop(); }
+  Status Stop() {
+    return session->Stop([this] { return store.Flush(); });
+  }
   Status Checkpoint(uint64_t id, const std::string& state) {
     RETURN_IF_ERROR(store.Flush());
     return session->Checkpoint(id, state);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A whole job in one process, with one running worker at any time: shards, workers, and a network
-// that delays, drops and repeats messages and breaks connections, all drawn from one seed. A
-// failure replays from its seed. The server side is the shipped one (WorkerHandler,
-// ExchangeHandler, Shard); only locks, time and the network are simulated.
+// that delays, drops, repeats and corrupts messages and breaks connections, all drawn from one
+// seed. A failure replays from its seed. The server side is the shipped one (WorkerHandler,
+// ExchangeHandler, Shard); only locks, time and the network are simulated. A message that is
+// corrupted travels in the shipped frame (MessageTransport).
 #pragma once
 
 #include <gtest/gtest.h>
+#include <thrift/transport/TBufferTransports.h>
 
 #include <condition_variable>
 #include <cstdint>
@@ -20,6 +22,7 @@
 #include "io/base/random.h"
 #include "ps/server/shard_access.h"
 #include "ps/server/worker_handler.h"
+#include "ps/wire/exchange_wire.h"
 #include "ps/worker/transport.h"
 
 namespace millrace::ps::test {
@@ -27,6 +30,7 @@ namespace millrace::ps::test {
 struct SimFaults {
   double lose_request = 0;  // the connection breaks before the server receives the call
   double lose_reply = 0;    // the server has handled the call, the worker gets no reply
+  double corrupt = 0;       // bits of a request or of a reply flip on their way
   double repeat = 0;        // the server receives the call twice
   double slow_disk = 0;     // others get turns while a checkpoint is being written
 };
@@ -140,6 +144,32 @@ class SimCluster : public Clock {
     now_ns_ += ns;
   }
 
+  // Flips one to three bits of the message that `send` sends. The receiver must not deliver any of
+  // it.
+  void SendCorrupted(const std::function<void(MessageProtocol&)>& send) {
+    const auto wire = std::make_shared<apache::thrift::transport::TMemoryBuffer>();
+    MessageProtocol out(std::make_shared<MessageTransport>(wire), kMaxString, kMaxContainer);
+    send(out);
+    std::string frame = wire->getBufferAsString();
+    for (uint64_t flips = 1 + Below(3), first = Below(8 * frame.size()); flips > 0; --flips) {
+      const uint64_t bit = (first + flips * 37) % (8 * frame.size());
+      frame[bit / 8] = static_cast<char>(frame[bit / 8] ^ (1 << bit % 8));
+    }
+    wire->resetBuffer(reinterpret_cast<uint8_t*>(frame.data()),
+                      static_cast<uint32_t>(frame.size()));
+    MessageTransport receiver(wire);
+    uint8_t byte = 0;
+    EXPECT_THROW(receiver.readAll(&byte, 1), apache::thrift::transport::TTransportException)
+        << "a corrupted message was delivered";
+    std::lock_guard lock(mu_);
+    ++corrupted_;
+  }
+  // Messages that were corrupted.
+  uint64_t corrupted() {
+    std::lock_guard lock(mu_);
+    return corrupted_;
+  }
+
   // Called instead of giving turns away, if set.
   std::function<void()> while_saving;
 
@@ -150,6 +180,7 @@ class SimCluster : public Clock {
 
  private:
   static constexpr size_t kNobody = ~size_t{0};
+  static constexpr int kMaxString = 1 << 20, kMaxContainer = 1 << 10;
 
   size_t turn() {
     std::lock_guard lock(mu_);
@@ -176,6 +207,7 @@ class SimCluster : public Clock {
   bool started_ = false;
   size_t turn_ = kNobody;
   int64_t now_ns_ = 1000000000;
+  uint64_t corrupted_ = 0;
   std::vector<std::unique_ptr<SimShard>> shards_;
 };
 
@@ -240,12 +272,10 @@ class SimChannel final : public Channel {
         handler_(std::make_unique<WorkerHandler>(cluster.access(shard))) {}
 
   Status Join(const JoinRequest& request, JoinReply& reply) override {
-    cluster_.Yield(worker_);
-    return handler_->Join(request, reply);
+    return Call("join", [&] { return handler_->Join(request, reply); });
   }
   Status Start(bool open, StartReply& reply) override {
-    cluster_.Yield(worker_);
-    return handler_->Start(open, reply);
+    return Call("start", [&] { return handler_->Start(open, reply); });
   }
 
   Status SendExchange(const ExchangeRequest& request) override {
@@ -258,50 +288,67 @@ class SimChannel final : public Channel {
     request_.pull_keys = strings_[3];
     // Some servers receive the request immediately, others when the worker waits for the reply: a
     // worker that crashes in between has reached only some of them.
-    if (!cluster_.Happens(0.5)) return {};
+    arrived_ = false;
+    if (!handler_ || !cluster_.Happens(0.5)) return {};
+    if (!ExchangeArrives()) return {};
     ExchangeReply ignored;
-    return handler_->AcceptExchange(request_, ignored);
+    return FailedAsSent(handler_->AcceptExchange(request_, ignored));
   }
   Status ReceiveExchange(ExchangeReply& reply) override {
     cluster_.Yield(worker_);
-    if (cluster_.Happens(cluster_.faults().lose_request)) return Broken();
+    if (!handler_ || cluster_.Happens(cluster_.faults().lose_request)) return Broken();
+    if (!arrived_ && !ExchangeArrives()) return Broken();
     reply = {};
     RETURN_IF_ERROR(FailedAsSent(handler_->Exchange(request_, reply)));
     if (reply.outcome == Outcome::kDone && cluster_.Happens(cluster_.faults().repeat)) {
       reply = {};
       RETURN_IF_ERROR(FailedAsSent(handler_->Exchange(request_, reply)));
     }
-    if (cluster_.Happens(cluster_.faults().lose_reply)) return Broken();
-    return {};
+    return ReplyArrives([&](MessageProtocol& out) {
+      out.writeMessageBegin("exchange", apache::thrift::protocol::T_REPLY, 0);
+      WriteExchangeResult(reply, out);
+      out.transport().flush();
+    });
   }
 
-  Status Stop() override { return handler_->Stop(); }
-  Status Finish() override { return handler_->Finish(); }
-  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) override {
-    cluster_.Yield(worker_);
-    return handler_->AllFinished(until_examples, reply);
+  Status Stop() override {
+    return Call("stop", [&] { return handler_->Stop(); });
   }
-  Status Leave() override { return handler_->Leave(); }
+  Status Finish() override {
+    return Call("finish", [&] { return handler_->Finish(); });
+  }
+  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) override {
+    return Call("all_finished", [&] { return handler_->AllFinished(until_examples, reply); });
+  }
+  Status Leave() override {
+    return Call("leave", [&] { return handler_->Leave(); });
+  }
   Status Checkpoint(const CheckpointRequest& request, bool& done) override {
-    return Faulty([&] { return handler_->Checkpoint(request, done); });
+    return Call("checkpoint", [&] { return handler_->Checkpoint(request, done); });
   }
   Status Restore(uint64_t id, bool& done) override {
-    return Faulty([&] { return handler_->Restore(id, done); });
+    return Call("restore", [&] { return handler_->Restore(id, done); });
   }
-  Status ChiefState(std::string& state) override { return handler_->ChiefState(state); }
+  Status ChiefState(std::string& state) override {
+    return Call("chief_state", [&] { return handler_->ChiefState(state); });
+  }
   Status Entries(int64_t first, EntriesReply& reply) override {
-    return handler_->Entries(first, reply);
+    return Call("entries", [&] { return handler_->Entries(first, reply); });
   }
-  Status Load(const std::string& entries) override { return handler_->Load(entries); }
-  Status Stats(StatsReply& reply) override { return handler_->Stats(reply); }
+  Status Load(const std::string& entries) override {
+    return Call("load", [&] { return handler_->Load(entries); });
+  }
+  Status Stats(StatsReply& reply) override {
+    return Call("stats", [&] { return handler_->Stats(reply); });
+  }
   Status InitDense(const DenseRequest& request, DenseReply& reply) override {
-    return Faulty([&] { return handler_->InitDense(request, reply); });
+    return Call("init_dense", [&] { return handler_->InitDense(request, reply); });
   }
   Status PushDense(const DenseRequest& request, DenseReply& reply) override {
-    return Faulty([&] { return handler_->PushDense(request, reply); });
+    return Call("push_dense", [&] { return handler_->PushDense(request, reply); });
   }
   Status PullDense(const DenseRequest& request, DenseReply& reply) override {
-    return Faulty([&] { return handler_->PullDense(request, reply); });
+    return Call("pull_dense", [&] { return handler_->PullDense(request, reply); });
   }
   uint64_t bytes_sent() const override { return 0; }
   uint64_t bytes_received() const override { return 0; }
@@ -313,20 +360,46 @@ class SimChannel final : public Channel {
     return status.code() == Code::kIo ? Failed(status.message()) : status;
   }
 
-  template <typename Call>
-  Status Faulty(Call call) {
-    cluster_.Yield(worker_);
-    if (cluster_.Happens(cluster_.faults().lose_request)) return Broken();
-    RETURN_IF_ERROR(FailedAsSent(call()));
+  using Send = std::function<void(MessageProtocol&)>;
+
+  // A server that receives a corrupted request closes the connection.
+  bool RequestArrives(const Send& send) {
+    if (!cluster_.Happens(cluster_.faults().corrupt)) return true;
+    cluster_.SendCorrupted(send);
+    handler_.reset();
+    return false;
+  }
+  bool ExchangeArrives() {
+    arrived_ = RequestArrives([&](MessageProtocol& out) { ps::SendExchange(request_, out); });
+    return arrived_;
+  }
+  Status ReplyArrives(const Send& send) {
     if (cluster_.Happens(cluster_.faults().lose_reply)) return Broken();
-    return {};
+    if (!cluster_.Happens(cluster_.faults().corrupt)) return {};
+    cluster_.SendCorrupted(send);
+    return Corrupt("a corrupted message");
+  }
+
+  // Any call but an exchange.
+  template <typename Function>
+  Status Call(const char* name, Function call) {
+    cluster_.Yield(worker_);
+    const auto send = [&](MessageProtocol& out) {
+      out.writeMessageBegin(name, apache::thrift::protocol::T_CALL, 0);
+      out.transport().flush();
+    };
+    if (!handler_ || cluster_.Happens(cluster_.faults().lose_request)) return Broken();
+    if (!RequestArrives(send)) return Broken();
+    RETURN_IF_ERROR(FailedAsSent(call()));
+    return ReplyArrives(send);
   }
 
   SimCluster& cluster_;
   size_t worker_;
-  std::unique_ptr<WorkerHandler> handler_;
+  std::unique_ptr<WorkerHandler> handler_;  // null: the server has closed the connection
   ExchangeRequest request_;
   std::vector<std::string> strings_;
+  bool arrived_ = false;  // request_
 };
 
 // A worker's network.
@@ -335,7 +408,11 @@ class SimTransport final : public Transport {
   SimTransport(SimCluster& cluster, size_t worker) : cluster_(cluster), worker_(worker) {}
   size_t shards() const override { return cluster_.shards(); }
   std::string Describe(size_t shard) const override { return "server " + std::to_string(shard); }
+  // A server exits when all workers have left.
   Result<std::unique_ptr<Channel>> Connect(size_t shard) override {
+    SimShard& server = cluster_.access(shard);
+    const ShardLock lock(server);
+    if (!server.busy() && server.shard().done()) return Status(Code::kIo, "connection refused");
     return std::unique_ptr<Channel>(std::make_unique<SimChannel>(cluster_, worker_, shard));
   }
 

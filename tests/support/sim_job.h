@@ -238,6 +238,7 @@ inline bool Live(const Job& job, SimCluster& cluster, size_t worker, bool again,
   }
   if (status.ok()) status = store.Flush();
   if (status.ok()) status = session.Finish();
+  if (status.ok() && session.chief()) status = session.WaitAllFinished();
   if (status.ok()) status = session.Leave();
   return true;
 }

@@ -160,6 +160,13 @@ Result<IdxPair> OpenPair(const std::vector<std::string>& files, bool short_files
                    " labels, one for each image of " + pair.images.path() + ", found " +
                    std::to_string(pair.labels.count()));
   }
+  const uint64_t pixels = uint64_t{pair.images.rows()} * pair.images.columns();
+  if (pixels > kMaxImageBytes) {
+    return Corrupt(pair.images.path() + ": expected images of at most " +
+                   std::to_string(kMaxImageBytes) + " bytes, found " +
+                   std::to_string(pair.images.rows()) + " x " +
+                   std::to_string(pair.images.columns()));
+  }
   return pair;
 }
 

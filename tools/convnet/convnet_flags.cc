@@ -39,6 +39,8 @@ DEFINE_int32(resize, -1,
 DEFINE_bool(augment, true, "crop at random and mirror (with --resize), only in training");
 DEFINE_string(mean, "", "subtracted from values of 0 to 255: one number, or one per channel");
 DEFINE_double(scale, 0, "divisor of the values; 0: 255, or 58 with --mean");
+DEFINE_double(memory_gb, ImageOptions{}.memory_gb,
+              "gigabytes for the images of --train, and for those of --test: more is an error");
 
 DEFINE_string(optimizer, "",
               "sgd, momentum or adam; empty: sgd for softmax, adam for lenet, "
@@ -94,6 +96,8 @@ Status CheckFlags() {
     return Invalid("--train is missing: expected the training images, or --data=synthetic");
   }
   if (FLAGS_scale < 0) return Invalid("--scale: expected a number of at least 0");
+  if (!(FLAGS_memory_gb > 0 && FLAGS_memory_gb <= 1e6))
+    return Invalid("--memory_gb: expected a number above 0 and up to 1000000");
   return {};
 }
 
@@ -124,6 +128,7 @@ Result<ImageOptions> Images(const convnets::NetSpec& net) {
   images.num_classes = net.classes();
   images.label_offset = FLAGS_label_offset;
   images.augment = FLAGS_augment;
+  images.memory_gb = FLAGS_memory_gb;
   ASSIGN_OR_RETURN(images.mean, Mean(net.input.channels));
   images.scale = static_cast<float>(FLAGS_scale > 0 ? FLAGS_scale : images.mean.empty() ? 255 : 58);
   const int resize = FLAGS_resize >= 0 ? FLAGS_resize : net.name == "alexnet" ? 256 : 0;
@@ -206,7 +211,7 @@ const CommandSpec& ConvnetSpec() {
                    {"graph", File()}}},
                  {"Data",
                   {"data", "train", "test", "synthetic_images", "label_offset", "resize", "augment",
-                   "mean", "scale"},
+                   "mean", "scale", "memory_gb"},
                   {{"data", OneOf({"files", "synthetic"})}, {"train", File()}, {"test", File()}}},
                  {"Optimizer",
                   {"optimizer", "learning_rate", "schedule", "decay_every", "decay_factor",
@@ -220,7 +225,8 @@ const CommandSpec& ConvnetSpec() {
       .always = {"net", "num_classes", "engine", "graph", "data", "optimizer", "learning_rate",
                  "schedule", "decay_every", "weight_decay", "batch_size", "epochs", "max_examples",
                  "seed", "threads"},
-      .needs = {{{"train", "test", "label_offset", "resize", "mean", "scale", "input_threads"},
+      .needs = {{{"train", "test", "label_offset", "resize", "mean", "scale", "memory_gb",
+                  "input_threads"},
                  {"data"},
                  {"files"}},
                 {{"synthetic_images"}, {"data"}, {"synthetic"}},

@@ -75,9 +75,7 @@ void ClusterBackend::Count(const StepResult&, TrainingState& state) const {
 }
 
 Status ClusterBackend::Stop() {
-  const Status flushed = session_->gave_up() ? Status() : store_.Flush();
-  if (!session_->gave_up()) RETURN_IF_ERROR(flushed);  // or else it gave up just now
-  return session_->Stop();
+  return session_->Stop([this] { return store_.Flush(); });
 }
 
 Result<bool> ClusterBackend::WaitForStop() {

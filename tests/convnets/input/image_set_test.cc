@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "io/example/example_encoder.h"
+#include "io/record/compressor.h"
 #include "io/record/record_writer.h"
 #include "tests/support/test_files.h"
 
@@ -58,6 +59,47 @@ TEST(OpenImages, ReadsAPairOfIdxFilesInEitherOrder) {
     EXPECT_FLOAT_EQ(pixels[2], 1.0f);
     EXPECT_EQ(*(*images)->Read(1, 0, pixels), 3);
   }
+}
+
+void WriteGzip(const std::string& path, const std::string& bytes) {
+  auto compressor = io::MakeCompressor(io::Compression::kGzip, 0);
+  ASSERT_TRUE(compressor.ok());
+  RawBuffer packed;
+  ASSERT_TRUE((*compressor)->Add(bytes, packed).ok() && (*compressor)->Finish(packed).ok());
+  test::WriteFile(path, {packed.data(), packed.size()});
+}
+
+// A header may claim any number of images, and a small compressed file may have them.
+TEST(OpenImages, ImagesBeyondTheMemoryLimitNameTheFile) {
+  const TemporaryFolder folder;
+  const std::string images = folder / "images", labels = folder / "labels";
+  const uint32_t count = 1000000;
+  WriteGzip(images, BigEndian(0x803) + BigEndian(count) + BigEndian(2) + BigEndian(2) +
+                        std::string(size_t{4} * count, '\0'));
+  WriteGzip(labels, BigEndian(0x801) + BigEndian(count) + std::string(count, '\0'));
+  ImageOptions options = TwoByTwo();
+  EXPECT_TRUE(OpenImages(images + "," + labels, options).ok());
+  options.memory_gb = 0.001;
+  const std::string message = OpenImages(images + "," + labels, options).status().message();
+  EXPECT_TRUE(message.starts_with(images + ": record at offset ")) << message;
+  EXPECT_NE(message.find("expected images that fit in 0.001 GB, found "), message.npos) << message;
+  EXPECT_NE(message.find("raise memory_gb"), message.npos) << message;
+}
+
+TEST(OpenImages, CountsThatAFileDoesNotHaveAreNotBelieved) {
+  const TemporaryFolder folder;
+  const std::string images = folder / "images", labels = folder / "labels";
+  const std::string image_bytes =
+      BigEndian(0x803) + BigEndian(0xffffffff) + BigEndian(2) + BigEndian(2) + "1234";
+  const std::string label_bytes = BigEndian(0x801) + BigEndian(0xffffffff) + "\x01";
+  test::WriteFile(images, image_bytes);
+  test::WriteFile(labels, label_bytes);
+  EXPECT_EQ(OpenImages(images + "," + labels, TwoByTwo()).status().message(),
+            images + ": expected 17179869196 bytes as its header says, found 20");
+  WriteGzip(images, image_bytes);
+  WriteGzip(labels, label_bytes);
+  const std::string message = OpenImages(images + "," + labels, TwoByTwo()).status().message();
+  EXPECT_TRUE(message.starts_with(images + ": item 1 of 4294967295: ")) << message;
 }
 
 TEST(OpenImages, ReadsMnistRecords) {

@@ -175,6 +175,24 @@ TEST_F(FlippedBitTest, AJobOnANetworkThatFlipsBitsEndsWithTheSameModel) {
   EXPECT_GE(corrupt_, flips_ * 3 / 4) << "two bits may flip in one message";
 }
 
+// The server exits when the last worker has left: that worker cannot ask again.
+TEST_F(FlippedBitTest, ACorruptedReplyToTheLastCallDoesNotFailTheWorker) {
+  StartServer(1);
+  test::FlipProxy proxy(server_->port(), 0, /*every_bytes=*/0);
+  thrift_.servers = {{.host = "127.0.0.1", .port = proxy.port()}};
+  auto worker = StartedWorker(Config(1));
+  ASSERT_TRUE(worker && worker->Finish().ok());
+  const std::jthread server([&] {
+    EXPECT_TRUE(server_->Wait([] { return false; }).ok());
+    server_.reset();
+  });
+  proxy.FlipNextReply();
+  const Status left = worker->Leave();
+  EXPECT_TRUE(left.ok()) << left.message();
+  EXPECT_EQ(proxy.flips(), 1u);
+  EXPECT_EQ(worker->wire(0).corrupt, 1u);
+}
+
 TEST_F(ConnectionTest, SilentPartialAndSlowMessagesEndTheConnection) {
   StartServer(1);
   auto store = StartedWorker(Config(1));

@@ -67,6 +67,20 @@ TEST(Convert, MnistSizesAndMagicAreChecked) {
                        "expected images of 1 to"));
 }
 
+// Such records would be too long for every reader.
+TEST(Convert, MnistImagesBeyondTheLimitOfRecordsAreRefused) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "images", BigEndian({0x803, 1, 6000, 6000}) + "a");
+  WriteFile(folder / "labels", BigEndian({0x801, 1}) + "1");
+  const ProgramRun run = Convert("--format=mnist --on_corrupt=skip --out=" + (folder / "out") +
+                                 " " + (folder / "images") + " " + (folder / "labels"));
+  EXPECT_EQ(run.status, 1);
+  EXPECT_TRUE(Contains(run.err, (folder / "images") +
+                                    ": expected images of at most 32505856 bytes, found 6000 x "
+                                    "6000"))
+      << run.err;
+}
+
 TEST(Convert, TruncatedMnistFileGivesItsImagesWhenSkipping) {
   const TemporaryFolder folder;
   WriteFile(folder / "images", BigEndian({0x803, 3, 1, 1}) + "a");

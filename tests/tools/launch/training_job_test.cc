@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole training jobs of the real programs, with every kind of fault that a job should survive.
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <map>
 #include <memory>
+#include <utility>
 
 #include "tests/support/fault_fixture.h"
 #include "tests/support/program.h"
@@ -228,6 +234,127 @@ TEST_F(TrainingTest, RanksOfMpirunTrainTheSameModel) {
   Program job(words, folder_.path(), folder_ / "log");
   EXPECT_EQ(job.Wait(), 0) << job.output();
   EXPECT_TRUE(Model("mpi") == expected) << job.output();
+}
+
+// One server and one worker that are started by hand, so that a suspended server outlives its job.
+class SuspendedServerTest : public TrainingTest {
+ protected:
+  Program StartServer(const std::string& name) const {
+    return Program({test::ProgramPath("millrace-ps"), "--num_workers=1", "--rejoin_seconds=0.2",
+                    "--run_dir=" + folder_ / "run"},
+                   folder_.path(), folder_ / name);
+  }
+
+  Program StartWorker(Program& server, const std::string& name, bool resume) const {
+    EXPECT_TRUE(server.WaitForOutput("listening on ")) << server.output();
+    const std::string line = server.output();
+    const size_t at = line.find("127.0.0.1:");
+    std::vector<std::string> words = Command("sync", "run", "--checkpoint_every=20000");
+    words[0] = test::ProgramPath(words[0]);
+    if (resume) words.push_back("--resume");
+    words.push_back("--job_name=worker");
+    words.push_back("--worker_hosts=localhost");
+    words.push_back("--ps_hosts=" + line.substr(at, line.find('\n', at) - at));
+    return Program(words, folder_.path(), folder_ / name);
+  }
+
+  // The files of the server's checkpoints, without temporary ones.
+  std::map<std::string, std::string> Checkpoints() const {
+    std::map<std::string, std::string> files;
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator(shard_, error)) {
+      const std::string name = file.path().filename().string();
+      if (name.find(".tmp-") == name.npos) files[name] = test::ReadFile(file.path().string());
+    }
+    return files;
+  }
+
+  static std::string Newest(const std::map<std::string, std::string>& files) {
+    std::string newest;
+    for (const auto& [name, bytes] : files) {
+      if (name.starts_with("checkpoint-")) newest = name;
+    }
+    return newest;
+  }
+
+  bool IsSaving() const {
+    std::error_code error;
+    for (const auto& file : std::filesystem::directory_iterator(shard_, error)) {
+      const std::string name = file.path().filename().string();
+      if (name.starts_with("checkpoint-") && name.find(".tmp-") != name.npos) return true;
+    }
+    return false;
+  }
+
+  // Held for the end of a save. No other process can change the folder then.
+  bool IsLocked() const {
+    const int fd = ::open(shard_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+    ::close(fd);
+    return locked;
+  }
+
+  // All of its threads.
+  static bool IsStopped(const Program& program) {
+    const std::string tasks = "/proc/" + std::to_string(program.pid()) + "/task";
+    std::error_code error;
+    for (const auto& task : std::filesystem::directory_iterator(tasks, error)) {
+      const std::string stat = test::ReadFile((task.path() / "stat").string());
+      if (!stat.empty() && stat.find(") T ") == stat.npos) return false;
+    }
+    return true;
+  }
+
+  // Suspends the server while it writes a checkpoint, after it has completed another one. Polls
+  // without a pause, because that takes some milliseconds only.
+  bool SuspendWhileItSaves(Program& server) const {
+    const auto deadline = steady_clock::now() + std::chrono::minutes(1);
+    while (steady_clock::now() < deadline && !server.HasExited()) {
+      if (!IsSaving() || Newest(Checkpoints()).empty()) continue;
+      server.Signal(SIGSTOP);
+      if (!test::WaitUntil([&] { return IsStopped(server); })) return false;
+      if (IsSaving() && !IsLocked()) return true;
+      server.Signal(SIGCONT);  // too late: it waits for the next checkpoint
+    }
+    return false;
+  }
+
+  const std::string shard_ = folder_ / "run/checkpoints/shard-0";
+};
+
+TEST_F(SuspendedServerTest, ChangesNothingWhenItWakesUpAfterItsJobWasResumed) {
+  Program whole = Launch({"--num_ps=1", "--num_workers=1"}, Command("sync", "faultless"));
+  ASSERT_EQ(whole.Wait(), 0) << whole.output();
+
+  Program suspended = StartServer("first-server");
+  {
+    Program worker = StartWorker(suspended, "first-worker", /*resume=*/false);
+    ASSERT_TRUE(SuspendWhileItSaves(suspended)) << worker.output();
+  }  // is killed
+  const std::map<std::string, std::string> first = Checkpoints();
+  ASSERT_GE(first.size(), 2u) << "a manifest and a checkpoint";
+
+  Program server = StartServer("second-server");
+  Program worker = StartWorker(server, "second-worker", /*resume=*/true);
+  ASSERT_TRUE(test::WaitUntil([&] { return Newest(Checkpoints()) > Newest(first); }))
+      << worker.output();
+  worker.Signal(SIGSTOP);
+  std::map<std::string, std::string> before;
+  ASSERT_TRUE(test::WaitUntil([&] {  // the server ends what the worker has asked for
+    const auto last = std::exchange(before, Checkpoints());
+    return last == before && !IsSaving() && !IsLocked();
+  }));
+
+  suspended.Signal(SIGCONT);
+  EXPECT_EQ(suspended.Wait(), 1) << suspended.output();
+  EXPECT_GE(suspended.Count("did not come back within 0.2 s"), 1u) << suspended.output();
+  EXPECT_TRUE(Checkpoints() == before);
+  EXPECT_FALSE(IsSaving()) << "it left a temporary file";
+
+  worker.Signal(SIGCONT);
+  EXPECT_EQ(worker.Wait(), 0) << worker.output();
+  EXPECT_EQ(server.Wait(), 0) << server.output();
+  EXPECT_TRUE(Model("run") == Model("faultless")) << worker.output();
 }
 
 }  // namespace

@@ -61,6 +61,9 @@ DEFINE_uint64(max_examples, kDefaults.max_examples,
               "stop after this number of training images; 0: after the epochs");
 DEFINE_uint64(eval_every, kDefaults.eval_every,
               "training images between evaluations; 0: evaluate after each epoch");
+DEFINE_string(save_best, "",
+              "accuracy or logloss: keep the model of the best evaluation as "
+              "run_dir/model/best.bin, beside the last one, model.bin");
 DEFINE_uint64(seed, kDefaults.seed, "determines initial weights, order, crops and dropout");
 DEFINE_uint64(threads, 0, "compute threads; 0: one per core");
 DECLARE_string(run_dir);
@@ -95,6 +98,12 @@ Status CheckFlags() {
   }
   if (synthetic && !(FLAGS_train.empty() && FLAGS_test.empty())) {
     return Invalid("--data=synthetic generates its images: expected no --train and no --test");
+  }
+  if (!FLAGS_save_best.empty()) {
+    if (!synthetic && FLAGS_test.empty())
+      return Invalid("--save_best needs test data: expected --test=FILES");
+    if (FLAGS_run_dir.empty())
+      return Invalid("--save_best writes the model to the run folder: expected --run_dir");
   }
   if (FLAGS_scale < 0) return Invalid("--scale: expected a number of at least 0");
   return {};
@@ -203,7 +212,9 @@ const CommandSpec& ConvnetSpec() {
                   {{"optimizer", OneOf({"sgd", "momentum", "adam"})},
                    {"schedule", OneOf({"linear", "steps", "constant"})}}},
                  {"Schedule",
-                  {"epochs", "max_examples", "eval_every", "seed", "threads", "input_threads"}},
+                  {"epochs", "max_examples", "eval_every", "save_best", "seed", "threads",
+                   "input_threads"},
+                  {{"save_best", OneOf({"accuracy", "logloss"})}}},
                  RunFlags({}),
                  WorkerFlags()},
       .examples = {
@@ -236,6 +247,7 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
   train.epochs = FLAGS_epochs;
   train.max_examples = FLAGS_max_examples;
   train.eval_every = FLAGS_eval_every;
+  ASSIGN_OR_RETURN(train.early_stop, trainer::ParseSaveBest(FLAGS_save_best));
   train.threads =
       FLAGS_threads > 0 ? FLAGS_threads : std::max<size_t>(1, std::thread::hardware_concurrency());
   train.input_threads = FLAGS_input_threads;

@@ -137,6 +137,7 @@ Status NetTrainer::Prepare(trainer::TrainObserver observer, NetBackend* backend)
   const trainer::LoopOptions loop = {.max_own_examples = trainer::OwnExamples(
                                          options_.max_examples, options_.worker, options_.workers),
                                      .eval_every = EvalEvery(options_, train_),
+                                     .early_stop = options_.early_stop,
                                      .writes_checkpoints = !options_.checkpoints.empty(),
                                      .checkpoint_every = options_.checkpoint_every};
   TrainingTask& task = *this;

@@ -29,8 +29,9 @@ struct NetTrainOptions {
   uint64_t epochs = 1;
   uint64_t max_examples = 0;  // 0: all epochs
   uint64_t eval_every = 0;    // training images between evaluations; 0: after each epoch
-  size_t threads = 1;         // that compute
-  size_t input_threads = 1;   // that decode images
+  trainer::EarlyStopRule early_stop = {};  // which evaluation is the best
+  size_t threads = 1;                      // that compute
+  size_t input_threads = 1;                // that decode images
   uint64_t seed = 1;
   std::string model_in;           // start from this model's weights
   std::string checkpoints;        // folder; empty: none are written

@@ -35,6 +35,8 @@ class JsonWriter {
   // has no other floats: they become the strings "NaN", "Infinity" and "-Infinity".
   void Float(float value);
   void Double(double value);
+  // A whole value that is JSON text already.
+  void Json(std::string_view text) { Raw(text); }
 
  private:
   void Open(char bracket);

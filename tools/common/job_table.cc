@@ -60,8 +60,8 @@ std::string LostText(std::span<const ps::WorkerStats> workers) {
     names += (lost++ == 0 ? ": worker " : ", worker ") + std::to_string(w.worker);
   }
   if (lost == 0) return "";
-  return "lost      " + std::to_string(lost) + " of " + Counted(workers.size(), "worker") + names +
-         "; the rest of its data is not trained on\n";
+  return "lost " + std::to_string(lost) + " of " + Counted(workers.size(), "worker") + names +
+         "; the rest of its data is not trained on";
 }
 
 std::string WireText(std::span<const ps::WireStats> wire, uint64_t own_examples) {

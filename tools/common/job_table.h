@@ -14,7 +14,7 @@ namespace millrace::tools {
 // `seconds` is the training time.
 std::string WorkerTable(std::span<const ps::WorkerStats> workers, double seconds);
 
-// A line with the lost workers; empty if there are none.
+// Names the lost workers, without an end of line; empty if there are none.
 std::string LostText(std::span<const ps::WorkerStats> workers);
 
 // Predicted and measured bytes of this worker's exchanges with all servers, per direction and per

@@ -162,6 +162,8 @@ Status RunRecord::Finish(const Result<RunOutcome>& outcome) {
         outcome->stopped ? trainer::RunStatus::kInterrupted : trainer::RunStatus::kFinished;
     end.steps = outcome->steps;
     end.metrics = outcome->metrics;
+    end.best = outcome->best;
+    end.warnings = outcome->warnings;
   }
   return folder_->Finish(end);
 }

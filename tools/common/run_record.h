@@ -39,6 +39,8 @@ struct RunOutcome {
   bool stopped = false;  // by a signal
   uint64_t steps = 0;    // in total, with the earlier parts of a resumed run
   std::vector<trainer::NamedValue> metrics = {};  // of the last evaluation
+  std::optional<trainer::BestEvaluation> best = {};
+  std::vector<std::string> warnings = {};
 };
 
 // Not thread-safe. Workers other than the chief write only their trace and samples; all other calls

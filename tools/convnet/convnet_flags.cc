@@ -63,6 +63,9 @@ DEFINE_uint64(max_examples, kDefaults.max_examples,
               "stop after this number of training images; 0: after the epochs");
 DEFINE_uint64(eval_every, kDefaults.eval_every,
               "training images between evaluations; 0: evaluate after each epoch");
+DEFINE_string(save_best, "",
+              "accuracy or logloss: keep the model of the best evaluation as "
+              "run_dir/model/best.bin, beside the last one, model.bin");
 DEFINE_uint64(seed, kDefaults.seed, "determines initial weights, order, crops and dropout");
 DEFINE_uint64(threads, 0, "compute threads; 0: one per core");
 DECLARE_string(run_dir);
@@ -219,7 +222,9 @@ const CommandSpec& ConvnetSpec() {
                   {{"optimizer", OneOf({"sgd", "momentum", "adam"})},
                    {"schedule", OneOf({"linear", "steps", "constant"})}}},
                  {"Schedule",
-                  {"epochs", "max_examples", "eval_every", "seed", "threads", "input_threads"}},
+                  {"epochs", "max_examples", "eval_every", "save_best", "seed", "threads",
+                   "input_threads"},
+                  {{"save_best", OneOf({"accuracy", "logloss"})}}},
                  RunFlags({}),
                  WorkerFlags()},
       .always = {"net", "num_classes", "engine", "graph", "data", "optimizer", "learning_rate",
@@ -234,7 +239,8 @@ const CommandSpec& ConvnetSpec() {
                 {{"init"}, {"model_in"}, {""}},
                 {{"momentum"}, {"optimizer"}, {"momentum"}},
                 {{"decay_factor"}, {"decay_every"}},
-                {{"eval_every"}, {"test"}}},
+                {{"eval_every", "save_best"}, {"test"}},
+                {{"save_best"}, {"run_dir"}}},
       .examples = {
           "millrace-convnet --net=lenet "
           "--train=data/mnist/train-images-idx3-ubyte,data/mnist/train-labels-idx1-ubyte "
@@ -270,6 +276,7 @@ Result<ConvnetOptions> ConvnetOptionsFromFlags() {
   train.epochs = FLAGS_epochs;
   train.max_examples = FLAGS_max_examples;
   train.eval_every = FLAGS_eval_every;
+  ASSIGN_OR_RETURN(train.early_stop, trainer::ParseSaveBest(FLAGS_save_best));
   train.threads =
       FLAGS_threads > 0 ? FLAGS_threads : std::max<size_t>(1, std::thread::hardware_concurrency());
   train.input_threads = FLAGS_input_threads;

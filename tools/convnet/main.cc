@@ -121,6 +121,8 @@ class Run {
     summary_ = *summary;
     RunOutcome outcome = {.stopped = stopped, .steps = summary_->steps};
     if (summary_->last_row) outcome.metrics = summary_->last_row->test;
+    outcome.best = trainer::BestOf(summary_->state);
+    outcome.warnings = warnings_ = Warnings(*summary_);
     return outcome;
   }
 
@@ -174,6 +176,9 @@ class Run {
 
   trainer::TrainObserver Observer() {
     trainer::TrainObserver observer;
+    observer.on_best = [this](const MetricsRow&) {
+      return record_.folder() ? trainer_->SaveModel(BestPath(), io::AtPath::kReplace) : Status();
+    };
     observer.on_evaluation = [this](const MetricsRow& row) { return OnEvaluation(row); };
     observer.before_checkpoint = [this] { return record_.Sync(); };
     observer.on_note = [this](const std::string& note) { record_.Note(note); };
@@ -251,18 +256,36 @@ class Run {
     return record_.folder() ? record_.folder()->model() + "/model.bin" : "";
   }
 
+  std::string BestPath() const { return record_.folder()->model() + "/best.bin"; }
+
+  std::vector<std::string> Warnings(const TrainSummary& s) const {
+    std::vector<std::string> warnings;
+    if (!Chief()) return warnings;
+    if (job_) warnings.push_back(LostText(workers_));
+    if (ModelPath().empty() && s.end != TrainSummary::End::kStopped) {
+      warnings.push_back("no model was kept: --run_dir or --model_out says where to");
+    }
+    std::erase(warnings, "");
+    return warnings;
+  }
+
   void PrintEnd(const TrainSummary& s) const {
     const double rate = static_cast<double>(s.own_examples) / std::max(s.train_seconds, 1e-9);
-    std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
-                Counted(s.examples, "image").c_str(), Counted(s.steps, "step").c_str(),
-                s.mean_loss);
+    if (Chief()) {
+      std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
+                  Counted(s.examples, "image").c_str(), Counted(s.steps, "step").c_str(),
+                  s.mean_loss);
+    } else {
+      std::printf("\ntrained   %s of its own part\n",
+                  Counted(s.state.own.examples, "image").c_str());
+    }
     std::printf("time      %s, of it %s training: %.*f images/s; waited %s for input\n",
                 DurationText(s.seconds).c_str(), DurationText(s.train_seconds).c_str(),
                 rate < 1000 ? 1 : 0, rate, DurationText(trainer_->input_wait_seconds()).c_str());
     std::printf("memory    %s at most\n", BytesText(PeakMemoryBytes()).c_str());
     if (job_) std::printf("%s", WireText(wire_, s.own_examples).c_str());
     if (job_ && Chief()) {
-      std::printf("%s\n%s", WorkerTable(workers_, s.seconds).c_str(), LostText(workers_).c_str());
+      std::printf("%s\n", WorkerTable(workers_, s.seconds).c_str());
     }
     if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.train.checkpoints.empty()
@@ -270,9 +293,13 @@ class Run {
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
-    } else if (Chief()) {
-      std::printf("note      no model was kept: --run_dir or --model_out says where to\n");
     }
+    const trainer::EarlyStopState& best = s.state.early_stop;
+    if (Chief() && best.best_step > 0) {
+      std::printf("best      %s (%s %.5f, step %s)\n", BestPath().c_str(), best.metric.c_str(),
+                  best.best, WithCommas(best.best_step).c_str());
+    }
+    for (const std::string& warning : warnings_) std::printf("warning   %s\n", warning.c_str());
     if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
   }
 
@@ -284,6 +311,7 @@ class Run {
   std::vector<ps::WorkerStats> workers_;  // the same
   std::unique_ptr<convnets::NetTrainer> trainer_;
   std::optional<TrainSummary> summary_;  // at the end
+  std::vector<std::string> warnings_;    // the same
 };
 
 int Main(const std::vector<std::string>& words) {

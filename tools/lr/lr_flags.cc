@@ -65,8 +65,11 @@ DEFINE_uint64(
 DEFINE_uint64(eval_every, TrainOptions{}.eval_every,
               "training examples between evaluations; 0: evaluate only at the end");
 DEFINE_string(early_stop, "",
-              "METRIC:N, such as auc:3: stop after N evaluations without a better value; the model "
-              "is that of the last step");
+              "METRIC:N, such as auc:3: stop after N evaluations without a better value; keeps the "
+              "best model, see save_best");
+DEFINE_string(save_best, "",
+              "METRIC (auc, logloss, ne, accuracy, f1, precision, recall): keep the model of the "
+              "best evaluation as run_dir/model/best.bin, beside the last one, model.bin");
 DEFINE_uint64(seed, InputOptions{}.seed, "determines the order of the data");
 DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
               "size of the shuffle buffer in records; 0: the order of the files");
@@ -165,6 +168,18 @@ Result<UpdateOptions> Update() {
   return update;
 }
 
+// One metric decides both.
+Result<trainer::EarlyStopRule> BestRule() {
+  ASSIGN_OR_RETURN(const auto early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
+  ASSIGN_OR_RETURN(const auto save_best, trainer::ParseSaveBest(FLAGS_save_best));
+  if (!early_stop.enabled()) return save_best;
+  if (save_best.enabled() && save_best.metric != early_stop.metric) {
+    return Invalid("--save_best=" + save_best.metric + " and --early_stop=" + FLAGS_early_stop +
+                   ": expected the same metric (--early_stop alone keeps the best model, too)");
+  }
+  return early_stop;
+}
+
 Status CheckFlags() {
   RETURN_IF_ERROR(CheckTrainingFlags());
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
@@ -213,8 +228,11 @@ const CommandSpec& LrSpec() {
                    {"decay", OneOf({"constant", "sqrt"})},
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
                  {"Schedule",
-                  {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "seed",
-                   "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
+                  {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
+                   "save_best", "seed", "shuffle_capacity", "min_after_dequeue", "cache", "threads",
+                   "hogwild"},
+                  {{"save_best",
+                    OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})}}},
                  RunFlags({"",
                            {"model_format", "dashboard"},
                            {{"model_format", OneOf({"binary", "text", "npy"})}}}),
@@ -232,8 +250,9 @@ const CommandSpec& LrSpec() {
                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
                 {{"hogwild"}, {"optimizer"}, {"sgd"}},
                 {{"hogwild"}, {"mode"}, {"single"}},
-                {{"eval_every", "test_batch_size", "early_stop"}, {"test"}},
-                {{"early_stop"}, {"eval_every"}},
+                {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
+                {{"early_stop", "save_best"}, {"eval_every"}},
+                {{"save_best"}, {"run_dir"}},
                 {{"min_after_dequeue"}, {"shuffle_capacity"}},
                 {.flags = {"cache"},
                  .with = {"epochs"},
@@ -258,7 +277,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.test, TestInput());
   RETURN_IF_ERROR(CheckInputFlags(options.train));
   ASSIGN_OR_RETURN(options.train.update, Update());
-  ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
+  ASSIGN_OR_RETURN(options.train.early_stop, BestRule());
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
   ASSIGN_OR_RETURN(options.session, SessionFromFlags());
   options.train.shape.num_features = FLAGS_num_features;

@@ -16,13 +16,13 @@
 #include "tools/common/run_record.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/lr_flags.h"
+#include "trainer/model/model_reader.h"
 
 namespace millrace::lr {
 namespace {
 
 using dashboard::Dashboard;
 using tools::Answer;
-using tools::BytesText;
 using tools::CatchInterrupts;
 using tools::CheckedStatus;
 using tools::Counted;
@@ -31,7 +31,6 @@ using tools::Fail;
 using tools::IgnoreBrokenPipes;
 using tools::Interrupted;
 using tools::LostText;
-using tools::MessageText;
 using tools::ParsedLine;
 using tools::ParseLine;
 using tools::RunOutcome;
@@ -76,6 +75,7 @@ class Run {
     Status status = summary.status();
     if (status.ok() && cluster_) report_ = cluster_->Report();
     if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
+    if (status.ok()) warnings_ = Warnings(*summary);
     if (status.ok() && cluster_) status = cluster_->Leave();
     const Status profiled = record_.FinishProfile();
     RETURN_IF_ERROR(status);
@@ -84,6 +84,8 @@ class Run {
     RunOutcome outcome = {.stopped = summary_->end == TrainSummary::End::kStopped,
                           .steps = summary_->steps};
     if (summary_->last_row) outcome.metrics = summary_->last_row->test;
+    outcome.best = trainer::BestOf(summary_->state);
+    outcome.warnings = warnings_;
     return outcome;
   }
 
@@ -106,6 +108,7 @@ class Run {
 
   trainer::TrainObserver Observer() {
     trainer::TrainObserver observer;
+    observer.on_best = [this](const MetricsRow&) { return SaveBest(); };
     observer.on_evaluation = [this](const MetricsRow& row) { return OnEvaluation(row); };
     observer.before_checkpoint = [this] { return record_.Sync(); };
     observer.on_note = [this](const std::string& note) { record_.Note(note); };
@@ -184,18 +187,61 @@ class Run {
     return record_.Append(trainer::FormatConsoleLine(row), row);
   }
 
-  std::string ModelPath() const {
-    if (!options_.model_out.empty()) return options_.model_out;
+  // Empty without a run folder.
+  std::string InFolder(const char* name) const {
     if (!record_.folder()) return "";
+    const std::string path = record_.folder()->model() + "/" + name;
     switch (options_.model_format) {
       case trainer::ModelFormat::kBinary:
-        return record_.folder()->model() + "/model.bin";
+        return path + ".bin";
       case trainer::ModelFormat::kText:
-        return record_.folder()->model() + "/model.txt";
+        return path + ".txt";
       case trainer::ModelFormat::kNpy:
-        return record_.folder()->model() + "/model.npy";
+        return path + ".npy";
     }
     return "";
+  }
+
+  std::string ModelPath() const {
+    return options_.model_out.empty() ? InFolder("model") : options_.model_out;
+  }
+
+  Status SaveBest() {
+    if (!record_.folder()) return {};
+    RETURN_IF_ERROR(
+        trainer_->SaveModel(InFolder("best"), options_.model_format, io::AtPath::kReplace));
+    saved_best_ = true;
+    return record_.folder()->RemoveOtherBest(InFolder("best"));
+  }
+
+  // A resumed run may end before it reaches a better evaluation of the part that was killed.
+  std::string BestFileWarning(uint64_t best_step) const {
+    if (saved_best_ || best_step == 0 || !record_.folder()) return "";
+    const auto file = trainer::ModelReader::Open(InFolder("best"));
+    if (options_.model_format == trainer::ModelFormat::kNpy) return "";  // has no step
+    if (file.ok() && (*file)->info().steps == best_step) return "";
+    return InFolder("best") +
+           (file.ok() ? " is of step " + std::to_string((*file)->info().steps)
+                      : std::string(" is missing or cannot be read")) +
+           ", expected step " + std::to_string(best_step) +
+           ": the run was killed after a later evaluation, which this part has not repeated";
+  }
+
+  std::vector<std::string> Warnings(const TrainSummary& s) const {
+    std::vector<std::string> warnings = trainer_->Warnings(s);
+    if (!Chief()) return warnings;
+    if (s.new_examples == 0 && s.end == TrainSummary::End::kDone) {
+      warnings.push_back(
+          "nothing was left to train on: the checkpoint is as far as --epochs and --max_examples "
+          "go");
+    }
+    if (report_) warnings.push_back(LostText(report_->workers));
+    warnings.push_back(BestFileWarning(s.state.early_stop.best_step));
+    if (ModelPath().empty() && s.end != TrainSummary::End::kStopped) {
+      warnings.push_back("no model was kept: --run_dir or --model_out says where to");
+    }
+    std::erase(warnings, "");
+    return warnings;
   }
 
   Status SaveModel() {
@@ -205,30 +251,24 @@ class Run {
   }
 
   void PrintEnd(const TrainSummary& s) const {
-    const double rate = static_cast<double>(s.new_examples) / std::max(s.seconds, 1e-9);
-    std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
-                Counted(s.examples, "example").c_str(), Counted(s.steps, "step").c_str(),
-                s.mean_loss);
+    const uint64_t here = Chief() ? s.new_examples : s.own_examples;
+    const double rate = static_cast<double>(here) / std::max(s.seconds, 1e-9);
+    if (Chief()) {
+      std::printf("\ntrained   %s in %s, progressive loss %.5f\n",
+                  Counted(s.examples, "example").c_str(), Counted(s.steps, "step").c_str(),
+                  s.mean_loss);
+    } else {
+      std::printf("\ntrained   %s of its own part\n",
+                  Counted(s.state.own.examples, "example").c_str());
+    }
     std::printf("time      %s, %s examples/s with evaluation; waited %s for input\n",
                 DurationText(s.seconds).c_str(),
                 WithCommas(static_cast<uint64_t>(std::llround(rate))).c_str(),
                 DurationText(trainer_->input().caller_wait_seconds).c_str());
-    if (s.new_examples == 0 && s.end == TrainSummary::End::kDone) {
-      std::printf(
-          "note      nothing was left to train on: the checkpoint is as far as --epochs and "
-          "--max_examples go\n");
-    }
     if (report_) PrintJobEnd(*report_, s);
-    const io::CorruptionStats corruption = trainer_->corruption();
-    if (corruption.events > 0) {
-      std::printf("skipped   %s, %s; the first: %s\n",
-                  Counted(corruption.events, "corrupt region").c_str(),
-                  BytesText(corruption.bytes).c_str(), MessageText(corruption.first).c_str());
-    }
     if (s.end == TrainSummary::End::kEarlyStop) {
-      std::printf(
-          "stopped   early, as --early_stop says; the model is that of the last step, not of the "
-          "best evaluation\n");
+      std::printf("stopped   early: no better %s in %s\n", s.state.early_stop.metric.c_str(),
+                  Counted(s.state.early_stop.evaluations_since_best, "evaluation").c_str());
     }
     if (s.end == TrainSummary::End::kStopped) {
       std::printf("stopped   by a signal%s\n", !options_.run.path.empty()
@@ -236,10 +276,16 @@ class Run {
                                                    : "; nothing was kept (no --run_dir)");
     } else if (!ModelPath().empty()) {
       std::printf("model     %s\n", ModelPath().c_str());
-    } else if (Chief()) {
-      std::printf("note      no model was kept: --run_dir or --model_out says where to\n");
     }
+    if (Chief() && s.state.early_stop.best_step > 0) PrintBest(s.state.early_stop);
+    for (const std::string& warning : warnings_) std::printf("warning   %s\n", warning.c_str());
     if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
+  }
+
+  void PrintBest(const trainer::EarlyStopState& best) const {
+    std::printf("best      %s (%s %.5f, step %s)\n",
+                record_.folder() ? InFolder("best").c_str() : "not kept without --run_dir",
+                best.metric.c_str(), best.best, WithCommas(best.best_step).c_str());
   }
 
   void PrintJobEnd(const trainer::JobReport& report, const TrainSummary& s) const {
@@ -247,8 +293,7 @@ class Run {
     const bool known = worker < report.workers.size();
     std::printf("%s", WireText(report.wire, known ? report.workers[worker].examples : 0).c_str());
     if (!Chief()) return;
-    std::printf("%s\n%s", WorkerTable(report.workers, s.seconds).c_str(),
-                LostText(report.workers).c_str());
+    std::printf("%s\n", WorkerTable(report.workers, s.seconds).c_str());
   }
 
   LrOptions options_;
@@ -257,7 +302,9 @@ class Run {
   std::unique_ptr<trainer::SparseTrainer> trainer_;
   std::unique_ptr<Dashboard> dashboard_;
   std::optional<trainer::JobReport> report_;  // at the end of a job
+  bool saved_best_ = false;                   // by this process
   std::optional<TrainSummary> summary_;       // at the end
+  std::vector<std::string> warnings_;         // the same
 };
 
 int Main(const std::vector<std::string>& words) {

@@ -15,6 +15,7 @@ struct StepResult {
   uint64_t examples = 0;
   double loss = 0;  // summed over the examples, each before the model trained on it
   double weight = 0;
+  double positive = 0;  // the part of `weight` with a positive label; nets do not count it
 };
 
 // The default implementations are for a model that only this process trains. Not thread-safe.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 namespace millrace::trainer {
 namespace {
@@ -45,6 +46,10 @@ Status Wrong(std::string_view text, const std::string& reason) {
   return Invalid("early_stop=" + std::string(text) + ": " + reason);
 }
 
+std::string UnknownMetric(const std::string& metric, const char* purpose) {
+  return "no metric \"" + metric + "\" to " + purpose + "; write one of " + MetricNames();
+}
+
 }  // namespace
 
 Result<EarlyStopRule> ParseEarlyStop(std::string_view text) {
@@ -53,7 +58,7 @@ Result<EarlyStopRule> ParseEarlyStop(std::string_view text) {
   const std::string metric(text.substr(0, colon));
   const Direction* direction = FindDirection(metric);
   if (!direction) {
-    return Wrong(text, "no metric \"" + metric + "\" to stop on; write one of " + MetricNames());
+    return Wrong(text, UnknownMetric(metric, "stop on"));
   }
   if (colon == std::string_view::npos) {
     return Wrong(text, "after how many evaluations without a new best? Write " + metric + ":3");
@@ -66,6 +71,19 @@ Result<EarlyStopRule> ParseEarlyStop(std::string_view text) {
   return EarlyStopRule{metric, *patience, direction->higher_is_better};
 }
 
+Result<EarlyStopRule> ParseSaveBest(std::string_view text) {
+  if (text.empty()) return EarlyStopRule{};
+  const std::string metric(text);
+  const Direction* direction = FindDirection(metric);
+  if (!direction) return Invalid("save_best=" + metric + ": " + UnknownMetric(metric, "compare"));
+  return EarlyStopRule{.metric = metric, .higher_is_better = direction->higher_is_better};
+}
+
+EarlyStop::EarlyStop(EarlyStopRule rule, EarlyStopState state)
+    : rule_(std::move(rule)), state_(std::move(state)) {
+  if (rule_.enabled() && state_.metric != rule_.metric) state_ = {.metric = rule_.metric};
+}
+
 bool EarlyStop::IsBetter(double value) const {
   if (std::isnan(value)) return false;
   if (std::isnan(state_.best)) return true;
@@ -76,11 +94,15 @@ bool EarlyStop::Update(const MetricsRow& row) {
   if (!rule_.enabled()) return false;
   const double value = row.Metric(rule_.metric);
   if (IsBetter(value)) {
-    state_ = {.best = value, .best_step = row.step, .evaluations_since_best = 0};
-    return false;
+    state_ = {.metric = rule_.metric,
+              .best = value,
+              .best_step = row.step,
+              .best_examples = row.examples,
+              .best_metrics = MetricsJson(row.test)};
+    return true;
   }
   ++state_.evaluations_since_best;
-  return due();
+  return false;
 }
 
 }  // namespace millrace::trainer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ends a training run whose test metric no longer improves.
+// Finds the best evaluation of a run, and ends a run whose test metric no longer improves.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 namespace millrace::trainer {
 
 struct EarlyStopRule {
-  std::string metric;     // a name of NamedValues(BinaryMetrics); empty: never stop
-  uint64_t patience = 0;  // evaluations in a row without a new best after which the run ends
+  std::string metric;     // that decides which evaluation is the best; empty: none does
+  uint64_t patience = 0;  // evaluations in a row without a new best that end the run; 0: no end
   bool higher_is_better = true;
 
   bool enabled() const { return !metric.empty(); }
@@ -23,24 +23,28 @@ struct EarlyStopRule {
 
 // "auc:3"; "" is a rule that never stops.
 Result<EarlyStopRule> ParseEarlyStop(std::string_view text);
+// "auc": a rule that never stops, but knows the best evaluation; "" is no rule.
+Result<EarlyStopRule> ParseSaveBest(std::string_view text);
 
 // The part that a checkpoint stores.
 struct EarlyStopState {
+  std::string metric = {};                                 // of the rule
   double best = std::numeric_limits<double>::quiet_NaN();  // NaN: none yet
-  uint64_t best_step = 0;
+  uint64_t best_step = 0, best_examples = 0;
+  std::string best_metrics = {};  // MetricsJson of that evaluation
   uint64_t evaluations_since_best = 0;
 };
 
 class EarlyStop {
  public:
-  explicit EarlyStop(EarlyStopRule rule, EarlyStopState state = {})
-      : rule_(std::move(rule)), state_(state) {}
+  // A `state` of another metric is dropped.
+  explicit EarlyStop(EarlyStopRule rule, EarlyStopState state = {});
 
-  // Call it after each evaluation; true if the run should end. NaN is no improvement.
+  // Call it after each evaluation; true if it is the best so far. NaN is no improvement.
   bool Update(const MetricsRow& row);
 
-  // The last evaluation has used up the patience.
-  bool due() const { return rule_.enabled() && state_.evaluations_since_best >= rule_.patience; }
+  // The last evaluation has used up the patience: the run should end.
+  bool due() const { return rule_.patience > 0 && state_.evaluations_since_best >= rule_.patience; }
   const EarlyStopRule& rule() const { return rule_; }
   const EarlyStopState& state() const { return state_; }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -92,6 +93,8 @@ Result<bool> TrainingLoop::NextStep() {
     const uint64_t until = std::min(next_due, options_.max_own_examples);
     ASSIGN_OR_RETURN(const std::optional<StepResult> step, task_.Step(state_, until));
     if (step) {
+      state_.own_weight += step->weight;
+      state_.own_positive += step->positive;
       backend_.Count(*step, state_);
       return true;
     }
@@ -188,11 +191,22 @@ Status TrainingLoop::TakeEvaluation() {
   Result<std::vector<NamedValue>> metrics = evaluation_.get();
   RETURN_IF_ERROR(metrics.status());
   pending_row_.test = std::move(*metrics);
+  const bool is_best = early_stop_.Update(pending_row_);
+  if (is_best && observer_.on_best) RETURN_IF_ERROR(observer_.on_best(pending_row_));
   ++state_.evaluations;
-  stops_early_ = early_stop_.Update(pending_row_);
+  stops_early_ = early_stop_.due();
   state_.early_stop = early_stop_.state();
+  CountLogloss(pending_row_);
   summary_.last_row = pending_row_;
   return observer_.on_evaluation ? observer_.on_evaluation(pending_row_) : Status();
+}
+
+void TrainingLoop::CountLogloss(const MetricsRow& row) {
+  const double logloss = row.Metric("logloss");
+  if (std::isnan(logloss) || state_.lowest_logloss <= logloss) return;
+  state_.lowest_logloss = logloss;
+  state_.lowest_logloss_step = row.step;
+  state_.lowest_logloss_loss = row.loss;
 }
 
 MetricsRow TrainingLoop::NextRow() const {
@@ -255,6 +269,7 @@ TrainSummary TrainingLoop::Summary() const {
   summary.own_examples = state_.own.examples - earlier_own_examples_;
   summary.seconds = observer_.now_s() - start_s_;
   summary.mean_loss = MeanLoss(state_);
+  summary.state = state_;
   return summary;
 }
 

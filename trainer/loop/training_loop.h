@@ -43,6 +43,9 @@ class TrainingTask {
 
 // Callbacks of a run. All but the clock are optional.
 struct TrainObserver {
+  // The row of an evaluation is the best so far by options.early_stop; comes before on_evaluation.
+  // The model is the evaluated one, unless other workers train on without waiting for this process.
+  std::function<Status(const MetricsRow& row)> on_best = nullptr;
   std::function<Status(const MetricsRow& row)> on_evaluation = nullptr;
   std::function<Status()> before_checkpoint = nullptr;
   std::function<void(const std::string& message)> on_note = nullptr;
@@ -76,6 +79,7 @@ struct TrainSummary {
   double train_seconds = 0;   // of them, without evaluation and checkpoints
   double mean_loss = 0;       // over all examples, each before the model trained on it
   std::optional<MetricsRow> last_row = {};
+  TrainingState state = {};  // at the end
 };
 
 class TrainingLoop {
@@ -99,6 +103,7 @@ class TrainingLoop {
   Status EvaluateAtEnd();
   Status Evaluate();
   Status TakeEvaluation();
+  void CountLogloss(const MetricsRow& row);
   MetricsRow NextRow() const;
   void StartRow();
   Status KeepTrained(const Status& error);

@@ -29,11 +29,19 @@ void ForEachMember(State& s, Visit visit) {
   visit("training.total_weight", s.total_weight);
   visit("training.row_own_examples", s.row_own_examples);
   visit("training.row_own_correct", s.row_own_correct);
+  visit("training.own_weight", s.own_weight);
+  visit("training.own_positive", s.own_positive);
   visit("training.evaluations", s.evaluations);
   visit("training.evaluated_at", s.evaluated_at);
+  visit("training.best_metric", s.early_stop.metric);
   visit("training.best", s.early_stop.best);
   visit("training.best_step", s.early_stop.best_step);
+  visit("training.best_examples", s.early_stop.best_examples);
+  visit("training.best_metrics", s.early_stop.best_metrics);
   visit("training.evaluations_since_best", s.early_stop.evaluations_since_best);
+  visit("training.lowest_logloss", s.lowest_logloss);
+  visit("training.lowest_logloss_step", s.lowest_logloss_step);
+  visit("training.lowest_logloss_loss", s.lowest_logloss_loss);
   visit("training.options_digest", s.options_digest);
 }
 
@@ -82,6 +90,12 @@ Result<ResumePoint> ResumePoint::Decode(const std::string& text) {
                      .examples = bytes.examples,
                      .position = {.epoch = bytes.epoch, .rows = bytes.rows, .digest = bytes.digest},
                      .input_fingerprint = bytes.fingerprint};
+}
+
+std::optional<BestEvaluation> BestOf(const TrainingState& state) {
+  const EarlyStopState& best = state.early_stop;
+  if (best.best_step == 0) return std::nullopt;
+  return BestEvaluation{best.metric, best.best_step, best.best_examples, best.best_metrics};
 }
 
 void AddTrainingState(const TrainingState& state, io::StateFields& fields) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "io/queue/input_options.h"
 #include "io/state/state_fields.h"
 #include "trainer/loop/early_stop.h"
+#include "trainer/run/run_info.h"
 
 namespace millrace::trainer {
 
@@ -40,12 +42,22 @@ struct TrainingState {
   // The examples of this process since the last row, and how many of them the model classified
   // correctly before it trained on them. Only nets count them.
   uint64_t row_own_examples = 0, row_own_correct = 0;
+  // Over the examples of this process since the beginning: the weight of all, and of those with a
+  // positive label. Nets do not count them.
+  double own_weight = 0, own_positive = 0;
 
   uint64_t evaluations = 0;   // rows of the metrics log
   uint64_t evaluated_at = 0;  // see EvalSchedule
   EarlyStopState early_stop = {};
+  // The evaluation with the lowest test logloss so far, and the progressive loss of its row.
+  double lowest_logloss = std::numeric_limits<double>::quiet_NaN();
+  uint64_t lowest_logloss_step = 0;
+  double lowest_logloss_loss = 0;
   std::string options_digest = {};  // of options that must not change; one line
 };
+
+// The best evaluation so far, for run.json.
+std::optional<BestEvaluation> BestOf(const TrainingState& state);
 
 void AddTrainingState(const TrainingState& state, io::StateFields& fields);
 Result<TrainingState> TrainingStateFrom(const io::StateFields& fields);

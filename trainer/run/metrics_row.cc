@@ -134,6 +134,15 @@ std::string JsonLine(const MetricsRow& row) {
   return line + "\n";
 }
 
+std::string MetricsJson(const std::vector<NamedValue>& metrics) {
+  std::string text;
+  JsonWriter json(text);
+  json.BeginObject();
+  for (const NamedValue& metric : metrics) WriteCell({metric.name, metric.value}, json);
+  json.EndObject();
+  return text;
+}
+
 std::vector<Scalar> EventScalars(const MetricsRow& row) {
   std::vector<Scalar> all = {{"train/loss", static_cast<float>(row.loss)},
                              {"train/examples_per_s", static_cast<float>(row.examples_per_s)}};

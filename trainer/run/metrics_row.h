@@ -42,6 +42,9 @@ std::string CsvHeader(const MetricsRow& row);  // its columns
 std::string CsvLine(const MetricsRow& row);
 std::string JsonLine(const MetricsRow& row);
 
+// {"auc":0.78,...} on one line; what is not finite is null.
+std::string MetricsJson(const std::vector<NamedValue>& metrics);
+
 // train/loss, train/examples_per_s, and the metrics of `test` as test/auc and so on; what is not
 // finite is left out.
 std::vector<Scalar> EventScalars(const MetricsRow& row);

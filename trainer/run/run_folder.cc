@@ -34,11 +34,13 @@ constexpr const char* kCheckpointFiles[] = {"checkpoint-" TWELVE_DIGITS,
                                             "manifest.tmp-*"};
 #undef TWELVE_DIGITS
 constexpr const char* kModelFiles[] = {"model.bin", "model.txt", "model.npy"};
+constexpr const char* kBestFiles[] = {"best.bin", "best.txt", "best.npy"};
 // Temporary files of a run that was killed. A run that begins holds the folder's lock, and its
 // processes do not write these files yet.
 constexpr const char* kTemporaryFiles[] = {
-    "run.json.tmp-*", "metrics.csv.tmp-*", "metrics.jsonl.tmp-*", "writable.tmp-*",
-    "manifest.tmp-*", "model.*.tmp-*",     "recent-*.json.tmp",   "trace-*.json.tmp"};
+    "run.json.tmp-*", "metrics.csv.tmp-*", "metrics.jsonl.tmp-*",
+    "writable.tmp-*", "manifest.tmp-*",    "model.*.tmp-*",
+    "best.*.tmp-*",   "recent-*.json.tmp", "trace-*.json.tmp"};
 
 Status MakeFolder(const std::string& path) {
   std::error_code error;
@@ -165,6 +167,9 @@ Status RunFolder::Begin(const RunInfo& info) {
   if (overwrite_ && !earlier_status_.empty()) RETURN_IF_ERROR(EraseEarlierRun());
   for (const std::string& part : {path_, checkpoints(), model()})
     RETURN_IF_ERROR(RemoveFiles(part, kTemporaryFiles));
+  // A run that starts anew has no best model yet, even if a killed one has left its own.
+  if (!info.resumed_step && !earlier_status_.empty())
+    RETURN_IF_ERROR(RemoveFiles(model(), kBestFiles));
   info_ = info;
   return WriteRunJson(RunJson(info_, std::nullopt));
 }
@@ -174,6 +179,14 @@ Status RunFolder::EraseEarlierRun() const {
   RETURN_IF_ERROR(RemoveFiles(path_, kRunFiles));
   RETURN_IF_ERROR(RemoveCheckpoints(checkpoints()));
   return RemoveFiles(model(), kModelFiles);
+}
+
+Status RunFolder::RemoveOtherBest(const std::string& path) const {
+  std::vector<const char*> others;
+  for (const char* name : kBestFiles) {
+    if (fs::path(path).filename() != name) others.push_back(name);
+  }
+  return RemoveFiles(model(), others);
 }
 
 Status RunFolder::Finish(const RunEnd& end) { return WriteRunJson(RunJson(info_, end)); }
@@ -197,8 +210,11 @@ Result<std::string> ModelFileOf(const std::string& path) {
     if (fs::is_regular_file(path + name, ignored)) return path + name;
   }
   const bool is_run = fs::exists(path + "/run.json", ignored);
-  return NotFound(path + ": expected a model, found a folder without model/model.bin" +
-                  (is_run ? ": this run has not finished, or wrote its model elsewhere" : ""));
+  const std::string best = path + "/model/best.bin";
+  return NotFound(
+      path + ": expected a model, found a folder without model/model.bin" +
+      (is_run ? ": this run has not finished, or wrote its model elsewhere" : "") +
+      (fs::is_regular_file(best, ignored) ? " (" + best + " is its best model so far)" : ""));
 }
 
 }  // namespace millrace::trainer

@@ -5,7 +5,7 @@
 //   metrics.csv, metrics.jsonl,
 //   events.out.tfevents.*             see metrics_log.h
 //   trace-*.json, resources-*.csv, report.html
-//   checkpoints/, model/
+//   checkpoints/, model/ (model.*: the last, best.*: the best)
 #pragma once
 
 #include <string>
@@ -36,9 +36,13 @@ class RunFolder {
   ~RunFolder();
 
   // Call it after all checks, before the training starts. Erases the earlier run if the options say
-  // so (other files stay), removes temporary files of a killed run, and writes run.json.
+  // so (other files stay), removes temporary files of a killed run and, unless this run resumes
+  // it, its best model, and writes run.json.
   Status Begin(const RunInfo& info);
   Status Finish(const RunEnd& end);
+
+  // Removes the best models that have another name than `path`: those of other formats.
+  Status RemoveOtherBest(const std::string& path) const;
 
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }

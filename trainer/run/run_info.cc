@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "io/base/json.h"
+#include "trainer/run/metrics_row.h"
 
 namespace millrace::trainer {
 namespace {
@@ -61,13 +62,14 @@ void WriteInfo(const RunInfo& info, JsonWriter& json) {
   WriteFlags(info, json);
 }
 
-void WriteMetrics(const std::vector<NamedValue>& metrics, JsonWriter& json) {
-  json.Key("metrics");
+void WriteBest(const BestEvaluation& best, JsonWriter& json) {
+  json.Key("best");
   json.BeginObject();
-  for (const NamedValue& metric : metrics) {
-    json.Key(metric.name);
-    std::isfinite(metric.value) ? json.Double(metric.value) : json.Null();
-  }
+  WriteString("metric", best.metric, json);
+  WriteUint("step", best.step, json);
+  WriteUint("examples", best.examples, json);
+  json.Key("metrics");
+  json.Json(best.metrics);
   json.EndObject();
 }
 
@@ -77,7 +79,13 @@ void WriteEnd(const RunEnd& end, double start_time_s, JsonWriter& json) {
   json.Key("seconds");
   json.Double(std::round((end.end_time_s - start_time_s) * 1000) / 1000);
   if (end.steps > 0) WriteUint("steps", end.steps, json);
-  WriteMetrics(end.metrics, json);
+  json.Key("metrics");
+  json.Json(MetricsJson(end.metrics));
+  if (end.best) WriteBest(*end.best, json);
+  json.Key("warnings");
+  json.BeginArray();
+  for (const std::string& warning : end.warnings) json.String(warning);
+  json.EndArray();
 }
 
 // Between the quotes of a JSON string.

@@ -30,12 +30,21 @@ struct RunInfo {
   std::optional<uint64_t> resumed_step = {};  // of the checkpoint that the run resumed from
 };
 
+// The evaluation whose model is kept as the best.
+struct BestEvaluation {
+  std::string metric;  // by which it is the best
+  uint64_t step = 0, examples = 0;
+  std::string metrics;  // MetricsJson
+};
+
 struct RunEnd {
   RunStatus status = RunStatus::kFinished;
   std::string message = {};  // why it failed or was interrupted
   double end_time_s = 0;     // since 1970
   uint64_t steps = 0;        // in total
   std::vector<NamedValue> metrics = {};
+  std::optional<BestEvaluation> best = {};
+  std::vector<std::string> warnings = {};  // one line each
 };
 
 struct FlagChange {

@@ -140,6 +140,14 @@ class DirectLearner final : public BatchLearner {
 
 }  // namespace
 
+double PositiveWeight(const CsrBatch& batch) {
+  double sum = 0;
+  for (size_t r = 0; r < batch.rows(); ++r) {
+    if (batch.labels[r] > 0) sum += batch.weights.empty() ? 1 : batch.weights[r];
+  }
+  return sum;
+}
+
 std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
                                                const sparse::Kernels& kernels,
                                                sparse::GradientScale scale) {

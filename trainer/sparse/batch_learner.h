@@ -14,6 +14,9 @@
 
 namespace millrace::trainer {
 
+// The weight of the rows with a positive label.
+double PositiveWeight(const io::CsrBatch& batch);
+
 // Not thread-safe.
 class BatchLearner {
  public:

@@ -44,6 +44,9 @@ Result<std::unique_ptr<ClusterBackend>> ClusterBackend::Join(ps::SessionOptions 
     RETURN_IF_ERROR(before_start(backend->start_.resumed_step));
   }
   ASSIGN_OR_RETURN(const ps::JobSession::ResumePoint own, backend->session_->Start());
+  // The examples before this process's start, of whatever process.
+  backend->start_.state.steps = backend->session_->progress().step;
+  backend->start_.state.examples = backend->session_->progress().examples;
   backend->start_.state.own = {};
   if (own.sequence > 0) {
     ASSIGN_OR_RETURN(backend->start_.state.own, ResumePoint::Decode(own.state));

@@ -13,6 +13,7 @@
 #include "io/batch/csr_batch.h"
 #include "profiler/trace.h"
 #include "sparse/update_rules.h"
+#include "trainer/sparse/batch_learner.h"
 
 namespace millrace::trainer {
 namespace {
@@ -82,6 +83,7 @@ class Hogwild {
       std::lock_guard lock(mu_);
       stretch_.loss += loss;
       stretch_.weight += weight;
+      stretch_.positive += PositiveWeight(batch);
     }
   }
 

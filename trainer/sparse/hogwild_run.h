@@ -16,9 +16,10 @@ namespace millrace::trainer {
 struct HogwildStretch {
   uint64_t steps = 0;
   uint64_t examples = 0;
-  double loss = 0;     // summed over the examples, each before the model trained on it
-  double weight = 0;   // of the examples
-  bool ended = false;  // there is no more data
+  double loss = 0;      // summed over the examples, each before the model trained on it
+  double weight = 0;    // of the examples
+  double positive = 0;  // the part of `weight` with a positive label
+  bool ended = false;   // there is no more data
 };
 
 // Trains on at least `examples` examples (whole batches), or until the data ends, with `threads`

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -18,6 +19,7 @@ using io::CsrBatch;
 
 // With servers an evaluation is a few large pulls, and not thousands of small ones.
 constexpr size_t kRemoteTestRows = 1 << 16;
+constexpr size_t kCheckedEntries = 1 << 18;    // of the test set, by CountUnknownKeys
 constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock
 
 double WeightOf(const CsrBatch& batch) {
@@ -130,8 +132,11 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
   if (!std::isfinite(loss)) {
     return Diverged(state.own.batches, state.own.examples, loss, options_.update.Rate());
   }
-  return std::optional(
-      StepResult{.steps = 1, .examples = batch->rows(), .loss = loss, .weight = WeightOf(*batch)});
+  return std::optional(StepResult{.steps = 1,
+                                  .examples = batch->rows(),
+                                  .loss = loss,
+                                  .weight = WeightOf(*batch),
+                                  .positive = PositiveWeight(*batch)});
 }
 
 // Some thousand batches by several threads.
@@ -149,7 +154,8 @@ Result<std::optional<StepResult>> SparseTrainer::HogwildStep(TrainingState& stat
   return std::optional(StepResult{.steps = stretch.steps,
                                   .examples = stretch.examples,
                                   .loss = stretch.loss,
-                                  .weight = stretch.weight});
+                                  .weight = stretch.weight,
+                                  .positive = stretch.positive});
 }
 
 Evaluation SparseTrainer::Evaluate(const TrainingState&) {
@@ -161,6 +167,61 @@ Evaluation SparseTrainer::Evaluate(const TrainingState&) {
 // The pass over the data that the last example belongs to, from 1 on.
 double SparseTrainer::Epoch(const TrainingState& state) const {
   return static_cast<double>(state.own.position.epoch + 1);
+}
+
+std::vector<std::string> SparseTrainer::Warnings(const TrainSummary& summary) {
+  const io::CorruptionStats corruption = queue_->corruption();
+  RunFacts facts = {.corrupt_regions = corruption.events,
+                    .corrupt_bytes = corruption.bytes,
+                    .first_corruption = corruption.first};
+  if (!backend_->chief() || summary.end == TrainSummary::End::kStopped) return RunWarnings(facts);
+  const TrainingState& state = summary.state;
+  facts.mean_loss = summary.mean_loss;
+  facts.label_weight = state.own_weight;
+  facts.positive_weight = state.own_positive;
+  facts.partial = backend_->num_workers() > 1;
+  facts.last_row = summary.last_row;
+  facts.lowest_logloss = state.lowest_logloss;
+  facts.lowest_logloss_step = state.lowest_logloss_step;
+  facts.lowest_logloss_loss = state.lowest_logloss_loss;
+  facts.prunes_weights = options_.update.l1 > 0;
+  // Without an answer there is no warning: the training is complete.
+  if (test_set_ && !CountUnknownKeys(facts).ok()) facts.checked_examples = 0;
+  return RunWarnings(facts);
+}
+
+Status SparseTrainer::CountUnknownKeys(RunFacts& facts) {
+  TRACE_SCOPE("check_test_keys", profiler::Cat::kEvaluation);
+  std::vector<uint64_t> entries;
+  RETURN_IF_ERROR(test_set_->VisitFirst([&](const CsrBatch& batch) {
+    for (size_t r = 0; r < batch.rows() && entries.size() < kCheckedEntries; ++r) {
+      for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
+        entries.push_back(batch.compacted ? batch.keys[batch.cols[i]] : batch.cols[i]);
+      }
+      ++facts.checked_examples;
+    }
+    return entries.size() < kCheckedEntries;
+  }));
+  std::sort(entries.begin(), entries.end());
+  std::vector<uint64_t> keys;
+  std::unique_copy(entries.begin(), entries.end(), std::back_inserter(keys));
+  std::vector<float> weights(keys.size());
+  sparse::WeightStore* store = backend_->remote_store();
+  RETURN_IF_ERROR((store ? *store : *backend_->local_store()).Pull(keys, weights));
+  uint64_t unknown_keys = 0, unknown_entries = 0;
+  size_t entry = 0;
+  for (size_t k = 0; k < keys.size(); ++k) {
+    const size_t begin = entry;
+    while (entry < entries.size() && entries[entry] == keys[k]) ++entry;
+    if (weights[k] != 0) continue;
+    ++unknown_keys;
+    unknown_entries += entry - begin;
+  }
+  if (keys.empty()) return {};
+  facts.unknown_keys = static_cast<double>(unknown_keys) / static_cast<double>(keys.size());
+  facts.unknown_entries =
+      static_cast<double>(unknown_entries) / static_cast<double>(entries.size());
+  return {};
 }
 
 Status SparseTrainer::SaveModel(const std::string& path, ModelFormat format, io::AtPath at_path) {

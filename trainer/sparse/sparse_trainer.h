@@ -10,12 +10,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
 #include "sparse/kernels.h"
 #include "trainer/loop/training_loop.h"
 #include "trainer/model/model_file.h"
+#include "trainer/run/run_warnings.h"
 #include "trainer/sparse/sparse_backend.h"
 #include "trainer/sparse/test_set.h"
 #include "trainer/sparse/train_options.h"
@@ -36,8 +38,12 @@ class SparseTrainer final : private TrainingTask {
   std::optional<uint64_t> resumed_step() const { return backend_->start().resumed_step; }
   // To be called once.
   Result<TrainSummary> Run();
+  // Also during the run, in on_best.
   Status SaveModel(const std::string& path, ModelFormat format,
                    io::AtPath at_path = io::AtPath::kFollow);
+  // After Run, with its result. Only the chief knows the whole run; another worker has the warnings
+  // about its own input.
+  std::vector<std::string> Warnings(const TrainSummary& summary);
 
   const sparse::Kernels& kernels() const { return *kernels_; }
   // Steps work on the model's own memory, without compacted batches.
@@ -56,6 +62,7 @@ class SparseTrainer final : private TrainingTask {
   Evaluation Evaluate(const TrainingState& state) override;
   double Epoch(const TrainingState& state) const override;
   Status NoExamples() const;
+  Status CountUnknownKeys(RunFacts& facts);
 
   TrainOptions options_;
   const sparse::Kernels* kernels_ = nullptr;

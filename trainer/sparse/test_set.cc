@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "io/stream/input_files.h"
 #include "profiler/trace.h"
 
 namespace millrace::trainer {
@@ -112,6 +113,23 @@ Evaluation TestSet::EvaluateInBackground(BatchLearner& learner, sparse::WeightSt
     }
     return MetricsOf(sum);
   });
+}
+
+Status TestSet::VisitFirst(const std::function<bool(const CsrBatch& batch)>& visit) {
+  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
+  if (complete_) {
+    for (const CsrBatch& batch : kept_) {
+      if (!visit(batch)) break;
+    }
+    return {};
+  }
+  if (!io::CheckReadableAgain(input_.files, "").ok()) return {};
+  ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input_));
+  const CsrBatch* batch = nullptr;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, queue->Next(batch));
+    if (!more || !visit(*batch)) return {};
+  }
 }
 
 Result<std::span<const CsrBatch>> TestSet::Batches() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <span>
 #include <vector>
@@ -37,6 +38,10 @@ class TestSet {
   // outlives the result.
   Evaluation EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
                                   const sparse::Kernels& kernels);
+
+  // Calls visit(batch) for one batch after the other until it returns false. Not for files that
+  // can be read only once and are not in memory: then it does nothing.
+  Status VisitFirst(const std::function<bool(const io::CsrBatch& batch)>& visit);
 
   // The whole set, which is read if necessary; empty if it does not fit into memory.
   Result<std::span<const io::CsrBatch>> Batches();

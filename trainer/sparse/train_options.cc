@@ -20,13 +20,14 @@ Status TrainOptions::Validate() const {
   if (test.files.empty() && eval_every > 0) {
     return Invalid("eval_every needs test data: expected test files, found none");
   }
+  const std::string best = early_stop.patience > 0 ? "early_stop" : "save_best";
   if (test.files.empty() && early_stop.enabled()) {
-    return Invalid("early_stop needs test data: expected test files, found none");
+    return Invalid(best + " needs test data: expected test files, found none");
   }
   if (early_stop.enabled() && eval_every == 0) {
-    return Invalid(
-        "early_stop counts evaluations: expected eval_every, the training examples between two, "
-        "found none");
+    return Invalid(best +
+                   " compares evaluations: expected eval_every, the training examples "
+                   "between two, found none");
   }
   if (checkpoint_every > 0 && checkpoints.empty()) {
     return Invalid("checkpoint_every needs a folder for checkpoints: expected run_dir, found none");

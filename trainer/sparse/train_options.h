@@ -23,9 +23,9 @@ struct TrainOptions {
   // Threads that train without locks (dense-index table with SGD only). 0 and 1: one thread, which
   // is deterministic.
   uint64_t hogwild = 0;
-  uint64_t max_examples = 0;  // of all workers together; 0: all epochs
-  uint64_t eval_every = 0;    // training examples between evaluations; 0: at the end only
-  EarlyStopRule early_stop = {};
+  uint64_t max_examples = 0;      // of all workers together; 0: all epochs
+  uint64_t eval_every = 0;        // training examples between evaluations; 0: at the end only
+  EarlyStopRule early_stop = {};  // also which evaluation is the best
   std::string model_in;           // warm start
   std::string checkpoints;        // folder; empty: none are written
   uint64_t checkpoint_every = 0;  // training examples; 0: only when stopped

@@ -189,6 +189,29 @@ TEST_F(ConvnetTest, TrainsAndWritesARunFolder) {
   EXPECT_NE(test::ReadFile(folder_ / "run/graph.dot").find("conv2"), std::string::npos);
 }
 
+// A rate that is much too high: the evaluations go up and down.
+TEST_F(ConvnetTest, KeepsTheBestModel) {
+  const std::string flags = Data() + "--net=softmax --optimizer=sgd --learning_rate=5 " +
+                            "--schedule=constant --batch_size=50 --eval_every=100 --epochs=2 ";
+  const std::string run = folder_ / "run", until = folder_ / "until";
+  const ProgramRun best =
+      RunProgram("millrace-convnet", flags + "--save_best=accuracy --run_dir=" + run);
+  ASSERT_EQ(best.status, 0) << best.err;
+  EXPECT_NE(best.out.find("best      " + run + "/model/best.bin (accuracy "), std::string::npos)
+      << best.out;
+  const std::string json = test::ReadFile(run + "/run.json");
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(json, found, std::regex("\"best\":.*\"examples\":([0-9]+)")));
+  ASSERT_EQ(RunProgram("millrace-convnet",
+                       flags + "--max_examples=" + found[1].str() + " --run_dir=" + until)
+                .status,
+            0);
+  EXPECT_EQ(test::ReadFile(run + "/model/best.bin"), test::ReadFile(until + "/model/model.bin"));
+  EXPECT_FALSE(fs::exists(until + "/model/best.bin"));
+  const ProgramRun no_folder = RunProgram("millrace-convnet", flags + "--save_best=accuracy");
+  EXPECT_NE(no_folder.err.find("expected --run_dir"), std::string::npos) << no_folder.err;
+}
+
 TEST_F(ConvnetTest, ResumeKeepsAFinishedRun) {
   const std::string command = Data() + "--net=softmax --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-convnet", command).status, 0);

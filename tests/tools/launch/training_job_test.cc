@@ -66,6 +66,43 @@ TEST_F(TrainingTest, SyncJobThatLosesAProcessEndsWithTheSameModelBitForBit) {
   ExpectSameModelAfterKill({"worker 1", "ps 1", "worker 0"});
 }
 
+// Worker 0 holds the step while it evaluates and saves: the best model is exact.
+TEST_F(TrainingTest, SyncJobKeepsTheBestModelThroughAKill) {
+  const std::string best = "--save_best=logloss";
+  std::vector<std::string> command = Command("sync", "whole");
+  command.push_back(best);
+  Program whole = Launch(flags_, command);
+  ASSERT_EQ(whole.Wait(), 0) << whole.output();
+  const std::string json = test::ReadFile(folder_ / "whole/run.json");
+  const size_t at = json.find("\"best\":{\"metric\":\"logloss\",\"step\":");
+  ASSERT_NE(at, std::string::npos) << json;
+  const uint64_t step = std::stoull(json.substr(json.find("\"step\":", at) + 7));
+
+  // The job that ends at that step has the best model as its last one.
+  command = Command("sync", "until");
+  command.push_back("--max_examples=" + std::to_string(300 * step));
+  Program until = Launch(flags_, command);
+  ASSERT_EQ(until.Wait(), 0) << until.output();
+  const std::string expected = test::ReadFile(folder_ / "whole/model/best.bin");
+  EXPECT_TRUE(Model("until") == expected);
+
+  command = Command("sync", "killed");
+  command.push_back(best);
+  Program killed = Launch(flags_, command);
+  ASSERT_TRUE(WaitForEvaluations(killed, "killed")) << killed.output();
+  Kill(killed, "ps 1");
+  EXPECT_EQ(killed.Wait(), 0) << killed.output();
+  EXPECT_TRUE(test::ReadFile(folder_ / "killed/model/best.bin") == expected);
+}
+
+// The examples of a worker are its own, and its rate does not count those before a resume.
+TEST_F(TrainingTest, AsyncWorkersPrintTheirOwnExamples) {
+  Program job = Launch({"--num_ps=1", "--num_workers=2"}, Command("async", "run"));
+  ASSERT_EQ(job.Wait(), 0) << job.output();
+  EXPECT_EQ(job.Count("worker 0 | trained   720,000 examples"), 1u) << job.output();
+  EXPECT_EQ(job.Count("worker 1 | trained   360,000 examples of its own part"), 1u) << job.output();
+}
+
 TEST_F(TrainingTest, OneRestartIsEnoughForProcessesKilledTogether) {
   const std::string expected = FaultlessModel();
   const std::vector<std::string> once = {"--num_ps=2", "--num_workers=3", "--restart=1"};
@@ -211,7 +248,7 @@ TEST_F(TrainingTest, AsyncJobFinishesWithoutAWorker) {
     EXPECT_EQ(job.Wait(), 137) << job.output();
     EXPECT_EQ(job.Count("was killed by SIGKILL: the other processes continue without it"), 1u)
         << job.output();
-    EXPECT_EQ(job.Count("lost      1 of 3 workers: worker 1;"), 1u) << job.output();
+    EXPECT_EQ(job.Count("warning   lost 1 of 3 workers: worker 1;"), 1u) << job.output();
     EXPECT_EQ(job.Count(" s, without 1 of 3 workers"), 1u) << job.output();
     EXPECT_GT(Model(mode).size(), 100000u) << job.output();
   }

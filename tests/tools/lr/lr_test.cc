@@ -64,6 +64,19 @@ std::vector<std::string> Columns(const std::string& csv, size_t first, size_t la
   return rows;
 }
 
+// `"best":{...}` of run.json; empty without one.
+std::string BestOf(const std::string& run) {
+  const std::string json = test::ReadFile(run + "/run.json");
+  const size_t at = json.find("\"best\":{");
+  return at == json.npos ? "" : json.substr(at, json.find(",\"warnings\"") - at);
+}
+
+// The value behind `"step":` in BestOf.
+uint64_t BestStepOf(const std::string& run) {
+  const std::string best = BestOf(run);
+  return best.empty() ? 0 : std::stoull(best.substr(best.find("\"step\":") + 7));
+}
+
 TEST_F(LrTest, WritesARunFolder) {
   const ProgramRun run = RunProgram(
       "millrace-lr", Data() + "--eval_every=20000 --run_dir=" + folder_ / "run" + " --profile");
@@ -94,7 +107,8 @@ TEST_F(LrTest, EpochColumnCountsPassesFromOneOn) {
 // kill -9 at random moments, then resume, several times: the model and the rows are those of an
 // uninterrupted run.
 TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
-  const std::string common = "--eval_every=30000 --checkpoint_every=4000 --epochs=3 ";
+  const std::string common =
+      "--eval_every=30000 --checkpoint_every=4000 --epochs=3 --save_best=logloss ";
   for (const std::string optimizer : {"ftrl", "sgd"}) {
     SCOPED_TRACE(optimizer);
     const std::string whole = folder_ / ("whole-" + optimizer),
@@ -112,6 +126,7 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
                                             "--eval_every=30000",
                                             "--checkpoint_every=4000",
                                             "--epochs=3",
+                                            "--save_best=logloss",
                                             "--optimizer=" + optimizer,
                                             "--run_dir=" + killed,
                                             "--resume"};
@@ -136,8 +151,83 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
     EXPECT_GE(kills, 2);
     EXPECT_EQ(test::ReadFile(killed + "/model/model.bin"),
               test::ReadFile(whole + "/model/model.bin"));
+    EXPECT_EQ(test::ReadFile(killed + "/model/best.bin"),
+              test::ReadFile(whole + "/model/best.bin"));
+    EXPECT_EQ(BestOf(killed), BestOf(whole));
     EXPECT_EQ(Columns(test::ReadFile(killed + "/metrics.csv"), 0, 12),
               Columns(test::ReadFile(whole + "/metrics.csv"), 0, 12));
+  }
+}
+
+// Ten epochs of few rows overfit, so the best model is not the last one.
+TEST_F(LrTest, EarlyStopKeepsTheBestModelAndTheLast) {
+  const std::string flags = "--train=" + *data_ / "train-00000-of-00004.tfrecord" + " --test='" +
+                            *data_ / "test-*" +
+                            "' --num_features=100000 --optimizer=adagrad --epochs=10 "
+                            "--eval_every=15000 --checkpoint_every=15000 ";
+  const std::string run = folder_ / "run";
+  const ProgramRun early =
+      RunProgram("millrace-lr", flags + "--early_stop=logloss:3 --run_dir=" + run);
+  ASSERT_EQ(early.status, 0) << early.err;
+  const uint64_t best = BestStepOf(run);
+  ASSERT_GT(best, 0u) << test::ReadFile(run + "/run.json");
+  EXPECT_NE(early.out.find("stopped   early: no better logloss in 3 evaluations"),
+            std::string::npos)
+      << early.out;
+  EXPECT_NE(early.out.find("best      " + run + "/model/best.bin (logloss 0."), std::string::npos);
+  EXPECT_NE(early.out.find("warning   the model overfits: since step " + std::to_string(best)),
+            std::string::npos)
+      << early.out;
+  EXPECT_NE(test::ReadFile(run + "/run.json").find("\"warnings\":[\"the model overfits: "),
+            std::string::npos);
+  EXPECT_NE(test::ReadFile(run + "/model/best.bin"), test::ReadFile(run + "/model/model.bin"));
+
+  // A run that ends there has that model as its last one.
+  const std::string until = folder_ / "until";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + "--max_examples=" + std::to_string(100 * best) +
+                                          " --run_dir=" + until)
+                .status,
+            0);
+  EXPECT_EQ(test::ReadFile(run + "/model/best.bin"), test::ReadFile(until + "/model/model.bin"));
+  EXPECT_FALSE(fs::exists(until + "/model/best.bin"));
+  EXPECT_EQ(BestOf(until), "");
+
+  // Another run in the folder does not keep this best model.
+  ASSERT_EQ(
+      RunProgram("millrace-lr", flags + "--max_examples=1000 --overwrite --run_dir=" + run).status,
+      0);
+  EXPECT_FALSE(fs::exists(run + "/model/best.bin"));
+}
+
+TEST_F(LrTest, BestModelThatIsNotThatOfTheRunIsAWarning) {
+  const std::string flags =
+      Data() + "--eval_every=1000 --checkpoint_every=1000 --run_dir=" + folder_ / "run" +
+      " --save_best=logloss --max_examples=";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + "3000").status, 0);
+  fs::copy_file(folder_ / "run/model/best.bin", folder_ / "later");
+  ASSERT_EQ(RunProgram("millrace-lr", flags + "2000 --overwrite").status, 0);
+  fs::rename(folder_ / "later", folder_ / "run/model/best.bin");
+  const ProgramRun resumed = RunProgram("millrace-lr", flags + "1999 --resume");
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_NE(resumed.out.find("/model/best.bin is of step 30, expected step 20: "),
+            std::string::npos)
+      << resumed.out;
+}
+
+TEST_F(LrTest, WarningsAreOnTheConsoleAndInTheRunFolder) {
+  test::WriteFile(folder_ / "train", "1 1:1\n1 2:1\n");
+  test::WriteFile(folder_ / "test", "1 1:1\n0 700:1 800:1\n0 900:1\n");
+  const ProgramRun run =
+      RunProgram("millrace-lr", "--format=libsvm --train=" + folder_ / "train" +
+                                    " --test=" + folder_ / "test" +
+                                    " --num_features=1000 --run_dir=" + folder_ / "run");
+  EXPECT_EQ(run.status, 0) << run.err;
+  const std::string json = test::ReadFile(folder_ / "run/run.json");
+  for (const char* warning :
+       {"the training labels are all positive: ",
+        "75.0 % of the keys and 75.0 % of the entries of the first 3 test examples have no"}) {
+    EXPECT_NE(run.out.find(std::string("\nwarning   ") + warning), std::string::npos) << run.out;
+    EXPECT_NE(json.find(std::string("\"") + warning), std::string::npos) << json;
   }
 }
 
@@ -199,6 +289,12 @@ TEST_F(LrTest, WrongFlagsAreErrorsBeforeAnyWork) {
        "expected below the 1 workers"},
       {Data() + "--early_stop=speed:3", "early_stop"},
       {Data() + "--early_stop=auc:1 --epochs=20", "--early_stop has no effect without --"},
+      {Data() + "--save_best=auc", "--save_best has no effect without --eval_every"},
+      {Data() + "--save_best=auc --eval_every=100", "--save_best has no effect without --run_dir"},
+      {Data() + "--save_best=auk --eval_every=100 --run_dir=" + folder_ / "r",
+       "flag --save_best has the value 'auk'; expected auc,"},
+      {Data() + "--save_best=auc --early_stop=ne:2 --eval_every=100 --run_dir=" + folder_ / "r",
+       "expected the same metric"},
       {Data() + "--resume", "--resume has no effect without --run_dir"},
       {Data() + "--run_dir=/proc/run", "/proc/run"},
       {Data() + "--kernel=gpu", "expected auto, native, mkl or plain"},
@@ -443,7 +539,8 @@ TEST_F(LrTest, CorruptDataStopsTheRunOrIsCounted) {
   const ProgramRun skipped =
       RunProgram("millrace-lr", "--num_features=100000 --on_corrupt=skip --train=" + copy);
   EXPECT_EQ(skipped.status, 0) << skipped.err;
-  EXPECT_NE(skipped.out.find("skipped   1 corrupt region,"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.out.find("warning   skipped 1 corrupt region,"), std::string::npos)
+      << skipped.out;
 }
 
 TEST_F(LrTest, EverySharedSetIsLearnedWithTheDefaults) {

@@ -17,7 +17,8 @@ size_t StopsAfter(EarlyStop& stop, double BinaryMetrics::*metric,
   for (size_t i = 0; i < values.size(); ++i) {
     BinaryMetrics metrics;
     metrics.*metric = values[i];
-    if (stop.Update({.step = i + 1, .test = NamedValues(metrics)})) return i + 1;
+    stop.Update({.step = i + 1, .test = NamedValues(metrics)});
+    if (stop.due()) return i + 1;
   }
   return 0;
 }
@@ -60,7 +61,38 @@ TEST(EarlyStop, ContinuesFromAStoredState) {
   EXPECT_EQ(StopsAfter(second, &BinaryMetrics::auc, {.8}), 1u);
 }
 
+TEST(EarlyStop, KnowsTheBestEvaluation) {
+  EarlyStop stop(*ParseSaveBest("logloss"));
+  const auto update = [&](uint64_t step, double logloss) {
+    return stop.Update({.step = step, .examples = 10 * step, .test = {{"logloss", logloss}}});
+  };
+  EXPECT_FALSE(update(1, kNan));
+  EXPECT_TRUE(update(2, .5));
+  EXPECT_FALSE(update(3, .5)) << "a tie is not better";
+  EXPECT_TRUE(update(4, .25));
+  for (uint64_t step = 5; step < 100; ++step) EXPECT_FALSE(update(step, .3));
+  EXPECT_FALSE(stop.due()) << "a rule without patience never ends a run";
+  EXPECT_EQ(stop.state().metric, "logloss");
+  EXPECT_EQ(stop.state().best_step, 4u);
+  EXPECT_EQ(stop.state().best_examples, 40u);
+  EXPECT_EQ(stop.state().best_metrics, "{\"logloss\":0.25}");
+}
+
+TEST(EarlyStop, StateOfAnotherMetricIsDropped) {
+  const EarlyStopState auc = {.metric = "auc", .best = .9, .best_step = 7};
+  EarlyStop logloss(*ParseSaveBest("logloss"), auc);
+  EXPECT_TRUE(logloss.Update({.step = 8, .test = {{"logloss", .5}}}));
+  EXPECT_EQ(logloss.state().best_step, 8u);
+  EXPECT_EQ(EarlyStop(*ParseSaveBest("auc"), auc).state().best_step, 7u);
+  EXPECT_EQ(EarlyStop({}, auc).state().best_step, 7u) << "still the best of the earlier part";
+}
+
 TEST(EarlyStop, InvalidRuleNamesTheValidOnes) {
+  EXPECT_EQ(ParseSaveBest("auc:3").status().message(),
+            "save_best=auc:3: no metric \"auc:3\" to compare; write one of auc, logloss, ne, "
+            "accuracy, f1, precision, recall");
+  EXPECT_FALSE(ParseSaveBest("")->enabled());
+
   const auto message = [](const char* text) { return ParseEarlyStop(text).status().message(); };
   EXPECT_EQ(message("auk:3"),
             "early_stop=auk:3: no metric \"auk\" to stop on; write one of auc, logloss, ne, "

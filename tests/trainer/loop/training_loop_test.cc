@@ -39,9 +39,9 @@ class FakeTask final : public TrainingTask {
     started = std::promise<Result<std::vector<NamedValue>>>();
     return started.get_future();
   }
-  Result<std::vector<NamedValue>> Metrics() const {
+  Result<std::vector<NamedValue>> Metrics() {
     if (!error.ok()) return error;
-    return std::vector<NamedValue>{{"auc", auc}};
+    return std::vector<NamedValue>{{"auc", aucs.empty() ? auc : aucs[next_auc_++]}};
   }
   double Epoch(const TrainingState&) const override { return 1; }
 
@@ -49,11 +49,13 @@ class FakeTask final : public TrainingTask {
   bool background = false;
   std::promise<Result<std::vector<NamedValue>>> started;
   double auc = 0.5;
+  std::vector<double> aucs;  // of one evaluation after the other; empty: `auc`
   Status error;
 
  private:
   std::string& log_;
   uint64_t batches_;
+  size_t next_auc_ = 0;
 };
 
 class FakeBackend final : public Backend {
@@ -106,6 +108,10 @@ class TrainingLoopTest : public testing::Test {
     TrainObserver observer;
     observer.now_s = [this] { return clock_s_ += seconds_a_call_; };
     observer.should_stop = [this] { return ++asked_ > stop_after_; };
+    observer.on_best = [this](const MetricsRow& row) {
+      log_ += "best" + std::to_string(row.examples) + " ";
+      return best_status_;
+    };
     observer.on_evaluation = [this](const MetricsRow& row) {
       rows_.push_back(row);
       log_ += "row" + std::to_string(row.examples) + " ";
@@ -117,6 +123,7 @@ class TrainingLoopTest : public testing::Test {
   LoopOptions options_;
   std::string log_;
   std::vector<MetricsRow> rows_;
+  Status best_status_;  // of on_best
   double clock_s_ = 0, seconds_a_call_ = 0.25;
   int asked_ = 0, stop_after_ = std::numeric_limits<int>::max();
 };
@@ -185,8 +192,48 @@ TEST_F(TrainingLoopTest, EarlyStopEndsTheJob) {
   FakeBackend backend(log_);
   const auto summary = Run(task, backend);
   ASSERT_TRUE(summary.ok());
-  EXPECT_EQ(log_, "step evaluate row10 step evaluate row20 stop finish ");
+  EXPECT_EQ(log_, "step evaluate best10 row10 step evaluate row20 stop finish ");
   EXPECT_EQ(summary->end, TrainSummary::End::kEarlyStop);
+  EXPECT_EQ(summary->state.early_stop.best_step, 1u);
+}
+
+TEST_F(TrainingLoopTest, BestModelIsThatOfTheEvaluation) {
+  options_ = {.eval_every = 10,
+              .early_stop = *ParseSaveBest("auc"),
+              .writes_checkpoints = true,
+              .checkpoint_every = 20};
+  FakeTask task(log_, 4);
+  task.aucs = {.5, .4, .7, .6};
+  FakeBackend backend(log_);
+  auto summary = Run(task, backend);
+  ASSERT_TRUE(summary.ok());
+  EXPECT_EQ(log_,
+            "step evaluate best10 row10 step evaluate row20 checkpoint20 step evaluate best30 "
+            "row30 step evaluate row40 checkpoint40 finish ");
+  EXPECT_EQ(summary->end, TrainSummary::End::kDone);
+  EXPECT_EQ(BestOf(summary->state)->step, 3u);
+  EXPECT_EQ(BestOf(summary->state)->examples, 30u);
+  EXPECT_EQ(BestOf(summary->state)->metrics, "{\"auc\":0.7}");
+
+  // A run that resumes from step 4 knows the best of the part before.
+  log_.clear();
+  task.aucs = {};
+  summary = Run(task, backend, backend.saved);
+  EXPECT_EQ(log_, "finish ");
+  EXPECT_EQ(BestOf(summary->state)->step, 3u);
+}
+
+// The checkpoint that keeps the training does not count a best model that was not saved.
+TEST_F(TrainingLoopTest, BestModelThatCannotBeSavedIsNotTheBest) {
+  options_ = {.eval_every = 10, .early_stop = *ParseSaveBest("auc"), .writes_checkpoints = true};
+  FakeTask task(log_, 4);
+  FakeBackend backend(log_);
+  best_status_ = Status(Code::kIo, "disk full");
+  const auto summary = Run(task, backend);
+  EXPECT_TRUE(summary.status().message().starts_with("disk full (the checkpoint of step 1 "))
+      << summary.status().message();
+  EXPECT_EQ(log_, "step evaluate best10 checkpoint10 ");
+  EXPECT_EQ(backend.saved.early_stop.best_step, 0u);
 }
 
 TEST_F(TrainingLoopTest, StepsContinueDuringABackgroundEvaluation) {

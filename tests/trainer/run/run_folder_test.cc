@@ -73,12 +73,16 @@ TEST(RunFolder, SaysWhatRunsAndHowItEnded) {
                   .Finish({.status = RunStatus::kFailed,
                            .message = "no room",
                            .end_time_s = 1794805428.75,
-                           .metrics = {{"auc", 0.75}, {"ne", nan}}})
+                           .metrics = {{"auc", 0.75}, {"ne", nan}},
+                           .best = BestEvaluation{"auc", 4, 400, "{\"auc\":0.8}"},
+                           .warnings = {"a \"b\"", "c"}})
                   .ok());
-  EXPECT_EQ(ReadFile(temporary / "run.json"),
-            "{\"status\":\"failed\"," + start +
-                ",\"message\":\"no room\",\"end_time\":\"2026-11-16T05:03:48Z\",\"seconds\":1.5,"
-                "\"metrics\":{\"auc\":0.75,\"ne\":null}}\n");
+  EXPECT_EQ(
+      ReadFile(temporary / "run.json"),
+      "{\"status\":\"failed\"," + start +
+          ",\"message\":\"no room\",\"end_time\":\"2026-11-16T05:03:48Z\",\"seconds\":1.5,"
+          "\"metrics\":{\"auc\":0.75,\"ne\":null},\"best\":{\"metric\":\"auc\",\"step\":4,"
+          "\"examples\":400,\"metrics\":{\"auc\":0.8}},\"warnings\":[\"a \\\"b\\\"\",\"c\"]}\n");
 }
 
 TEST(RunFolder, RunJsonIsStrictJson) {
@@ -130,6 +134,45 @@ TEST(RunFolder, ResumingKeepsEverything) {
   EXPECT_EQ(ReadFile(temporary / "run/checkpoints/checkpoint-000000000001"), "weights");
 }
 
+// A run that is killed before its first checkpoint starts from the beginning when it is resumed.
+TEST(RunFolder, BestModelStaysOnlyIfItsRunIsResumed) {
+  for (const bool resumes : {true, false}) {
+    SCOPED_TRACE(resumes);
+    const TemporaryFolder temporary;
+    LeaveRun(temporary / "run", RunStatus::kRunning);
+    WriteFile(temporary / "run/model/best.bin", "best");
+    RunFolder folder = Opened({.path = temporary / "run", .resume = true});
+    RunInfo info = SomeRun();
+    if (resumes) info.resumed_step = 12;
+    ASSERT_TRUE(folder.Begin(info).ok());
+    EXPECT_EQ(fs::exists(temporary / "run/model/best.bin"), resumes);
+  }
+}
+
+TEST(RunFolder, BestModelOfAnotherFormatIsRemoved) {
+  const TemporaryFolder temporary;
+  RunFolder folder = Opened({.path = temporary.path()});
+  for (const char* name : {"model/best.bin", "model/best.txt", "model/model.bin"})
+    WriteFile(temporary / name, "weights");
+  ASSERT_TRUE(folder.RemoveOtherBest(temporary / "model/best.txt").ok());
+  EXPECT_FALSE(fs::exists(temporary / "model/best.bin"));
+  EXPECT_TRUE(fs::exists(temporary / "model/best.txt"));
+  EXPECT_TRUE(fs::exists(temporary / "model/model.bin"));
+}
+
+TEST(RunFolder, UnfinishedRunNamesItsBestModel) {
+  const TemporaryFolder temporary;
+  LeaveRun(temporary / "run", RunStatus::kRunning);
+  EXPECT_TRUE(
+      ModelFileOf(temporary / "run").status().message().ends_with("wrote its model elsewhere"));
+  WriteFile(temporary / "run/model/best.bin", "best");
+  EXPECT_TRUE(
+      ModelFileOf(temporary / "run")
+          .status()
+          .message()
+          .ends_with("(" + temporary / "run/model/best.bin" + " is its best model so far)"));
+}
+
 TEST(RunFolder, ResumingAnEmptyFolderStartsANewRun) {
   const TemporaryFolder temporary;
   EXPECT_EQ(Opened({.path = temporary / "run", .resume = true}).earlier_status(), "");
@@ -138,11 +181,13 @@ TEST(RunFolder, ResumingAnEmptyFolderStartsANewRun) {
 TEST(RunFolder, OverwritingErasesTheRunAloneAndNotBeforeBegin) {
   const TemporaryFolder temporary;
   const std::string path = temporary / "run";
-  constexpr const char* kMine[] = {"/model/best.bin",        "/model/model.bin.before",
+  constexpr const char* kMine[] = {"/model/best.pickle",     "/model/model.bin.before",
                                    "/checkpoints/notes",     "/checkpoints/shard-0/notes",
                                    "/watched-by-me.txt",     "/metrics.csv.old",
                                    "/checkpoints/shard-list"};
   constexpr const char* kLeftovers[] = {"/model/model.bin",
+                                        "/model/best.bin",
+                                        "/model/best.txt.tmp-12-0",
                                         "/recent-worker-0.json.tmp",
                                         "/watched",
                                         "/graph.dot",

@@ -69,7 +69,17 @@ TrainingState StateAt(uint64_t steps) {
   state.row_own_correct = 11;
   state.evaluations = 4;
   state.evaluated_at = 5;
-  state.early_stop = {.best = .75, .best_step = 6, .evaluations_since_best = 7};
+  state.own_weight = 12.5;
+  state.own_positive = 2.25;
+  state.early_stop = {.metric = "auc",
+                      .best = .75,
+                      .best_step = 6,
+                      .best_examples = 600,
+                      .best_metrics = "{\"auc\":0.75}",
+                      .evaluations_since_best = 7};
+  state.lowest_logloss = .5;
+  state.lowest_logloss_step = 3;
+  state.lowest_logloss_loss = .6;
   state.options_digest = "batch_size 100, seed 1";
   return state;
 }
@@ -123,6 +133,14 @@ TEST(Checkpoint, TrainingStateRoundTrips) {
   EXPECT_EQ(found.evaluated_at, expected.evaluated_at);
   EXPECT_EQ(found.early_stop.best, expected.early_stop.best);
   EXPECT_EQ(found.early_stop.best_step, expected.early_stop.best_step);
+  EXPECT_EQ(found.early_stop.metric, expected.early_stop.metric);
+  EXPECT_EQ(found.early_stop.best_examples, expected.early_stop.best_examples);
+  EXPECT_EQ(found.early_stop.best_metrics, expected.early_stop.best_metrics);
+  EXPECT_EQ(found.own_weight, expected.own_weight);
+  EXPECT_EQ(found.own_positive, expected.own_positive);
+  EXPECT_EQ(found.lowest_logloss, expected.lowest_logloss);
+  EXPECT_EQ(found.lowest_logloss_step, expected.lowest_logloss_step);
+  EXPECT_EQ(found.lowest_logloss_loss, expected.lowest_logloss_loss);
   EXPECT_EQ(found.early_stop.evaluations_since_best, expected.early_stop.evaluations_since_best);
   EXPECT_EQ(found.options_digest, expected.options_digest);
   EXPECT_EQ(latest->path, folder / "checkpoint-000000000017");

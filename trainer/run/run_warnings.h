@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// The warnings at the end of a run: results that are probably not what the user wants, although
+// nothing has failed.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trainer/run/metrics_row.h"
+
+namespace millrace::trainer {
+
+// What a run knows at its end. NaN: unknown.
+struct RunFacts {
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+  // Training. The weights of labels are those of this process; `partial` if other workers have the
+  // rest.
+  double mean_loss = kUnknown;  // progressive, over all examples
+  double label_weight = 0, positive_weight = 0;
+  bool partial = false;
+
+  // Test.
+  std::optional<MetricsRow> last_row = {};
+  // The evaluation with the lowest logloss, and the progressive loss of its row.
+  double lowest_logloss = kUnknown;
+  uint64_t lowest_logloss_step = 0;
+  double lowest_logloss_loss = kUnknown;
+  // Of the distinct keys and of the entries of the first `checked_examples` test examples, the
+  // shares that have no weight in the model.
+  uint64_t checked_examples = 0;
+  double unknown_keys = 0, unknown_entries = 0;
+  bool prunes_weights = false;  // L1 sets weights of known keys to 0
+
+  // Input.
+  uint64_t corrupt_regions = 0, corrupt_bytes = 0;
+  std::string first_corruption = {};
+};
+
+// One line each, without control characters; empty if all is well.
+std::vector<std::string> RunWarnings(const RunFacts& facts);
+
+}  // namespace millrace::trainer

@@ -57,7 +57,8 @@ class LoadedImages final : public ImageSet {
   Status Load(const std::vector<std::string>& files) {
     files_ = files;
     if (files.size() == 2 && (IsIdx(files[0]) || IsIdx(files[1]))) return LoadIdx();
-    if (files.size() == 1 && IsIdx(files[0])) return LoadIdxImages();
+    const bool needs_labels = options_.labels == io::Labels::kRequired;
+    if (files.size() == 1 && !needs_labels && IsIdx(files[0])) return LoadIdxImages();
     for (uint32_t file = 0; file < files.size(); ++file) RETURN_IF_ERROR(LoadRecords(file));
     if (items_.empty()) return Invalid(files[0] + ": expected images, found no record");
     return {};
@@ -148,9 +149,8 @@ class LoadedImages final : public ImageSet {
 
   Status LoadIdxImages() {
     ASSIGN_OR_RETURN(io::IdxFile images, io::IdxFile::Open(files_[0], false));
-    if (options_.labels == io::Labels::kRequired || !images.is_images()) {
-      return Invalid(files_[0] + ": expected one file of images and one of labels, found " +
-                     (images.is_images() ? "images" : "labels") + " alone");
+    if (!images.is_images()) {
+      return Invalid(files_[0] + ": expected images, found labels alone");
     }
     const size_t image_bytes = size_t{images.rows()} * images.columns();
     for (uint32_t i = 0; i < images.count(); ++i) {

@@ -107,6 +107,26 @@ TEST(ModelFile, TextIsAsDocumented) {
             "17\t-0.25\n905\t1.5e-05\n# weights 2\n");
 }
 
+TEST(ModelFile, KnowsHowItsInputIsWritten) {
+  const test::TemporaryFolder folder;
+  const auto store = SmallStore();
+  ModelSource source = SourceOf(*store, 5);
+  for (const ModelFormat format : {ModelFormat::kBinary, ModelFormat::kText}) {
+    ASSERT_TRUE(SaveModel(source, folder / "model", format).ok());
+    EXPECT_FALSE(LoadModel(folder / "model")->info().input);
+    source.info.input = io::RowFormat{io::InputFormat::kCriteo, {}};
+    source.info.input->rows.hash_bits = 22;
+    ASSERT_TRUE(SaveModel(source, folder / "model", format).ok());
+    const auto model = LoadModel(folder / "model");
+    ASSERT_TRUE(model.ok() && model->info().input) << model.status().message();
+    EXPECT_EQ(model->info().input->format, io::InputFormat::kCriteo);
+    EXPECT_EQ(model->info().input->rows.hash_bits, 22);
+    source.info.input.reset();
+  }
+  EXPECT_NE(test::ReadFile(folder / "model").find("# input.format criteo\n# input.hash_bits 22\n"),
+            std::string::npos);
+}
+
 TEST(ModelFile, DenseNpyHasANumberForEachFeature) {
   const test::TemporaryFolder folder;
   const auto store = TrainedStore(5000);

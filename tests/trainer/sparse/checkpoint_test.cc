@@ -112,6 +112,17 @@ TEST(Checkpoint, ResumedRunGivesTheSameBits) {
   }
 }
 
+TEST(Checkpoint, AsAModelItKnowsHowItsInputIsWritten) {
+  const test::TemporaryFolder folder;
+  io::RowFormat input = {io::InputFormat::kLibsvm, {}};
+  input.rows.index_base = 1;
+  ASSERT_TRUE(SaveCheckpoint(folder.path(), *EmptyStore(100), StateAt(17), input).ok());
+  const auto model = LoadModel(folder / "checkpoint-000000000017");
+  ASSERT_TRUE(model.ok() && model->info().input);
+  EXPECT_EQ(model->info().input->format, io::InputFormat::kLibsvm);
+  EXPECT_EQ(model->info().input->rows.index_base, 1);
+}
+
 TEST(Checkpoint, TrainingStateRoundTrips) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);

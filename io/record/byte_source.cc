@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "io/base/raw_buffer.h"
 #include "io/record/record_format.h"
@@ -146,7 +147,9 @@ class InflateSource : public ByteSource {
  public:
   InflateSource(std::string path, std::unique_ptr<ByteSource> source, Compression kind)
       : input_(std::move(path), std::move(source)), kind_(kind) {
-    CHECK(inflateInit2(&stream_, kind == Compression::kGzip ? 15 + 16 : 15) == Z_OK);
+    const int code = inflateInit2(&stream_, kind == Compression::kGzip ? 15 + 16 : 15);
+    if (code == Z_MEM_ERROR) throw std::bad_alloc();
+    CHECK(code == Z_OK);
   }
   ~InflateSource() override { inflateEnd(&stream_); }
 
@@ -184,6 +187,7 @@ class InflateSource : public ByteSource {
     *delivered += room - stream_.avail_out;
     if (code == Z_STREAM_END) between_members_ = true;
     if (code == Z_OK || code == Z_STREAM_END || code == Z_BUF_ERROR) return {};
+    if (code == Z_MEM_ERROR) throw std::bad_alloc();
     return input_.CorruptStream(kind_, stream_.msg ? stream_.msg : "corrupt data");
   }
 
@@ -200,7 +204,7 @@ class ZstdSource : public ByteSource {
   ZstdSource(std::string path, std::unique_ptr<ByteSource> source)
       : input_(std::move(path), std::move(source)),
         stream_(ZSTD_createDStream(), ZSTD_freeDStream) {
-    CHECK(stream_ != nullptr);
+    if (!stream_) throw std::bad_alloc();
     CHECK(!ZSTD_isError(ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kMaxWindowLog)));
   }
 
@@ -215,6 +219,7 @@ class ZstdSource : public ByteSource {
       const size_t hint = ZSTD_decompressStream(stream_.get(), &to, &from);
       input_.Use(from.pos);
       *delivered += to.pos;
+      if (ZSTD_getErrorCode(hint) == ZSTD_error_memory_allocation) throw std::bad_alloc();
       if (ZSTD_isError(hint)) return input_.CorruptStream(Compression::kZstd, ErrorText(hint));
       between_frames_ = hint == 0;
       if (bytes.empty() && to.pos == 0 && !between_frames_) {

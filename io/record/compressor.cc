@@ -3,8 +3,10 @@
 
 #include <zlib.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
+#include <new>
 #include <string>
 
 namespace millrace::io {
@@ -31,6 +33,7 @@ class ZlibCompressor : public Compressor {
     const int error =
         deflateInit2(&made->stream_, level, Z_DEFLATED, kWindowBits + (gzip ? kGzipWrapper : 0),
                      kMemLevel, Z_DEFAULT_STRATEGY);
+    if (error == Z_MEM_ERROR) throw std::bad_alloc();
     if (error != Z_OK)
       return Invalid("zlib refuses level " + std::to_string(level) + ": " + zError(error));
     made->open_ = true;
@@ -80,7 +83,7 @@ class ZstdCompressor : public Compressor {
     auto made = std::make_unique<ZstdCompressor>();
     if (level < 0 || level > ZSTD_maxCLevel())
       return Invalid("zstd has no level " + std::to_string(level));
-    if (!made->context_) return Invalid("zstd has no memory for its context");
+    if (!made->context_) throw std::bad_alloc();
     ZSTD_CCtx_setParameter(made->context_.get(), ZSTD_c_compressionLevel, level);
     ZSTD_CCtx_setParameter(made->context_.get(), ZSTD_c_checksumFlag, 1);
     return std::unique_ptr<Compressor>(std::move(made));
@@ -108,6 +111,7 @@ class ZstdCompressor : public Compressor {
       left = ZSTD_compressStream2(context_.get(), &output, &input, directive);
       return output.pos;
     });
+    if (ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation) throw std::bad_alloc();
     if (ZSTD_isError(left)) return Invalid(std::string("zstd failed: ") + ZSTD_getErrorName(left));
     return left;
   }
@@ -141,7 +145,7 @@ struct ZstdBlock::Contexts {
 };
 
 ZstdBlock::ZstdBlock(int level) : contexts_(std::make_unique<Contexts>()), level_(level) {
-  CHECK(contexts_->compress && contexts_->decompress);
+  if (!contexts_->compress || !contexts_->decompress) throw std::bad_alloc();
 }
 ZstdBlock::~ZstdBlock() = default;
 
@@ -150,6 +154,7 @@ Status ZstdBlock::Compress(std::string_view in, std::string& out) {
   out.resize(begin + ZSTD_compressBound(in.size()));
   const size_t size = ZSTD_compressCCtx(contexts_->compress, out.data() + begin, out.size() - begin,
                                         in.data(), in.size(), level_);
+  if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) throw std::bad_alloc();
   if (ZSTD_isError(size)) return Invalid(std::string("zstd: ") + ZSTD_getErrorName(size));
   out.resize(begin + size);
   return {};

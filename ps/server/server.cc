@@ -108,13 +108,16 @@ class NoteQueue {
 class Listening final : public apache::thrift::server::TServerEventHandler {
  public:
   void preServe() override { Set(""); }
-  void Failed(const std::string& why) { Set(why); }
+  // False if it has listened before.
+  bool Failed(const std::string& why) { return Set(why); }
   // Empty, or why not.
   std::string Wait() { return result_.get_future().get(); }
 
  private:
-  void Set(const std::string& why) {
-    if (!set_.exchange(true)) result_.set_value(why);
+  bool Set(const std::string& why) {
+    if (set_.exchange(true)) return false;
+    result_.set_value(why);
+    return true;
   }
 
   std::atomic<bool> set_ = false;
@@ -257,7 +260,8 @@ class Server::Impl {
       try {
         server->serve();
       } catch (const std::exception& error) {
-        listening->Failed(error.what());
+        if (!listening->Failed(error.what()))
+          throw;  // no thread for a connection: the process ends
       }
     });
     return listening->Wait();

@@ -43,7 +43,7 @@ Status WorkerHandler::EnterChief(const char* what) {
                  std::to_string(worker_));
 }
 
-Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) {
+Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) noexcept {
   reply = {};
   if (joined()) return Invalid("this connection has joined already");
   const ShardLock lock(access_);
@@ -70,7 +70,7 @@ Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) {
   return {};
 }
 
-Status WorkerHandler::Start(bool open, StartReply& reply) {
+Status WorkerHandler::Start(bool open, StartReply& reply) noexcept {
   reply = {};
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
@@ -92,15 +92,16 @@ Status WorkerHandler::Start(bool open, StartReply& reply) {
   return {};
 }
 
-Status WorkerHandler::Exchange(const ExchangeRequest& request, ExchangeReply& reply) {
+Status WorkerHandler::Exchange(const ExchangeRequest& request, ExchangeReply& reply) noexcept {
   return joined() ? exchange_->Handle(request, reply) : Invalid("expected join first");
 }
 
-Status WorkerHandler::AcceptExchange(const ExchangeRequest& request, ExchangeReply& reply) {
+Status WorkerHandler::AcceptExchange(const ExchangeRequest& request,
+                                     ExchangeReply& reply) noexcept {
   return joined() ? exchange_->Accept(request, reply) : Invalid("expected join first");
 }
 
-Status WorkerHandler::Stop() {
+Status WorkerHandler::Stop() noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
   const Status stopped = access_.shard().Stop(worker_);
@@ -108,7 +109,7 @@ Status WorkerHandler::Stop() {
   return stopped;
 }
 
-Status WorkerHandler::Finish() {
+Status WorkerHandler::Finish() noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
   access_.shard().Finish(worker_, access_.NowNs());
@@ -116,7 +117,7 @@ Status WorkerHandler::Finish() {
   return {};
 }
 
-Status WorkerHandler::AllFinished(uint64_t until_examples, AllFinishedReply& reply) {
+Status WorkerHandler::AllFinished(uint64_t until_examples, AllFinishedReply& reply) noexcept {
   reply = {};
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
@@ -131,7 +132,7 @@ Status WorkerHandler::AllFinished(uint64_t until_examples, AllFinishedReply& rep
   return shard.failed();
 }
 
-Status WorkerHandler::Leave() {
+Status WorkerHandler::Leave() noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
   access_.shard().Leave(worker_, access_.NowNs());
@@ -147,21 +148,21 @@ Status WorkerHandler::RunLong(uint64_t id, std::function<Status(Shard&)> work, b
   return Failed(result->message());  // a failure of the server, not of the request
 }
 
-Status WorkerHandler::Checkpoint(const CheckpointRequest& request, bool& done) {
+Status WorkerHandler::Checkpoint(const CheckpointRequest& request, bool& done) noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(EnterChief("orders checkpoints"));
   return RunLong(
       2 * request.id, [request](Shard& shard) { return shard.Save(request); }, done);
 }
 
-Status WorkerHandler::Restore(uint64_t id, bool& done) {
+Status WorkerHandler::Restore(uint64_t id, bool& done) noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(EnterChief("restores checkpoints"));
   return RunLong(
       2 * id + 1, [id](Shard& shard) { return shard.Restore(id); }, done);
 }
 
-Status WorkerHandler::ChiefState(std::string& state) {
+Status WorkerHandler::ChiefState(std::string& state) noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
   state = access_.shard().chief_state();
@@ -169,7 +170,7 @@ Status WorkerHandler::ChiefState(std::string& state) {
 }
 
 // All pieces show the model as it was when the first one was read.
-Status WorkerHandler::Entries(int64_t first, EntriesReply& reply) {
+Status WorkerHandler::Entries(int64_t first, EntriesReply& reply) noexcept {
   reply = {};
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
@@ -190,7 +191,7 @@ Status WorkerHandler::Entries(int64_t first, EntriesReply& reply) {
   return {};
 }
 
-Status WorkerHandler::Load(const std::string& entries) {
+Status WorkerHandler::Load(const std::string& entries) noexcept {
   EntryList list;
   RETURN_IF_ERROR(DecodeEntries(entries, list));
   const ShardLock lock(access_);
@@ -229,7 +230,7 @@ Status WorkerHandler::EnterDense(ShardLock& lock, const DenseRequest& request, D
   return Enter();
 }
 
-Status WorkerHandler::InitDense(const DenseRequest& request, DenseReply& reply) {
+Status WorkerHandler::InitDense(const DenseRequest& request, DenseReply& reply) noexcept {
   ShardLock lock(access_);
   RETURN_IF_ERROR(EnterDense(lock, request, reply));
   const Status done = access_.shard().InitDense(worker_, request.block, dense_);
@@ -237,7 +238,7 @@ Status WorkerHandler::InitDense(const DenseRequest& request, DenseReply& reply) 
   return done;
 }
 
-Status WorkerHandler::PushDense(const DenseRequest& request, DenseReply& reply) {
+Status WorkerHandler::PushDense(const DenseRequest& request, DenseReply& reply) noexcept {
   TRACE_SCOPE("serve_push_dense", Cat::kServer,
               {.bytes = static_cast<int64_t>(request.values.size())});
   ShardLock lock(access_);
@@ -251,7 +252,7 @@ Status WorkerHandler::PushDense(const DenseRequest& request, DenseReply& reply) 
   return done;
 }
 
-Status WorkerHandler::PullDense(const DenseRequest& request, DenseReply& reply) {
+Status WorkerHandler::PullDense(const DenseRequest& request, DenseReply& reply) noexcept {
   TRACE_SCOPE("serve_pull_dense", Cat::kServer);
   ShardLock lock(access_);
   RETURN_IF_ERROR(EnterDense(lock, request, reply));
@@ -275,7 +276,7 @@ Status WorkerHandler::PullDense(const DenseRequest& request, DenseReply& reply) 
   return floats_.Encode(dense_, {.zstd = true}, reply.values);
 }
 
-Status WorkerHandler::Stats(StatsReply& reply) {
+Status WorkerHandler::Stats(StatsReply& reply) noexcept {
   reply = {};
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());

@@ -20,7 +20,9 @@ namespace millrace::ps {
 
 // parameter_server.thrift says what each call means. Replies are replaced. Join comes first; a
 // reply with `blocked_on`, or `done` false, asks for the same call again. Errors: kInvalid and
-// kCorrupt if a call is refused, others if the job has failed. Not thread-safe.
+// kCorrupt if a call is refused, others if the job has failed. An exception, such as
+// std::bad_alloc, ends the process: a push may be applied in part, and Thrift would take the
+// exception for a reply. Not thread-safe.
 class WorkerHandler {
  public:
   // `access` outlives the handler.
@@ -34,28 +36,28 @@ class WorkerHandler {
   size_t worker() const { return worker_; }
   uint64_t generation() const { return generation_; }
 
-  Status Join(const JoinRequest& request, JoinReply& reply);
-  Status Start(bool open, StartReply& reply);
+  Status Join(const JoinRequest& request, JoinReply& reply) noexcept;
+  Status Start(bool open, StartReply& reply) noexcept;
   // The reply's weights stay valid until the next call.
-  Status Exchange(const ExchangeRequest& request, ExchangeReply& reply);
+  Status Exchange(const ExchangeRequest& request, ExchangeReply& reply) noexcept;
   // See ExchangeHandler::Accept.
-  Status AcceptExchange(const ExchangeRequest& request, ExchangeReply& reply);
-  Status Stop();
-  Status Finish();
-  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply);
-  Status Leave();
+  Status AcceptExchange(const ExchangeRequest& request, ExchangeReply& reply) noexcept;
+  Status Stop() noexcept;
+  Status Finish() noexcept;
+  Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) noexcept;
+  Status Leave() noexcept;
 
-  Status InitDense(const DenseRequest& request, DenseReply& reply);
-  Status PushDense(const DenseRequest& request, DenseReply& reply);
-  Status PullDense(const DenseRequest& request, DenseReply& reply);
+  Status InitDense(const DenseRequest& request, DenseReply& reply) noexcept;
+  Status PushDense(const DenseRequest& request, DenseReply& reply) noexcept;
+  Status PullDense(const DenseRequest& request, DenseReply& reply) noexcept;
 
-  Status Checkpoint(const CheckpointRequest& request, bool& done);
-  Status Restore(uint64_t id, bool& done);
-  Status ChiefState(std::string& state);
-  Status Entries(int64_t first, EntriesReply& reply);
-  Status Load(const std::string& entries);
+  Status Checkpoint(const CheckpointRequest& request, bool& done) noexcept;
+  Status Restore(uint64_t id, bool& done) noexcept;
+  Status ChiefState(std::string& state) noexcept;
+  Status Entries(int64_t first, EntriesReply& reply) noexcept;
+  Status Load(const std::string& entries) noexcept;
   // All but the counts of calls.
-  Status Stats(StatsReply& reply);
+  Status Stats(StatsReply& reply) noexcept;
 
  private:
   // With the lock: waits until the shard is free (kBusy if it is not in time), then checks that the

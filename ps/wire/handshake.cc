@@ -10,6 +10,7 @@
 #include <thrift/transport/TBufferTransports.h>
 
 #include <memory>
+#include <new>
 #include <string_view>
 
 namespace millrace::ps {
@@ -28,8 +29,10 @@ std::string Proof(const std::string& token, std::string_view label, const Nonces
   unsigned char mac[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
-  CHECK(::HMAC(::EVP_sha256(), token.data(), static_cast<int>(token.size()), data, bytes.size(),
-               mac, &size));
+  if (!::HMAC(::EVP_sha256(), token.data(), static_cast<int>(token.size()), data, bytes.size(), mac,
+              &size)) {
+    throw std::bad_alloc();  // the only cause
+  }
   return {reinterpret_cast<const char*>(mac), size};
 }
 

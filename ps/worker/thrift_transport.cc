@@ -4,6 +4,7 @@
 #include <thrift/transport/TSocket.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "gen-cpp/ParameterServer.h"
@@ -201,6 +202,8 @@ class ThriftChannel final : public Channel {
       return Status(Code::kIo, std::string("expected a reply of millrace-ps, found other "
                                            "bytes or a cut connection: ") +
                                    error.what());
+    } catch (const std::bad_alloc&) {
+      throw;  // no fault of the connection
     } catch (const std::exception& error) {
       return Status(Code::kIo, error.what());
     }

@@ -54,6 +54,7 @@ def main():
     write("escapes", {"trace-worker-0.json": b'{"traceEvents":[{"id":"\\u0041AAAAAAAAAAAAAAAAAAAAAAAAAAAAAA","ph":"\\u0073BBBB",'
                                              b'"name":"\\ud83d\\u0041\\udc00\\u001b[2J\\u009b","tid":1,"ts":1}]}'})
     write("negative_duration", {"trace-worker-0.json": trace.replace(b'"dur":', b'"dur":-')})
+    (CORPUS / "metrics_twice").write_bytes(b"@@run.json\n{}\n" + 2 * b"@@metrics.csv\na,b\n1,2\n\n")
     write("names_with_controls", {"resources-w\x1b[5m.csv": samples, "metrics.csv": b"a b,c\"}\n1,2\n"})
 
 

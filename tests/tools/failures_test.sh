@@ -120,6 +120,10 @@ expect 1 'the limit (ulimit -v) is 78 MB' "ulimit -v 80000; $train --threads=64"
 expect_text 'not enough memory: cannot start a thread' err
 expect 2 'num_features = 50000000: not enough memory for the model: cannot allocate 0.? GB' \
   'ulimit -v 300000; millrace-lr --train=data/train-00000-of-00001.tfrecord --num_features=50000000'
+# A zstd frame with a window of 128 MiB and a block of 16 bytes: memory, not the file, is at fault.
+printf '\x28\xb5\x2f\xfd\x00\x88\x81\x00\x00AAAAAAAAAAAAAAAA' >window.zst
+expect 1 'the limit (ulimit -v) is 117 MB' 'ulimit -v 120000; millrace-records verify window.zst'
+expect_text 'millrace-records: not enough memory: an allocation failed' err
 
 # A FIFO in place of a file with a fixed name or a secret is an error, and never blocks.
 mkfifo -m 600 secret

@@ -48,19 +48,17 @@ unsigned long long MappedBytes() {
   return std::strtoull(text, nullptr, 10) * static_cast<unsigned long long>(::getpagesize());
 }
 
+// At once, because several threads may run out of memory.
 void PrintMemory(const char* what) {
   rlimit limit = {};
   ::getrlimit(RLIMIT_AS, &limit);
-  std::fprintf(stderr, "%s: not enough memory: %s; %llu MB are mapped", program_name, what,
-               MappedBytes() / kMegabyte);
-  if (limit.rlim_cur == RLIM_INFINITY) {
-    const auto pages = static_cast<unsigned long long>(::sysconf(_SC_PHYS_PAGES));
-    const auto page_bytes = static_cast<unsigned long long>(::getpagesize());
-    std::fprintf(stderr, ", the host has %llu MB\n", pages * page_bytes / kMegabyte);
-  } else {
-    std::fprintf(stderr, ", the limit (ulimit -v) is %llu MB\n",
-                 static_cast<unsigned long long>(limit.rlim_cur) / kMegabyte);
-  }
+  const bool limited = limit.rlim_cur != RLIM_INFINITY;
+  const auto pages = static_cast<unsigned long long>(::sysconf(_SC_PHYS_PAGES));
+  const auto page_bytes = static_cast<unsigned long long>(::getpagesize());
+  std::fprintf(
+      stderr, "%s: not enough memory: %s; %llu MB are mapped, %s %llu MB\n", program_name, what,
+      MappedBytes() / kMegabyte, limited ? "the limit (ulimit -v) is" : "the host has",
+      (limited ? static_cast<unsigned long long>(limit.rlim_cur) : pages * page_bytes) / kMegabyte);
 }
 
 // Runs if an exception leaves main or a thread. A core dump does not help if memory or threads are

@@ -53,6 +53,7 @@ Status ReadRunJson(std::string_view text, const std::string& path, RunData& run)
 
 Status ReadMetrics(std::string_view text, const std::string& path, MemoryBudget& budget,
                    RunData& run) {
+  if (!run.metric_names.empty()) return Corrupt(path + ": expected one file of metrics");
   size_t number = 1;
   for (size_t end; (end = text.find('\n')) != std::string_view::npos; ++number) {
     const std::vector<std::string_view> cells = CsvCells(text.substr(0, end));

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <new>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +23,38 @@ namespace millrace::ps {
 namespace {
 
 class WorkerHandlerTest : public ServerTest {};
+
+// Memory is exhausted as soon as a call begins.
+class ExhaustedShard final : public ShardAccess {
+ public:
+  void lock() override {
+    if (exhausted) throw std::bad_alloc();
+  }
+  void unlock() override {}
+  Shard& shard() override { return shard_; }
+  int64_t NowNs() override { return 0; }
+  bool busy() const override { return false; }
+  bool shutting_down() const override { return false; }
+  bool WaitUntilFree() override { return true; }
+  bool WaitUntil(const std::function<bool()>&) override { return true; }
+  void NotifyAll() override {}
+  std::optional<Status> RunLong(uint64_t, std::function<Status(Shard&)>) override { return {}; }
+
+  bool exhausted = false;
+
+ private:
+  Shard shard_{{}};
+};
+
+// Thrift would send the exception as a reply, and the worker would repeat a push that may have been
+// applied in part.
+TEST(WorkerHandlerDeathTest, ExhaustedMemoryEndsTheProcess) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  ExhaustedShard access;
+  WorkerHandler handler(access);
+  JoinReply reply;
+  EXPECT_DEATH(access.exhausted = true; (void)handler.Join({}, reply), "bad_alloc");
+}
 
 TEST_F(WorkerHandlerTest, FailedCheckpointDoesNotEndTheConnection) {
   const test::TemporaryFolder folder;

@@ -44,8 +44,10 @@ struct UpdateOptions {
 // An error that names the option, its range and the value found.
 Status CheckRange(const char* name, double value, double low, double high);
 
-// The gradient that a rule gets for a batch: SGD and Adam that of the mean loss; AdaGrad and FTRL,
-// which adapt to its scale, that of the summed loss.
+// The gradient that a rule gets for a step: AdaGrad and FTRL, which adapt to its scale, that of the
+// summed loss, in which the weight of an example multiplies its loss; SGD and Adam the same divided
+// by the number of rows, whatever their weights, so that an example of weight 2 moves the model as
+// far as two.
 enum class GradientScale { kMean, kSum };
 GradientScale GradientScaleOf(Rule rule);
 

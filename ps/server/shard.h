@@ -135,8 +135,8 @@ class Shard {
   void TryStep(int64_t now_ns);
   void ApplyPending(int64_t now_ns);
   void MakeStep(int64_t now_ns);
-  // Turns the gradient of the summed loss into that of the mean where the rule wants it.
-  void Scale(std::span<float> gradient, double weight) const;
+  // Divides the gradient of the summed loss by the rows of the step where the rule wants it.
+  void Scale(std::span<float> gradient, uint64_t rows) const;
   Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
   void Count(WorkerRecord& worker, const Push& push);
   void Fail(const std::string& message);

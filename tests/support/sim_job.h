@@ -112,7 +112,7 @@ inline Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size
   store.SetState(std::to_string(step + 1));
   return store.Push(
       keys, gradient,
-      {.batch = step + 1, .rows = rows, .weight = static_cast<double>(rows), .loss = 1});
+      {.batch = step + 1, .rows = rows, .weight = 2 * static_cast<double>(rows), .loss = 1});
 }
 
 // The manifest names that checkpoint, and all shards have it.
@@ -268,12 +268,12 @@ inline std::vector<float> RunJob(const Job& job) {
 }
 
 // What sync training must give, in plain loops: each step's gradients added up in the order of
-// workers, divided by their weight, and applied once.
+// workers, divided by their rows, and applied once.
 inline std::vector<float> Serial(const Job& job) {
   std::vector<float> weights(kFeatures);
   for (uint64_t step = 0; step < kSteps; ++step) {
     std::map<uint64_t, float> sum;
-    double weight = 0;
+    double rows = 0;
     for (size_t worker = 0; worker < job.workers; ++worker) {
       const std::vector<uint64_t> keys = KeysOf(job, worker, step);
       std::vector<float> pulled;
@@ -283,9 +283,9 @@ inline std::vector<float> Serial(const Job& job) {
         const auto [at, is_new] = sum.emplace(keys[i], gradient[i]);
         if (!is_new) at->second += gradient[i];
       }
-      weight += RowsOf(job, worker, step);
+      rows += RowsOf(job, worker, step);
     }
-    for (const auto& [key, g] : sum) weights[key] -= 0.3f * (g * static_cast<float>(1 / weight));
+    for (const auto& [key, g] : sum) weights[key] -= 0.3f * (g * static_cast<float>(1 / rows));
   }
   return weights;
 }

@@ -13,11 +13,9 @@ using io::CsrBatch;
 using profiler::Cat;
 using profiler::TraceScope;
 
-// Rows, or the sum of their weights; never 0.
 double TotalWeight(const CsrBatch& batch) {
-  if (batch.weights.empty()) return static_cast<double>(std::max<size_t>(batch.rows(), 1));
-  const double sum = std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
-  return sum > 0 ? sum : 1;
+  if (batch.weights.empty()) return static_cast<double>(batch.rows());
+  return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
 }
 
 // A batch's shape, and the bytes that are touched for each of its nonzeros.
@@ -37,8 +35,10 @@ profiler::TraceArgs RowsOf(const CsrBatch& batch) {
   return {.rows = static_cast<int64_t>(batch.rows())};
 }
 
-void Scale(std::span<float> residuals, double factor) {
-  for (float& residual : residuals) residual *= static_cast<float>(factor);
+// A weight multiplies its row's residual and does not change the number of rows.
+void DivideByRows(std::span<float> residuals) {
+  const auto factor = static_cast<float>(1 / static_cast<double>(residuals.size()));
+  for (float& residual : residuals) residual *= factor;
 }
 
 class StoreLearner final : public BatchLearner {
@@ -91,7 +91,7 @@ class StoreLearner final : public BatchLearner {
     const double loss =
         kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
     op.Then("gradient", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
+    if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
     kernels_.gradient(batch, residuals_, gradient_);
     return loss;
   }
@@ -123,7 +123,7 @@ class DirectLearner final : public BatchLearner {
     op.Then("loss_residuals", Cat::kCompute, RowsOf(batch));
     const double loss =
         kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
-    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
+    if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
     op.Then("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
     store_.DirectFinish(batch, residuals_);
     return loss;

@@ -77,7 +77,7 @@ class Hogwild {
       const double weight = batch.weights.empty()
                                 ? static_cast<double>(batch.rows())
                                 : std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
-      const double rate = static_cast<double>(params.rate) / (weight > 0 ? weight : 1);
+      const double rate = static_cast<double>(params.rate) / static_cast<double>(batch.rows());
       HogwildUpdate(batch, margins, static_cast<float>(rate), store_.hogwild_slots());
       std::lock_guard lock(mu_);
       stretch_.loss += loss;

@@ -33,6 +33,7 @@ struct UpdateOptions {
   double l2 = 0;
   double ftrl_beta = 1;
   double adagrad_epsilon = 1e-6;
+  double adagrad_initial = 0;  // of the sum of squares, as if seen before the first gradient
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;

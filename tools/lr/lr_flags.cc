@@ -49,6 +49,10 @@ DEFINE_double(l1, UpdateOptions{}.l1, "L1 strength (ftrl)");
 DEFINE_double(l2, UpdateOptions{}.l2, "L2 strength");
 DEFINE_double(ftrl_beta, UpdateOptions{}.ftrl_beta,
               "ftrl: larger values make the first steps of a feature smaller");
+DEFINE_double(adagrad_epsilon, UpdateOptions{}.adagrad_epsilon,
+              "adagrad: added to the sum of squared gradients of a feature");
+DEFINE_double(adagrad_initial, UpdateOptions{}.adagrad_initial,
+              "adagrad: initial sum of squared gradients; that of TensorFlow is 0.1");
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
 
@@ -158,6 +162,8 @@ Result<UpdateOptions> Update() {
   update.l1 = FLAGS_l1;
   update.l2 = FLAGS_l2;
   update.ftrl_beta = FLAGS_ftrl_beta;
+  update.adagrad_epsilon = FLAGS_adagrad_epsilon;
+  update.adagrad_initial = FLAGS_adagrad_initial;
   return update;
 }
 
@@ -206,8 +212,8 @@ const CommandSpec& LrSpec() {
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
-                  {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta", "batch_size",
-                   "kernel"},
+                  {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta",
+                   "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
                    {"decay", OneOf({"constant", "sqrt"})},
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},

@@ -50,7 +50,12 @@ class TfRecordRows final : public RowDecoder {
 
 // A key below 2^32 is probably a number that was used as it is, not a 64-bit hash of a name.
 std::string HashAdvice(const RowOptions& options, uint64_t key) {
-  if (options.num_features == 1 || (options.hash_bits == 0 && key >> 32 == 0)) {
+  if (options.hash_bits > 32) return "; hash_bits above 32 need num_features=0";
+  if (options.hash_bits > 0) {
+    return "; hash_bits=" + std::to_string(options.hash_bits) +
+           " needs num_features=" + std::to_string(uint64_t{1} << options.hash_bits);
+  }
+  if (options.num_features == 1 || key >> 32 == 0) {
     return TooFewFeatures(key);
   }
   const std::string bits = std::to_string(std::bit_width(options.num_features) - 1);

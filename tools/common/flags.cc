@@ -13,6 +13,7 @@
 
 #include "io/base/printable.h"
 #include "io/record/record_format.h"
+#include "io/state/state_fields.h"
 #include "tools/common/program.h"
 
 namespace millrace::tools {
@@ -228,7 +229,11 @@ Result<ParsedLine> ParseLine(const CommandSpec& spec, std::span<const CommandSpe
 std::vector<std::pair<std::string, std::string>> FlagValues(const CommandSpec& spec) {
   std::vector<std::pair<std::string, std::string>> values;
   for (const std::string& name : AllFlags(spec)) {
-    values.emplace_back(name, InfoOf(name).current_value);
+    const auto info = InfoOf(name);
+    // gflags prints 0.05 as 0.050000000000000003.
+    values.emplace_back(name, info.type == "double"
+                                  ? io::NumberText(std::strtod(info.current_value.c_str(), nullptr))
+                                  : info.current_value);
   }
   return values;
 }

@@ -107,7 +107,8 @@ std::string RunRecord::ChangesText() const {
   std::string text;
   for (const trainer::FlagChange& change : changes_) {
     text += (text.empty() ? "; changed since: --" : ", --") + change.name + "=" + change.now +
-            " (was " + (change.before.empty() ? "empty" : change.before) + ")";
+            (change.before.empty() || change.before == "0" ? " (was not set)"
+                                                           : " (was " + change.before + ")");
   }
   return text;
 }

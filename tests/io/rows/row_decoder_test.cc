@@ -56,6 +56,20 @@ TEST(RowDecoder, TooLargeVwKeysAreToldFromHashes) {
   EXPECT_NE(name.find("hash_bits=9"), std::string::npos) << name;
 }
 
+TEST(RowDecoder, TooLargeHashesNameTheNumberOfFeatures) {
+  BatchBuilder rows;
+  rows.Clear(false);
+  const auto advice = [&](int hash_bits) {
+    const auto decoder =
+        MakeRowDecoder(InputFormat::kVw, {.num_features = 2, .hash_bits = hash_bits});
+    const std::string message = Append(*decoder, "1 |f a b c d e f g h", rows).message();
+    return message.substr(message.find(';') + 2);
+  };
+  EXPECT_EQ(advice(20), "hash_bits=20 needs num_features=1048576");
+  EXPECT_EQ(advice(32), "hash_bits=32 needs num_features=4294967296");
+  EXPECT_EQ(advice(40), "hash_bits above 32 need num_features=0");
+}
+
 TEST(RowDecoder, VwImportanceBecomesTheWeight) {
   const auto decoder = MakeRowDecoder(InputFormat::kVw, {});
   BatchBuilder rows;

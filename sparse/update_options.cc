@@ -94,6 +94,11 @@ GradientScale GradientScaleOf(Rule rule) {
   return adaptive ? GradientScale::kSum : GradientScale::kMean;
 }
 
+UpdateOptions InterceptOptions(UpdateOptions options) {
+  options.l1 = options.l2 = 0;
+  return options;
+}
+
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.Add("rule", RuleName(options.rule));
   fields.AddDouble("option.rate", options.Rate());

@@ -52,6 +52,9 @@ Status CheckRange(const char* name, double value, double low, double high);
 enum class GradientScale { kMean, kSum };
 GradientScale GradientScaleOf(Rule rule);
 
+// The options of the intercept, which is not regularised.
+UpdateOptions InterceptOptions(UpdateOptions options);
+
 // Named fields for files and for the wire. They contain Rate(), never 0.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);
 Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);

@@ -75,6 +75,7 @@ class TextRows : public RowDecoder {
     }
     for (const uint64_t key : row_.keys) {
       if (options_.num_features > 0 && key >= options_.num_features) return BadKey(key);
+      if (key == kInterceptKey) return Corrupt(std::string("index: ") + kReservedKeyText);
     }
     bool ones = true;
     for (const float value : row_.values) ones &= value == 1.0f;
@@ -123,7 +124,6 @@ class VwRows final : public TextRows {
   explicit VwRows(const RowOptions& options)
       : TextRows(options),
         vw_({.hash_bits = options.hash_bits,
-             .constant = options.constant,
              .hash_all = options.hash_all,
              .labels = options.labels}) {}
 

@@ -50,8 +50,11 @@ Status Shard::MakeModel(const std::string& config) {
                    " and " + std::to_string(job.num_shards));
   }
   const Sharding sharding(job.num_features, job.num_shards);
+  const bool intercept =
+      job.intercept && sharding.Of(io::kInterceptKey).shard == options_.shard && !job.dense;
   ASSIGN_OR_RETURN(
-      store_, sparse::LocalStore::Create({.num_features = sharding.local_features()}, job.update));
+      store_, sparse::LocalStore::Create(
+                  {.num_features = sharding.local_features(), .intercept = intercept}, job.update));
   sharding_ = sharding;
   if (job.dense) dense_.emplace(*job.dense, options_.num_workers);
   config_ = std::move(job);

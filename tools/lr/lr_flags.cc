@@ -29,8 +29,6 @@ DEFINE_int32(index_base, 0, "libsvm: subtracted from every index, 0 or 1");
 DEFINE_int32(hash_bits, 0, "VW and Criteo text: number of bits of the hashed keys, 0 for 64");
 DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
             "VW text: hash numeric names with their namespace like other names");
-DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
-            "VW text: add a constant feature to every row");
 DEFINE_string(on_corrupt, "fail",
               "what to do with a corrupt record: fail, or skip (counted and reported)");
 DEFINE_uint64(max_record_mb, InputOptions{}.max_record_bytes >> 20,
@@ -39,6 +37,8 @@ DEFINE_uint64(max_record_mb, InputOptions{}.max_record_bytes >> 20,
 DEFINE_uint64(
     num_features, 0,
     "all keys are below this number; 0: any 64-bit key, in a hashed-key table that grows");
+DEFINE_bool(intercept, millrace::sparse::ModelShape{}.intercept,
+            "the model has an intercept, which is not regularised; --nointercept: none");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_double(learning_rate, UpdateOptions{}.rate,
@@ -126,7 +126,6 @@ Result<InputOptions> Input(const std::string& patterns) {
                 .num_features = FLAGS_num_features,
                 .index_base = FLAGS_index_base,
                 .hash_bits = FLAGS_hash_bits,
-                .constant = FLAGS_constant,
                 .hash_all = FLAGS_hash_all};
   input.threads = Threads();
   return input;
@@ -206,14 +205,14 @@ const CommandSpec& LrSpec() {
       .groups = {{"Data",
                   {"train", "test", "format", "num_features", "label_feature", "index_feature",
                    "value_feature", "weight_feature", "index_base", "hash_bits", "hash_all",
-                   "constant", "on_corrupt", "max_record_mb"},
+                   "on_corrupt", "max_record_mb"},
                   {{"train", File()},
                    {"test", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
                   {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta",
-                   "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
+                   "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
                    {"decay", OneOf({"constant", "sqrt"})},
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
@@ -243,7 +242,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.early_stop, trainer::ParseEarlyStop(FLAGS_early_stop));
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
   ASSIGN_OR_RETURN(options.session, SessionFromFlags());
-  options.train.shape.num_features = FLAGS_num_features;
+  options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
   options.train.hogwild = FLAGS_hogwild;

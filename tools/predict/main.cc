@@ -50,8 +50,6 @@ DEFINE_int32(hash_bits, -1,
              "vw and criteo: bits of the hashed keys, 0 for 64; -1: from the size of the model");
 DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
             "vw: hash numeric names with their namespace like other names");
-DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
-            "vw: add a constant feature to every row");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -168,7 +166,7 @@ const CommandSpec& PredictSpec() {
                    {"out", File()}}},
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
-                  {"on_corrupt", "max_record_mb", "index_base", "hash_bits", "hash_all", "constant",
+                  {"on_corrupt", "max_record_mb", "index_base", "hash_bits", "hash_all",
                    "label_feature", "index_feature", "value_feature", "weight_feature", "threads"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
@@ -198,7 +196,7 @@ Status CheckFlags(const Args& args) {
 // Sets the input flags that the command line does not give to their values in training, if the run
 // of the model is known. Returns a text that lists them; empty: none.
 std::string UseTrainingFlags(const Args& args) {
-  std::vector<std::string> names = {"index_base",    "hash_bits",     "hash_all",     "constant",
+  std::vector<std::string> names = {"index_base",    "hash_bits",     "hash_all",
                                     "label_feature", "index_feature", "value_feature"};
   // A file name that tells the format has precedence over the format in training.
   const Result<std::vector<std::string>> files = FilesOf(args);
@@ -224,7 +222,6 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
                       .weight = FLAGS_weight_feature};
   input.rows.num_features = info.num_features;
   input.rows.index_base = FLAGS_index_base;
-  input.rows.constant = FLAGS_constant;
   input.rows.hash_all = FLAGS_hash_all;
   input.rows.labels = io::Labels::kOptional;
   input.batch_size = kBatchRows;

@@ -43,8 +43,8 @@ class UnknownKeys {
     if (rows_ < kMinRows || unknown_ * 100 <= entries_ * kMaxPercent) return "";
     return std::to_string(unknown_ * 100 / entries_) +
            " % of the entries of the input have no weight in the model; likely causes: "
-           "--hash_bits, --index_base, --hash_all or --constant differ from the training's, or the "
-           "model is of another data set";
+           "--hash_bits, --index_base or --hash_all differ from the training's, or the model is of "
+           "another data set";
   }
 
  private:

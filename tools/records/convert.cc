@@ -31,8 +31,6 @@ DEFINE_int32(hash_bits, 0,
              "vw, criteo: keys are hashes of this many bits, 1 to 64; vw with 0 keeps numbers");
 DEFINE_bool(hash_all, millrace::io::VwOptions{}.hash_all,
             "vw: hash numeric names with their namespace like other names");
-DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
-            "vw: add a constant feature to every row");
 DEFINE_string(vocabulary, "", "criteo: take the keys from this file, which --vocabulary_out wrote");
 DEFINE_string(
     vocabulary_out, "",
@@ -78,14 +76,18 @@ Status CheckFlagsFit(Format format) {
     std::vector<Format> formats;
   };
   const std::vector<Format> text = {Format::kLibsvm, Format::kVw, Format::kCriteo};
-  const Rule rules[] = {
-      {"index_base", {Format::kLibsvm}}, {"max_record_mb", text},
-      {"positive_label", text},          {"label_feature", text},
-      {"index_feature", text},           {"value_feature", text},
-      {"weight_feature", {Format::kVw}}, {"hash_bits", {Format::kVw, Format::kCriteo}},
-      {"hash_all", {Format::kVw}},       {"constant", {Format::kVw}},
-      {"vocabulary", {Format::kCriteo}}, {"vocabulary_out", {Format::kCriteo}},
-      {"min_count", {Format::kCriteo}}};
+  const Rule rules[] = {{"index_base", {Format::kLibsvm}},
+                        {"max_record_mb", text},
+                        {"positive_label", text},
+                        {"label_feature", text},
+                        {"index_feature", text},
+                        {"value_feature", text},
+                        {"weight_feature", {Format::kVw}},
+                        {"hash_bits", {Format::kVw, Format::kCriteo}},
+                        {"hash_all", {Format::kVw}},
+                        {"vocabulary", {Format::kCriteo}},
+                        {"vocabulary_out", {Format::kCriteo}},
+                        {"min_count", {Format::kCriteo}}};
   for (const Rule& rule : rules) {
     if (!IsGiven(rule.flag) || std::count(rule.formats.begin(), rule.formats.end(), format) > 0)
       continue;
@@ -146,8 +148,7 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
-  options.vw = {
-      .hash_bits = FLAGS_hash_bits, .constant = FLAGS_constant, .hash_all = FLAGS_hash_all};
+  options.vw = {.hash_bits = FLAGS_hash_bits, .hash_all = FLAGS_hash_all};
   options.criteo_hash_bits = FLAGS_hash_bits;
   options.vocabulary = FLAGS_vocabulary;
   options.vocabulary_out = FLAGS_vocabulary_out;
@@ -222,8 +223,7 @@ const CommandSpec& ConvertSpec() {
                   {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Keys",
-                  {"hash_bits", "hash_all", "constant", "vocabulary_out", "vocabulary",
-                   "min_count"},
+                  {"hash_bits", "hash_all", "vocabulary_out", "vocabulary", "min_count"},
                   {{"vocabulary_out", File()}, {"vocabulary", File()}}},
                  {"Output",
                   {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",

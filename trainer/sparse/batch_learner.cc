@@ -49,21 +49,21 @@ class StoreLearner final : public BatchLearner {
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
     Prepare(batch);
-    RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
+    RETURN_IF_ERROR(store_.Pull(keys_, weights_));
     Margins(batch);
     return std::span<const float>(margins_);
   }
 
   Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
     const uint64_t number = ++batches_;
-    if (next) store_.Prefetch(number + 1, next->keys);
+    if (next) store_.Prefetch(number + 1, ModelKeys(*next, keys_));
     Prepare(batch);
-    RETURN_IF_ERROR(store_.PullBatch(number, batch.keys, weights_));
+    RETURN_IF_ERROR(store_.PullBatch(number, keys_, weights_));
     Margins(batch);
     residuals_.resize(batch.rows());
-    gradient_.resize(batch.keys.size());
+    gradient_.resize(keys_.size());
     const double loss = LossAndGradient(batch);
-    RETURN_IF_ERROR(store_.Push(batch.keys, gradient_,
+    RETURN_IF_ERROR(store_.Push(keys_, gradient_,
                                 {.batch = number,
                                  .rows = static_cast<uint32_t>(batch.rows()),
                                  .weight = TotalWeight(batch),
@@ -75,15 +75,24 @@ class StoreLearner final : public BatchLearner {
   bool wants_compact_batches() const override { return true; }
 
  private:
+  // Fills `keys` with the batch's keys and that of the intercept, if the model has one.
+  std::span<const uint64_t> ModelKeys(const CsrBatch& batch, PodVector<uint64_t>& keys) const {
+    keys.assign(batch.keys.begin(), batch.keys.end());
+    if (store_.has_intercept()) keys.push_back(io::kInterceptKey);
+    return keys;
+  }
+
   void Prepare(const CsrBatch& batch) {
     CHECK(batch.compacted);
-    weights_.resize(batch.keys.size());
+    weights_.resize(ModelKeys(batch, keys_).size());
     margins_.resize(batch.rows());
   }
 
   void Margins(const CsrBatch& batch) {
     TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    kernels_.margins(batch, weights_, margins_);
+    const size_t features = batch.keys.size();
+    kernels_.margins(batch, std::span(weights_).first(features), margins_);
+    if (weights_.size() > features) sparse::AddIntercept(weights_.back(), margins_);
   }
 
   double LossAndGradient(const CsrBatch& batch) {
@@ -92,14 +101,17 @@ class StoreLearner final : public BatchLearner {
         kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
     op.Then("gradient", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
-    kernels_.gradient(batch, residuals_, gradient_);
+    const size_t features = batch.keys.size();
+    kernels_.gradient(batch, residuals_, std::span(gradient_).first(features));
+    if (gradient_.size() > features) gradient_.back() = sparse::InterceptGradient(residuals_);
     return loss;
   }
 
   sparse::WeightStore& store_;
   const sparse::Kernels& kernels_;
   sparse::GradientScale scale_;
-  uint64_t batches_ = 0;  // trained on
+  uint64_t batches_ = 0;      // trained on
+  PodVector<uint64_t> keys_;  // what weights_ and gradient_ belong to
   PodVector<float> weights_, margins_, residuals_, gradient_;
 };
 

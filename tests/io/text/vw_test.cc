@@ -94,12 +94,6 @@ TEST(Vw, HashBitsKeepTheLowestBits) {
   }
 }
 
-TEST(Vw, ConstantIsAddedToEveryRow) {
-  const SparseRow row = Parse("1 |f 3", {.constant = true});
-  EXPECT_EQ(row.keys, (std::vector<uint64_t>{3, NameKey("", "Constant")}));
-  EXPECT_EQ(row.values, (std::vector<float>{1, 1}));
-}
-
 TEST(Vw, BlankLinesAndCommentsAreSkipped) {
   for (const char* line : {"", " ", "\r", "\t\r", "# 1 |f a", "  # x"}) {
     SparseRow row;

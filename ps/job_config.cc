@@ -57,6 +57,7 @@ io::StateFields JobConfig::Fields() const {
   fields.AddUint("staleness", staleness);
   fields.AddUint("replicas_to_aggregate", replicas_to_aggregate);
   fields.AddUint("num_features", num_features);
+  fields.AddUint("intercept", intercept ? 1 : 0);
   fields.Add("model", dense ? "dense" : "sparse");
   dense ? dense->AddTo(fields) : AddUpdateOptions(update, fields);
   fields.AddUint("zstd", zstd ? 1 : 0);
@@ -74,6 +75,8 @@ Result<JobConfig> JobConfig::From(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(config.staleness, fields.Uint("staleness"));
   ASSIGN_OR_RETURN(config.replicas_to_aggregate, fields.Uint("replicas_to_aggregate"));
   ASSIGN_OR_RETURN(config.num_features, fields.Uint("num_features"));
+  ASSIGN_OR_RETURN(const uint64_t intercept, fields.Uint("intercept"));
+  config.intercept = intercept != 0;
   ASSIGN_OR_RETURN(const std::string model, fields.Text("model"));
   if (model == "dense") {
     ASSIGN_OR_RETURN(config.dense, sparse::DenseOptions::From(fields));

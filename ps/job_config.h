@@ -34,6 +34,7 @@ struct JobConfig {
   // sync: the number of gradients that complete a step; later ones are dropped. 0: all workers
   uint64_t replicas_to_aggregate = 0;
   uint64_t num_features = 0;  // 0: a hashed-key table
+  bool intercept = true;      // of a sparse model
   sparse::UpdateOptions update = {};
   std::optional<sparse::DenseOptions> dense = {};  // a net's parameters instead of a sparse model
   bool zstd = false;                               // gradients and weights are packed on the wire

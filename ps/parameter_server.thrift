@@ -7,7 +7,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 6
+const i32 kProtocolVersion = 7
 
 // The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard. With `busy` it is
 // valid, but the shard writes or reads a checkpoint: the call can be made again.

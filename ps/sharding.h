@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "io/base/random.h"
+#include "io/batch/csr_batch.h"
 
 namespace millrace::ps {
 
@@ -18,6 +19,8 @@ namespace millrace::ps {
 //
 // Hashed-key tables: a hash of the key; the local key is the key itself. The upper half of the hash
 // is used, because the shard's own table takes the lower one.
+//
+// The intercept is on shard 0, and its local key is its key.
 class Sharding {
  public:
   // `num_features` 0: a hashed-key table. `shards` is at least 1.
@@ -28,6 +31,7 @@ class Sharding {
     uint64_t local;
   };
   Place Of(uint64_t key) const {
+    if (key == io::kInterceptKey) return {0, key};
     if (num_features_ == 0) return {Reduce(Mix64(key)), key};
     const uint64_t q = key / shards_;
     const uint64_t shard = key - q * shards_ + Reduce(Mix64(q));
@@ -35,12 +39,12 @@ class Sharding {
   }
   // The inverse.
   uint64_t KeyOf(size_t shard, uint64_t local) const {
-    if (num_features_ == 0) return local;
+    if (num_features_ == 0 || local == io::kInterceptKey) return local;
     const uint64_t turn = Reduce(Mix64(local));
     return local * shards_ + (shard >= turn ? shard - turn : shard + shards_ - turn);
   }
 
-  // Local keys are below it; 0: any 64-bit key.
+  // Local keys but that of the intercept are below it; 0: any 64-bit key.
   uint64_t local_features() const { return (num_features_ + shards_ - 1) / shards_; }
   uint64_t num_features() const { return num_features_; }
   size_t shards() const { return shards_; }

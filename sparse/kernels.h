@@ -61,6 +61,21 @@ inline float LogisticLoss(float margin, float label) {
   return std::max(-m, 0.f) + std::log1p(std::exp(-std::abs(m)));
 }
 
+// The intercept is part of every row with the value 1.
+inline void AddIntercept(float intercept, std::span<float> margins) {
+  for (float& margin : margins) margin += intercept;
+}
+// g = sum of e[rows], in four parallel sums.
+inline float InterceptGradient(std::span<const float> residuals) {
+  double sum[4] = {};
+  size_t r = 0;
+  for (; r + 4 <= residuals.size(); r += 4) {
+    for (size_t k = 0; k < 4; ++k) sum[k] += static_cast<double>(residuals[r + k]);
+  }
+  for (; r < residuals.size(); ++r) sum[0] += static_cast<double>(residuals[r]);
+  return static_cast<float>((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
 inline float LogisticResidual(float margin, float label) { return Sigmoid(margin) - label; }
 
 }  // namespace millrace::sparse

@@ -12,6 +12,7 @@
 #include "sparse/dense_index_table.h"
 #include "sparse/direct_step.h"
 #include "sparse/hashed_key_table.h"
+#include "sparse/kernels.h"
 #include "sparse/tagged_step.h"
 #include "sparse/update_rules.h"
 
@@ -42,10 +43,12 @@ class TableStore final : public LocalStore {
     TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
     const Params params = ParamsAt(options_, steps_ + 1);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
-      weights[i] = Form::Weight(params, table_.Get(keys[i]));
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+      weights[i] = Form::Weight(params, table_.Get(features[i]));
     }
+    if (features.size() < keys.size()) weights[features.size()] = InterceptWeight();
     return {};
   }
 
@@ -54,13 +57,12 @@ class TableStore final : public LocalStore {
     TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
     const Params params = ParamsAt(options_, ++steps_);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + kPrefetchAhead < keys.size()) table_.Prefetch(keys[i + kPrefetchAhead]);
-      State& state = table_.At(keys[i]);
-      Slot slot = Form::Unpack(params, state);
-      Step(params, gradient[i], slot);
-      Put(slot, state);
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+      Update(params, gradient[i], table_.At(features[i]));
     }
+    if (features.size() < keys.size()) UpdateIntercept(gradient[features.size()]);
     return {};
   }
 
@@ -68,12 +70,14 @@ class TableStore final : public LocalStore {
 
   void ForEach(const Visit& visit) const override {
     static constexpr State kUnseen{};
-    const Params params = ParamsAt(options_, steps_ + 1);
-    table_.ForEach([&](uint64_t key, const State& state) {
+    const auto visit_seen = [&](const Params& params, uint64_t key, const State& state) {
       if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
       const Slot slot = Form::Unpack(params, state);
       visit(key, {&slot.w, kFloats<Slot>});
-    });
+    };
+    const Params params = ParamsAt(options_, steps_ + 1);
+    table_.ForEach([&](uint64_t key, const State& state) { visit_seen(params, key, state); });
+    visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_);
   }
 
   Status Load(uint64_t key, std::span<const float> state) override {
@@ -83,12 +87,12 @@ class TableStore final : public LocalStore {
     }
     RETURN_IF_ERROR(CheckKeys({&key, 1}));
     if (!kSgd && std::signbit(state.back())) {
-      return Invalid("state of feature " + std::to_string(key) +
-                     ": expected a sum of squares, found " + std::to_string(state.back()));
+      return Invalid("state of feature " + io::KeyName(key) +
+                     ": expected a sum of squares, found " + io::NumberText(state.back()));
     }
     Slot slot;
     std::memcpy(&slot, state.data(), state.size_bytes());
-    Put(slot, table_.At(key));
+    Put(slot, key == io::kInterceptKey ? intercept_ : table_.At(key));
     return {};
   }
 
@@ -101,6 +105,7 @@ class TableStore final : public LocalStore {
     CHECK(direct() && !batch.compacted);
     const Params params = ParamsAt(options_, steps_ + 1);
     if constexpr (kIndexed) sparse::DirectMargins(params, batch, table_.data(), margins);
+    if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
   }
 
   void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) override {
@@ -108,6 +113,7 @@ class TableStore final : public LocalStore {
     if constexpr (kIndexed && kSgd) DirectMargins(batch, margins);
     if constexpr (kIndexed && !kSgd) {
       tagged_.Begin(ParamsAt(options_, steps_ + 1), batch, table_.data(), margins);
+      if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
     }
   }
 
@@ -115,11 +121,19 @@ class TableStore final : public LocalStore {
     const Params params = ParamsAt(options_, ++steps_);
     if constexpr (kIndexed && kSgd) DirectSgdStep(params, batch, residuals, table_.data());
     if constexpr (kIndexed && !kSgd) tagged_.Finish(params, batch, residuals, table_.data());
+    if (shape_.intercept) UpdateIntercept(InterceptGradient(residuals));
   }
 
   SgdSlot* hogwild_slots() override {
     if constexpr (kIndexed && kSgd) {
       if (direct()) return table_.data();
+    }
+    return nullptr;
+  }
+
+  SgdSlot* hogwild_intercept() override {
+    if constexpr (kIndexed && kSgd) {
+      if (direct() && shape_.intercept) return &intercept_;
     }
     return nullptr;
   }
@@ -143,14 +157,30 @@ class TableStore final : public LocalStore {
     }
   }
 
+  static void Update(const Params& params, float gradient, State& state) {
+    Slot slot = Form::Unpack(params, state);
+    Step(params, gradient, slot);
+    Put(slot, state);
+  }
+
+  Params InterceptParams(uint64_t t) const { return ParamsAt(InterceptOptions(options_), t); }
+  float InterceptWeight() const { return Form::Weight(InterceptParams(steps_ + 1), intercept_); }
+  // Of the step that steps_ counts already.
+  void UpdateIntercept(float gradient) { Update(InterceptParams(steps_), gradient, intercept_); }
+
   // Keys are sorted: the last one is the largest.
   Status CheckKeys(std::span<const uint64_t> keys) const {
-    if (keys.empty() || table_.Holds(keys.back())) return {};
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    if (features.size() < keys.size() && !shape_.intercept) {
+      return Invalid("key: expected none of the intercept, which this model does not have");
+    }
+    if (features.empty() || table_.Holds(features.back())) return {};
     return Invalid("key: expected below num_features = " + std::to_string(shape_.num_features) +
-                   ", found " + std::to_string(keys.back()));
+                   ", found " + std::to_string(features.back()));
   }
 
   Table<State> table_;
+  State intercept_{};  // all zero without one
   std::conditional_t<kIndexed && !kSgd, TaggedStep<Params>, Nothing> tagged_;
 };
 
@@ -200,7 +230,8 @@ std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions
 }  // namespace
 
 Status LocalStore::LoadWeight(uint64_t key, float weight) {
-  const auto slot = SlotFor(options_, weight);
+  const auto slot =
+      SlotFor(key == io::kInterceptKey ? InterceptOptions(options_) : options_, weight);
   return Load(key, {slot.data(), slot_floats()});
 }
 

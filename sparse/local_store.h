@@ -14,9 +14,12 @@
 namespace millrace::sparse {
 
 struct ModelShape {
-  uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key
+  uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key but io::kInterceptKey
+  bool intercept = true;
 };
 
+// The intercept has a slot of its own under io::kInterceptKey. The rule updates it like a feature,
+// but without L1 and L2.
 class LocalStore : public WeightStore {
  public:
   static Result<std::unique_ptr<LocalStore>> Create(const ModelShape& shape,
@@ -27,6 +30,7 @@ class LocalStore : public WeightStore {
   void set_steps(uint64_t steps) { steps_ = steps; }
   const ModelShape& shape() const { return shape_; }
   const UpdateOptions& options() const { return options_; }
+  bool has_intercept() const final { return shape_.intercept; }
 
   // Floats of state a feature; the first one is the weight.
   virtual size_t slot_floats() const = 0;
@@ -51,6 +55,8 @@ class LocalStore : public WeightStore {
   virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
   // The slots of a dense-index SGD model without L2, for Hogwild threads; null for any other model.
   virtual SgdSlot* hogwild_slots() = 0;
+  // That of the intercept; null without one, and where hogwild_slots() is null.
+  virtual SgdSlot* hogwild_intercept() = 0;
 
  protected:
   LocalStore(const ModelShape& shape, const UpdateOptions& options)

@@ -72,7 +72,9 @@ Status UpdateOptions::Validate() const {
   RETURN_IF_ERROR(CheckRange("l1", l1, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("l2", l2, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("ftrl_beta", ftrl_beta, 0, 1e6));
-  RETURN_IF_ERROR(CheckRange("adagrad_epsilon", adagrad_epsilon, 1e-30, 1e6));
+  RETURN_IF_ERROR(CheckRange("adagrad_initial", adagrad_initial, 0, 1e6));
+  RETURN_IF_ERROR(
+      CheckRange("adagrad_epsilon", adagrad_epsilon, adagrad_initial > 0 ? 0 : 1e-30, 1e6));
   RETURN_IF_ERROR(CheckRange("adam_beta1", adam_beta1, 0, 1 - 1e-9));
   RETURN_IF_ERROR(CheckRange("adam_beta2", adam_beta2, 0, 1 - 1e-9));
   RETURN_IF_ERROR(CheckRange("adam_epsilon", adam_epsilon, 1e-30, 1e6));
@@ -92,6 +94,11 @@ GradientScale GradientScaleOf(Rule rule) {
   return adaptive ? GradientScale::kSum : GradientScale::kMean;
 }
 
+UpdateOptions InterceptOptions(UpdateOptions options) {
+  options.l1 = options.l2 = 0;
+  return options;
+}
+
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.Add("rule", RuleName(options.rule));
   fields.AddDouble("option.rate", options.Rate());
@@ -100,6 +107,7 @@ void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.AddDouble("option.l2", options.l2);
   fields.AddDouble("option.ftrl_beta", options.ftrl_beta);
   fields.AddDouble("option.adagrad_epsilon", options.adagrad_epsilon);
+  fields.AddDouble("option.adagrad_initial", options.adagrad_initial);
   fields.AddDouble("option.adam_beta1", options.adam_beta1);
   fields.AddDouble("option.adam_beta2", options.adam_beta2);
   fields.AddDouble("option.adam_epsilon", options.adam_epsilon);
@@ -116,6 +124,7 @@ Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(options.l2, fields.Double("option.l2"));
   ASSIGN_OR_RETURN(options.ftrl_beta, fields.Double("option.ftrl_beta"));
   ASSIGN_OR_RETURN(options.adagrad_epsilon, fields.Double("option.adagrad_epsilon"));
+  ASSIGN_OR_RETURN(options.adagrad_initial, fields.Double("option.adagrad_initial"));
   ASSIGN_OR_RETURN(options.adam_beta1, fields.Double("option.adam_beta1"));
   ASSIGN_OR_RETURN(options.adam_beta2, fields.Double("option.adam_beta2"));
   ASSIGN_OR_RETURN(options.adam_epsilon, fields.Double("option.adam_epsilon"));
@@ -127,7 +136,8 @@ SgdParams SgdParamsAt(const UpdateOptions& o, uint64_t t) {
 }
 
 AdaGradParams AdaGradParamsAt(const UpdateOptions& o, uint64_t t) {
-  return {RateAt(o, t), static_cast<float>(o.l2), static_cast<float>(o.adagrad_epsilon)};
+  return {RateAt(o, t), static_cast<float>(o.l2),
+          static_cast<float>(o.adagrad_initial + o.adagrad_epsilon)};
 }
 
 FtrlParams FtrlParamsAt(const UpdateOptions& o, uint64_t t) {

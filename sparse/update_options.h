@@ -33,6 +33,7 @@ struct UpdateOptions {
   double l2 = 0;
   double ftrl_beta = 1;
   double adagrad_epsilon = 1e-6;
+  double adagrad_initial = 0;  // of the sum of squares, as if seen before the first gradient
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
@@ -44,10 +45,15 @@ struct UpdateOptions {
 // An error that names the option, its range and the value found.
 Status CheckRange(const char* name, double value, double low, double high);
 
-// The gradient that a rule gets for a batch: SGD and Adam that of the mean loss; AdaGrad and FTRL,
-// which adapt to its scale, that of the summed loss.
+// The gradient that a rule gets for a step: AdaGrad and FTRL, which adapt to its scale, that of the
+// summed loss, in which the weight of an example multiplies its loss; SGD and Adam the same divided
+// by the number of rows, whatever their weights, so that an example of weight 2 moves the model as
+// far as two.
 enum class GradientScale { kMean, kSum };
 GradientScale GradientScaleOf(Rule rule);
+
+// The options of the intercept, which is not regularised.
+UpdateOptions InterceptOptions(UpdateOptions options);
 
 // Named fields for files and for the wire. They contain Rate(), never 0.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);

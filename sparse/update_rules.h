@@ -40,7 +40,9 @@ void Step(const SgdParams& p, F g, SgdState<F>& slot) {
 }
 
 // Duchi, Hazan, Singer 2011, diagonal:
-//   n += g^2,  w -= rate / sqrt(n + epsilon) * g
+//   n += g^2,  w -= rate / sqrt(offset + n) * g
+// n starts at 0 also where the sum of squares should start at another number (initial): the offset
+// is initial + epsilon.
 template <typename F>
 struct AdaGradState {
   F w, n;
@@ -49,13 +51,13 @@ using AdaGradSlot = AdaGradState<float>;
 struct AdaGradParams {
   float rate;
   float l2;
-  float epsilon;  // bounds the first step of a feature whose gradients are tiny
+  float offset;  // bounds the first step of a feature whose gradients are tiny
 };
 template <typename F>
 void Step(const AdaGradParams& p, F g, AdaGradState<F>& slot) {
   const F step = g + p.l2 * slot.w;
   slot.n += step * step;
-  slot.w -= p.rate * step / Sqrt(slot.n + p.epsilon);
+  slot.w -= p.rate * step / Sqrt(slot.n + p.offset);
 }
 
 // McMahan et al. 2013, FTRL-proximal, per coordinate:

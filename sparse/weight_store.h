@@ -28,6 +28,8 @@ struct PushInfo {
 class WeightStore {
  public:
   virtual ~WeightStore() = default;
+  // Whether the model has an intercept: a batch's keys then end with io::kInterceptKey.
+  virtual bool has_intercept() const = 0;
   // The weights of `keys` as they are now; a key that was never pushed has weight 0.
   virtual Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // One step: applies the update rule to each key with its gradient.

@@ -6,10 +6,30 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 
 #include "io/base/pod_vector.h"
 
 namespace millrace::io {
+
+// The key of the intercept in every list of keys, file and message; no row may have it. It is the
+// largest one, so it comes last in a sorted list. The intercept is not an entry of the batch: its
+// value is 1 in every row.
+constexpr uint64_t kInterceptKey = std::numeric_limits<uint64_t>::max();
+
+// Whether a sorted list of keys ends with that of the intercept.
+inline bool HasIntercept(std::span<const uint64_t> keys) {
+  return !keys.empty() && keys.back() == kInterceptKey;
+}
+// The list without it.
+inline std::span<const uint64_t> FeatureKeys(std::span<const uint64_t> keys) {
+  return keys.first(keys.size() - (HasIntercept(keys) ? 1 : 0));
+}
+
+// "17", or "(intercept)".
+inline std::string KeyName(uint64_t key) {
+  return key == kInterceptKey ? "(intercept)" : std::to_string(key);
+}
 
 // Row r has the entries [row_begin[r], row_begin[r + 1]) of cols and values.
 //

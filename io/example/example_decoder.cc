@@ -176,6 +176,10 @@ std::string TooFewFeatures(uint64_t key) {
   return "; a model with this index needs num_features=" + std::to_string(key + 1) + " or more";
 }
 
+const char kReservedKeyText[] =
+    "expected any 64-bit key but 18446744073709551615 (-1), which is reserved for the intercept, "
+    "found it";
+
 struct ExampleDecoder::Parts {
   struct List {
     bool seen = false;
@@ -293,10 +297,11 @@ bool ExampleDecoder::DecodeIndex(std::string_view list, BatchBuilder& rows, size
     const auto decoded = DecodeVarints64(list, rows.WideRoom(list.size()));
     if (!decoded) return false;
     count = *decoded;
-    if (options_.num_features == 0) return true;
     const uint64_t* keys = rows.WideRoom(count);
-    return std::all_of(keys, keys + count,
-                       [&](uint64_t key) { return key < options_.num_features; });
+    const uint64_t limit = options_.num_features > 0 ? options_.num_features : kInterceptKey;
+    uint64_t largest = 0;
+    for (size_t i = 0; i < count; ++i) largest = std::max(largest, keys[i]);
+    return count == 0 || largest < limit;
   }
   uint32_t* room = rows.NarrowRoom(list.size() + kVarintWriteSlack);
   if (const auto decoded = varints32_(list, room)) {
@@ -344,10 +349,14 @@ Status ExampleDecoder::CheckIndex(const FeatureView* index) const {
   if (!index || (index->kind != FeatureKind::kInt64 && index->kind != FeatureKind::kNone)) {
     return Corrupt(where + "expected int64 values, found " + Describe(index, view_));
   }
-  if (options_.num_features == 0 || options_.unknown_key == UnknownKey::kLeaveOut) return {};
   for (size_t i = 0; i < index->ints.size(); ++i) {
     const int64_t key = index->ints[i];
+    if (options_.num_features == 0) {
+      if (static_cast<uint64_t>(key) != kInterceptKey) continue;
+      return Corrupt(where + kReservedKeyText + " at position " + std::to_string(i));
+    }
     if (static_cast<uint64_t>(key) < options_.num_features) continue;
+    if (options_.unknown_key == UnknownKey::kLeaveOut) continue;
     return Corrupt(where + "expected indices from 0 to below num_features = " +
                    std::to_string(options_.num_features) + ", found " + std::to_string(key) +
                    " at position " + std::to_string(i) +

@@ -19,7 +19,7 @@ namespace millrace::io {
 
 struct ExampleDecoderOptions {
   FeatureNames names = {};
-  // Indices must be below this; 0: any 64-bit key (hashed-key table).
+  // Indices must be below this; 0: any 64-bit key but kInterceptKey (hashed-key table).
   uint64_t num_features = 0;
   UnknownKey unknown_key = UnknownKey::kError;
   Labels labels = Labels::kRequired;
@@ -27,6 +27,8 @@ struct ExampleDecoderOptions {
 
 // The end of an error message about a key that is not below num_features.
 std::string TooFewFeatures(uint64_t key);
+// An error message about a row that has kInterceptKey.
+extern const char kReservedKeyText[];
 
 // Records in the canonical layout of TensorFlow's writers (single-byte tags, key before value, one
 // packed list per feature) take a fast path. Everything else that protobuf accepts (unpacked lists,

@@ -75,7 +75,7 @@ class TextRows : public RowDecoder {
     if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
       return BadLabel();
     }
-    if (options_.num_features > 0) RETURN_IF_ERROR(CheckKeys(rows));
+    RETURN_IF_ERROR(CheckKeys(rows));
     bool ones = true;
     for (const float value : row_.values) ones &= value == 1.0f;
     // NaN is kNoLabel and stays.
@@ -99,14 +99,15 @@ class TextRows : public RowDecoder {
         " (the option positive_label of millrace-records convert makes two classes of many)");
   }
   Status CheckKeys(BatchBuilder& rows) {
-    if (options_.unknown_key == UnknownKey::kLeaveOut) {
+    if (options_.num_features > 0 && options_.unknown_key == UnknownKey::kLeaveOut) {
       const size_t kept =
           rows.LeaveOutUnknown(options_.num_features, row_.keys, row_.values.data());
       row_.keys.resize(kept);
       row_.values.resize(kept);
     }
     for (const uint64_t key : row_.keys) {
-      if (key >= options_.num_features) return BadKey(key);
+      if (options_.num_features > 0 && key >= options_.num_features) return BadKey(key);
+      if (key == kInterceptKey) return Corrupt(std::string("index: ") + kReservedKeyText);
     }
     return {};
   }
@@ -135,7 +136,6 @@ class VwRows final : public TextRows {
   explicit VwRows(const RowOptions& options)
       : TextRows(options),
         vw_({.hash_bits = options.hash_bits,
-             .constant = options.constant,
              .hash_all = options.hash_all,
              .labels = options.labels}) {}
 

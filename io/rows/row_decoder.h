@@ -32,14 +32,13 @@ Framing FramingOf(InputFormat format);
 struct RowOptions {
   FeatureNames names = {};    // TFRecord
   bool check_names = true;    // see CheckNamedFeatures in io/stream/input_files.h
-  uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key
+  uint64_t num_features = 0;  // keys must be below; 0: any 64-bit key but kInterceptKey
   UnknownKey unknown_key = UnknownKey::kError;
   // If set: a row with a key for which it returns false is an error, too. Thread-safe.
   std::function<bool(uint64_t key)> knows_key = nullptr;
-  int index_base = 0;     // libsvm
-  int hash_bits = 0;      // VW and Criteo: keys are hashes of that many bits; 0: 64
-  bool constant = false;  // VW, see VwOptions
-  bool hash_all = true;   // VW, see VwOptions
+  int index_base = 0;    // libsvm
+  int hash_bits = 0;     // VW and Criteo: keys are hashes of that many bits; 0: 64
+  bool hash_all = true;  // VW, see VwOptions
   Labels labels = Labels::kRequired;
 };
 

@@ -144,9 +144,6 @@ Result<bool> ParseVwLine(std::string_view line, const VwOptions& options, Sparse
     }
     cursor.SkipBlanks();
   }
-  if (options.constant) {
-    row.Add(MaskKey(HashString("Constant", HashString("")), options.hash_bits), 1);
-  }
   return true;
 }
 

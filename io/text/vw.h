@@ -27,9 +27,7 @@
 namespace millrace::io {
 
 struct VwOptions {
-  int hash_bits = 0;  // 1 to 64; 0: 64-bit keys
-  // Adds the feature "Constant" of the default namespace, value 1, to every row.
-  bool constant = false;
+  int hash_bits = 0;     // 1 to 64; 0: 64-bit keys
   bool hash_all = true;  // false: a name of digits is its key
   Labels labels = Labels::kRequired;
 };

@@ -12,13 +12,13 @@ namespace {
 using profiler::Cat;
 
 Result<SharedKeys> MakeList(KeyDecoder& decoder, std::string_view bytes, uint64_t signature,
-                            uint64_t limit) {
+                            const KeyBounds& bounds) {
   if (ListSignature(bytes) != signature) {
     return Corrupt("key list: expected the signature of its bytes, found another one");
   }
   auto list = std::make_shared<KeyList>();
   list->signature = signature;
-  RETURN_IF_ERROR(decoder.Decode(bytes, limit, list->keys));
+  RETURN_IF_ERROR(decoder.Decode(bytes, bounds, list->keys));
   return SharedKeys(std::move(list));
 }
 
@@ -69,9 +69,9 @@ Status ExchangeHandler::Accept(const ExchangeRequest& request, ExchangeReply& re
     reply.outcome = Outcome::kUnknownList;
     return {};
   }
-  const uint64_t local_features = access_.shard().local_features();
+  const KeyBounds bounds = access_.shard().key_bounds();
   lock.unlock();
-  RETURN_IF_ERROR(Decode(request, local_features));
+  RETURN_IF_ERROR(Decode(request, bounds));
   lock.lock();
   RETURN_IF_ERROR(Enter(reply));
   return reply.outcome == Outcome::kDone ? Receive(request) : Status();
@@ -103,13 +103,13 @@ bool ExchangeHandler::FindLists(const ExchangeRequest& request) {
   return pull_list_ != nullptr;
 }
 
-Status ExchangeHandler::Decode(const ExchangeRequest& request, uint64_t local_features) {
+Status ExchangeHandler::Decode(const ExchangeRequest& request, const KeyBounds& bounds) {
   TRACE_SCOPE("decode_request", Cat::kServer,
               {.bytes = static_cast<int64_t>(request.gradient.size() + request.pull_keys.size())});
   if (request.pushes) {
     if (!request.push_keys.empty()) {
-      ASSIGN_OR_RETURN(
-          push_list_, MakeList(key_decoder_, request.push_keys, request.push_list, local_features));
+      ASSIGN_OR_RETURN(push_list_,
+                       MakeList(key_decoder_, request.push_keys, request.push_list, bounds));
     }
     if (!(request.weight >= 0) || !std::isfinite(request.loss)) {
       return Corrupt("a push's weight and loss: expected finite numbers, weight at least 0");
@@ -119,7 +119,7 @@ Status ExchangeHandler::Decode(const ExchangeRequest& request, uint64_t local_fe
   }
   if (request.pulls && !request.pull_keys.empty()) {
     ASSIGN_OR_RETURN(pull_list_,
-                     MakeList(key_decoder_, request.pull_keys, request.pull_list, local_features));
+                     MakeList(key_decoder_, request.pull_keys, request.pull_list, bounds));
   }
   return {};
 }

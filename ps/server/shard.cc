@@ -50,8 +50,11 @@ Status Shard::MakeModel(const std::string& config) {
                    " and " + std::to_string(job.num_shards));
   }
   const Sharding sharding(job.num_features, job.num_shards);
+  const bool intercept =
+      job.intercept && sharding.Of(io::kInterceptKey).shard == options_.shard && !job.dense;
   ASSIGN_OR_RETURN(
-      store_, sparse::LocalStore::Create({.num_features = sharding.local_features()}, job.update));
+      store_, sparse::LocalStore::Create(
+                  {.num_features = sharding.local_features(), .intercept = intercept}, job.update));
   sharding_ = sharding;
   if (job.dense) dense_.emplace(*job.dense, options_.num_workers);
   config_ = std::move(job);
@@ -198,7 +201,7 @@ Status Shard::Receive(size_t worker, Push push, int64_t now_ns) {
   record.received_state = push.state;
   record.arrived_ns = now_ns;
   if (config_->mode != Mode::kSync) {
-    Scale(push.gradient, push.weight);
+    Scale(push.gradient, push.rows);
     RETURN_IF_ERROR(Apply(push.list->keys, push.gradient));
     Count(record, push);
     return {};
@@ -227,9 +230,9 @@ void Shard::Count(WorkerRecord& worker, const Push& push) {
   progress_.weight += push.weight;
 }
 
-void Shard::Scale(std::span<float> gradient, double weight) const {
+void Shard::Scale(std::span<float> gradient, uint64_t rows) const {
   if (sparse::GradientScaleOf(config_->update.rule) != sparse::GradientScale::kMean) return;
-  const auto factor = static_cast<float>(1 / (weight > 0 ? weight : 1));
+  const auto factor = static_cast<float>(1 / static_cast<double>(std::max<uint64_t>(rows, 1)));
   for (float& g : gradient) g *= factor;
 }
 
@@ -274,20 +277,20 @@ void Shard::MakeStep(int64_t now_ns) {
   Status applied;
   if (std::none_of(first + 1, workers_.end(), is_pending)) {  // one gradient needs no sum
     Push& push = *first->pending;
-    Scale(push.gradient, push.weight);
+    Scale(push.gradient, push.rows);
     applied = Apply(push.list->keys, push.gradient);
   } else {
-    double weight = 0;
+    uint64_t rows = 0;
     {
       TRACE_SCOPE("aggregate", Cat::kServer);
       sum_.Clear();
       for (const WorkerRecord& w : workers_) {
         if (!w.pending) continue;
         sum_.Add(w.pending->list->keys, w.pending->gradient);
-        weight += w.pending->weight;
+        rows += w.pending->rows;
       }
     }
-    Scale(sum_.gradient(), weight);
+    Scale(sum_.gradient(), rows);
     applied = Apply(sum_.keys(), sum_.gradient());
   }
   if (!applied.ok()) Fail("a step could not be applied: " + applied.message());

@@ -19,6 +19,7 @@
 #include "ps/server/gradient_sum.h"
 #include "ps/server/worker_record.h"
 #include "ps/sharding.h"
+#include "ps/wire/key_codec.h"
 #include "ps/wire/messages.h"
 #include "sparse/local_store.h"
 
@@ -61,8 +62,9 @@ class Shard {
   // A list that the worker has pulled before; null if it is unknown.
   SharedKeys FindList(size_t worker, uint64_t signature) const;
   void KeepList(size_t worker, SharedKeys list);
-  // Local keys are below it; 0: any.
-  uint64_t local_features() const { return sharding_->local_features(); }
+  KeyBounds key_bounds() const {
+    return {.limit = sharding_->local_features(), .intercept = store_->has_intercept()};
+  }
 
   // A push has arrived. Ignores a sequence that was received before; otherwise applies the push, or
   // keeps it pending until its step is complete, or drops it if its step is complete already.
@@ -135,8 +137,8 @@ class Shard {
   void TryStep(int64_t now_ns);
   void ApplyPending(int64_t now_ns);
   void MakeStep(int64_t now_ns);
-  // Turns the gradient of the summed loss into that of the mean where the rule wants it.
-  void Scale(std::span<float> gradient, double weight) const;
+  // Divides the gradient of the summed loss by the rows of the step where the rule wants it.
+  void Scale(std::span<float> gradient, uint64_t rows) const;
   Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
   void Count(WorkerRecord& worker, const Push& push);
   void Fail(const std::string& message);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "io/base/random.h"
+#include "io/batch/csr_batch.h"
 #include "io/example/varint_list.h"
 
 namespace millrace::ps {
@@ -63,7 +64,9 @@ Status CountError(uint64_t expected, size_t found) {
 void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
   constexpr size_t kBlockKeys = 512, kMaxKeyBytes = 10;
   std::array<char, kBlockKeys * kMaxKeyBytes> block;
-  const uint64_t count = keys.size();
+  const bool intercept = io::HasIntercept(keys);
+  keys = io::FeatureKeys(keys);
+  const uint64_t count = 2 * keys.size() + (intercept ? 1 : 0);
   out.assign(block.data(), PutKeys({&count, 1}, 0, block.data()));
   uint64_t last = 0;
   while (!keys.empty()) {
@@ -74,38 +77,47 @@ void EncodeKeys(std::span<const uint64_t> keys, std::string& out) {
   }
 }
 
-Status KeyDecoder::Decode(std::string_view bytes, uint64_t limit, PodVector<uint64_t>& keys) {
-  const std::optional<uint64_t> count = TakeCount(bytes);
-  if (!count) return Corrupt("key list: expected a count, found none");
-  if (*count > bytes.size()) return CountError(*count, bytes.size());
+Status KeyDecoder::Decode(std::string_view bytes, const KeyBounds& bounds,
+                          PodVector<uint64_t>& keys) {
+  const std::optional<uint64_t> head = TakeCount(bytes);
+  if (!head) return Corrupt("key list: expected a count, found none");
+  const uint64_t count = *head / 2;
+  const bool intercept = *head % 2 == 1;
+  if (count > bytes.size()) return CountError(count, bytes.size());
   padded_.Resize(bytes.size() + io::kVarintReadSlack);
   if (!bytes.empty()) std::memcpy(padded_.data(), bytes.data(), bytes.size());
   std::memset(padded_.data() + bytes.size(), 0, io::kVarintReadSlack);
   const std::string_view list(padded_.data(), bytes.size());
   narrow_.resize(list.size() + io::kVarintWriteSlack);
-  keys.resize(*count);
+  keys.reserve(count + 1);
+  keys.resize(count);
   bool ascending = true;
   static const io::Varints32Function decode32 = io::DecodeVarints32For(DetectCpuLevel());
   if (const auto narrow = decode32(list, narrow_.data())) {
-    if (narrow->count != *count) return CountError(*count, narrow->count);
-    ascending = SumSteps({narrow_.data(), *count}, keys.data());
+    if (narrow->count != count) return CountError(count, narrow->count);
+    ascending = SumSteps({narrow_.data(), count}, keys.data());
   } else {
     wide_.resize(list.size());
     const std::optional<size_t> wide = io::DecodeVarints64(list, wide_.data());
     if (!wide) return Corrupt("key list: expected varints, found a cut or too long one");
-    if (*wide != *count) return CountError(*count, *wide);
+    if (*wide != count) return CountError(count, *wide);
     uint64_t key = 0;
-    for (size_t i = 0; i < *count; ++i) {
+    for (size_t i = 0; i < count; ++i) {
       const uint64_t next = key + wide_[i];
       ascending &= i == 0 || next > key;  // false for a difference of 0 and for an overflow
       keys[i] = key = next;
     }
   }
   if (!ascending) return Corrupt("key list: expected ascending keys");
-  if (limit > 0 && !keys.empty() && keys.back() >= limit) {
-    return Corrupt("key list: expected keys below " + std::to_string(limit) + ", found " +
+  if (bounds.limit > 0 && !keys.empty() && keys.back() >= bounds.limit) {
+    return Corrupt("key list: expected keys below " + std::to_string(bounds.limit) + ", found " +
                    std::to_string(keys.back()));
   }
+  if (io::HasIntercept(keys)) return Corrupt("key list: expected features, found the intercept");
+  if (intercept && !bounds.intercept) {
+    return Corrupt("key list: expected no intercept, which this shard does not have");
+  }
+  if (intercept) keys.push_back(io::kInterceptKey);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of keys on the wire: the number of keys, the first key, and the difference of each later
-// key to the one before it, all as varints. Keys are sorted and unique.
+// Lists of keys on the wire, as varints: twice the number of features, plus one if the key of the
+// intercept follows them; the first feature's key; the difference of each later one to the one
+// before it. Keys are sorted and unique.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,21 @@
 
 namespace millrace::ps {
 
+// The keys that a list may have.
+struct KeyBounds {
+  uint64_t limit = 0;  // features are below it; 0: any
+  bool intercept = true;
+};
+
 // Replaces `out`.
 void EncodeKeys(std::span<const uint64_t> keys, std::string& out);
 
 // Not thread-safe (scratch memory).
 class KeyDecoder {
  public:
-  // Keys must be below `limit` (0: any). After an error `keys` is unspecified. Memory grows
-  // with the size of `bytes`, not with the count in it.
-  Status Decode(std::string_view bytes, uint64_t limit, PodVector<uint64_t>& keys);
+  // After an error `keys` is unspecified. Memory grows with the size of `bytes`, not with the count
+  // in it.
+  Status Decode(std::string_view bytes, const KeyBounds& bounds, PodVector<uint64_t>& keys);
 
  private:
   RawBuffer padded_;

@@ -33,6 +33,7 @@ class RemoteStore final : public sparse::WeightStore {
   // `session` outlives the store and has started before the first Pull or Push.
   explicit RemoteStore(JobSession& session);
 
+  bool has_intercept() const override { return session_.config().intercept; }
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
   void Prefetch(uint64_t batch, std::span<const uint64_t> keys) override;
   bool wants_prefetch() const override { return true; }

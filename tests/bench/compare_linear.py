@@ -155,7 +155,7 @@ class Millrace(Contender):
     def __init__(self, data, args, optimizer, default):
         super().__init__(data)
         self.default = default
-        self.command = [f"{args.bin}/millrace-lr", f"--num_features={NUM_FEATURES}", f"--optimizer={optimizer}",
+        self.command = [f"{args.bin}/millrace-lr", f"--num_features={NUM_FEATURES}", "--nointercept", f"--optimizer={optimizer}",
                         "--threads=2"]
 
     def flags(self, rate, rows):

@@ -67,7 +67,7 @@ void BM_DecodeKeys(benchmark::State& state) {
   KeyDecoder decoder;
   PodVector<uint64_t> decoded;
   for (auto _ : state) {
-    if (!decoder.Decode(bytes, 0, decoded).ok()) state.SkipWithError("decode");
+    if (!decoder.Decode(bytes, {}, decoded).ok()) state.SkipWithError("decode");
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }

@@ -140,13 +140,14 @@ void Reply(std::string_view bytes) {
 void Keys(std::string_view bytes) {
   KeyDecoder decoder;
   PodVector<uint64_t> keys;
-  if (!decoder.Decode(bytes, 1 << 20, keys).ok()) return;
-  for (size_t i = 0; i < keys.size(); ++i)
-    CHECK(keys[i] < 1 << 20 && (i == 0 || keys[i] > keys[i - 1]));
+  const KeyBounds bounds = {.limit = 1 << 20};
+  if (!decoder.Decode(bytes, bounds, keys).ok()) return;
+  for (size_t i = 0; i < keys.size(); ++i) CHECK(i == 0 || keys[i] > keys[i - 1]);
+  for (const uint64_t key : io::FeatureKeys(keys)) CHECK(key < bounds.limit);
   std::string again;
   EncodeKeys(keys, again);
   PodVector<uint64_t> twice;
-  CHECK(decoder.Decode(again, 1 << 20, twice).ok() && twice == keys);
+  CHECK(decoder.Decode(again, bounds, twice).ok() && twice == keys);
 }
 
 void Floats(std::string_view bytes) {

@@ -84,9 +84,9 @@ def sized(*messages):
 
 
 config = (
-    "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nmodel sparse\n"
+    "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nintercept 1\nmodel sparse\n"
     "rule sgd\noption.rate 0.5\noption.decay constant\noption.l1 0\noption.l2 0\noption.ftrl_beta 1\n"
-    "option.adagrad_epsilon 1e-06\noption.adam_beta1 0.9\noption.adam_beta2 0.999\noption.adam_epsilon 1e-08\n"
+    "option.adagrad_epsilon 1e-06\noption.adagrad_initial 0\noption.adam_beta1 0.9\noption.adam_beta2 0.999\noption.adam_epsilon 1e-08\n"
     "zstd 0\nbf16 0\ndata x\n"
 )
 seeds = {
@@ -107,8 +107,9 @@ seeds = {
     "sized_replies": b"\x08" + sized(reply(b"hello", text(0, b"s" * 32) + b"\0"), join_reply()),
     "sized_refusal": b"\x08" + sized(refusal(b"hello")),
     "sized_reply": b"\x08" + sized(exchange_reply()),
-    "keys": b"\1\x04\x05\x01\x80\x02\x07",
-    "keys_wide": b"\1\x02\xff\xff\x3f\x01",
+    "keys": b"\1\x08\x05\x01\x80\x02\x07",
+    "keys_intercept": b"\1\x09\x05\x01\x80\x02\x07",
+    "keys_wide": b"\1\x04\xff\xff\x3f\x01",
     "keys_huge_count": b"\1\xff\xff\xff\xff\x0f\x01",
     "floats": b"\2\0" + struct.pack("<3f", 1, -2, 0.5),
     "halves": b"\2\1" + struct.pack("<3H", 0x3F80, 0xC000, 0x3F00),

@@ -15,6 +15,7 @@ JobConfig Unusual() {
   config.mode = Mode::kSsp;
   config.staleness = 11;
   config.num_features = 123456789;
+  config.intercept = false;
   config.update.rule = sparse::Rule::kAdam;
   config.update.rate = 1.0 / 3;
   config.zstd = true;
@@ -42,6 +43,7 @@ TEST(JobConfig, FieldsRoundTrip) {
     EXPECT_EQ(read->staleness, config.staleness);
     EXPECT_EQ(read->replicas_to_aggregate, config.replicas_to_aggregate);
     EXPECT_EQ(read->num_features, config.num_features);
+    EXPECT_EQ(read->intercept, config.intercept);
     EXPECT_EQ(read->zstd, config.zstd);
     EXPECT_EQ(read->bf16, config.bf16);
     EXPECT_EQ(read->data, config.data);

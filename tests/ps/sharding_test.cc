@@ -27,6 +27,18 @@ TEST(Sharding, EveryKeyHasOnePositionAndRoundTrips) {
   }
 }
 
+TEST(Sharding, InterceptIsOnTheFirstShardUnderItsOwnKey) {
+  for (const uint64_t num_features : {uint64_t{1003}, uint64_t{0}}) {
+    for (size_t shards = 1; shards <= 16; ++shards) {
+      const Sharding sharding(num_features, shards);
+      const Sharding::Place place = sharding.Of(io::kInterceptKey);
+      EXPECT_EQ(place.shard, 0u);
+      EXPECT_EQ(place.local, io::kInterceptKey);
+      EXPECT_EQ(sharding.KeyOf(place.shard, place.local), io::kInterceptKey);
+    }
+  }
+}
+
 // Strides are what features of a fixed layout have; a shard by remainder alone would get all of
 // them.
 TEST(Sharding, StridesDoNotFavourAShard) {

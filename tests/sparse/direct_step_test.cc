@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "io/base/random.h"
 #include "sparse/kernels.h"
@@ -30,14 +31,17 @@ io::CsrBatch Expanded(const io::CsrBatch& batch) {
 
 // One step through pull, kernels and push.
 void CompactedStep(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
-  std::vector<float> weights(batch.keys.size()), gradient(batch.keys.size()),
-      residuals(batch.rows());
+  std::vector<uint64_t> keys(batch.keys.begin(), batch.keys.end());
+  keys.push_back(io::kInterceptKey);
+  std::vector<float> weights(keys.size()), gradient(keys.size()), residuals(batch.rows());
   margins.resize(batch.rows());
-  ASSERT_TRUE(store.Pull(batch.keys, weights).ok());
-  PlainKernels().margins(batch, weights, margins);
+  ASSERT_TRUE(store.Pull(keys, weights).ok());
+  PlainKernels().margins(batch, std::span(weights).first(batch.keys.size()), margins);
+  for (float& margin : margins) margin += weights.back();
   PlainKernels().loss_and_residuals(margins, batch.labels, batch.weights, residuals);
-  PlainKernels().gradient(batch, residuals, gradient);
-  ASSERT_TRUE(store.Push(batch.keys, gradient, {}).ok());
+  PlainKernels().gradient(batch, residuals, std::span(gradient).first(batch.keys.size()));
+  gradient.back() = std::accumulate(residuals.begin(), residuals.end(), 0.0f);
+  ASSERT_TRUE(store.Push(keys, gradient, {}).ok());
 }
 
 void DirectStepOn(const io::CsrBatch& batch, LocalStore& store, std::vector<float>& margins) {
@@ -51,6 +55,7 @@ void DirectStepOn(const io::CsrBatch& batch, LocalStore& store, std::vector<floa
 std::vector<float> AllWeights(LocalStore& store) {
   std::vector<uint64_t> keys(kFeatures);
   for (uint64_t k = 0; k < keys.size(); ++k) keys[k] = k;
+  if (store.has_intercept()) keys.push_back(io::kInterceptKey);
   std::vector<float> weights(keys.size());
   EXPECT_TRUE(store.Pull(keys, weights).ok());
   return weights;
@@ -101,7 +106,8 @@ TEST(DirectStep, FourFeaturesAtOnceEqualOneByOneBitForBit) {
     if (rule == Rule::kSgd) continue;  // it does not tag slots
     SCOPED_TRACE(RuleName(rule));
     const UpdateOptions options{.rule = rule, .l1 = rule == Rule::kFtrl ? 0.3 : 0, .l2 = 0.1};
-    auto one = LocalStore::Create({kFeatures}, options), four = LocalStore::Create({0}, options);
+    auto one = LocalStore::Create({kFeatures, false}, options),
+         four = LocalStore::Create({0, false}, options);
     Random random(8);
     for (int step = 0; step < 20; ++step) {
       io::CsrBatch batch;
@@ -153,7 +159,7 @@ TEST(DirectStep, SumThatCrossesZeroTakesOneStep) {
   batch.cols = {7, 7, 7, 3, 3};
   batch.labels = {0, 0, 0, 0, 0};
   const std::vector<float> residuals = {0.5f, -0.5f, 0.25f, 0.5f, -0.5f};
-  auto store = LocalStore::Create({10}, {.rule = Rule::kAdaGrad, .rate = 0.1});
+  auto store = LocalStore::Create({10, false}, {.rule = Rule::kAdaGrad, .rate = 0.1});
   std::vector<float> margins(batch.rows());
   (*store)->DirectBegin(batch, margins);
   (*store)->DirectFinish(batch, residuals);

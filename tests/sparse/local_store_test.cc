@@ -27,7 +27,8 @@ std::vector<uint64_t> SortedKeys(Random& random, uint64_t below) {
 void PushRandom(LocalStore& store, uint64_t seed, int steps) {
   Random random(seed);
   for (int s = 0; s < steps; ++s) {
-    const auto keys = SortedKeys(random, 5000);
+    auto keys = SortedKeys(random, 5000);
+    keys.push_back(io::kInterceptKey);
     std::vector<float> gradient(keys.size());
     for (float& g : gradient) g = static_cast<float>(random.Uniform() - 0.5);
     ASSERT_TRUE(store.Push(keys, gradient, {}).ok());
@@ -37,6 +38,7 @@ void PushRandom(LocalStore& store, uint64_t seed, int steps) {
 std::vector<float> AllWeights(LocalStore& store) {
   std::vector<uint64_t> keys(5000);
   for (uint64_t k = 0; k < keys.size(); ++k) keys[k] = k;
+  keys.push_back(io::kInterceptKey);
   std::vector<float> weights(keys.size());
   EXPECT_TRUE(store.Pull(keys, weights).ok());
   return weights;
@@ -110,7 +112,9 @@ TEST(LocalStore, NegativeSumOfSquaresIsRefused) {
     EXPECT_TRUE(store->Load(1, state).ok());
     state.back() = -1;
     EXPECT_EQ(store->Load(7, state).message(),
-              "state of feature 7: expected a sum of squares, found -1.000000");
+              "state of feature 7: expected a sum of squares, found -1");
+    EXPECT_EQ(store->Load(io::kInterceptKey, state).message(),
+              "state of feature (intercept): expected a sum of squares, found -1");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "sparse/local_store.h"
 #include "sparse/update_options.h"
 
 namespace millrace::sparse {
@@ -33,12 +34,37 @@ TEST(AdaGrad, EqualsItsFormulaInDouble) {
   AdaGradSlot slot{};
   double w = 0, n = 0;
   for (const double g : Gradients()) {
-    Step(AdaGradParams{.rate = 0.1f, .l2 = 0, .epsilon = 1e-6f}, static_cast<float>(g), slot);
+    Step(AdaGradParams{.rate = 0.1f, .l2 = 0, .offset = 1e-6f}, static_cast<float>(g), slot);
     n += g * g;
     w -= 0.1 * g / std::sqrt(n + 1e-6);
   }
   EXPECT_NEAR(slot.w, w, 1e-4);
   EXPECT_NEAR(slot.n, n, 1e-3);
+}
+
+// tf.train.AdagradOptimizer: accumulators start at 0.1, acc += g^2, w -= rate g / sqrt(acc).
+TEST(AdaGrad, InitialSumOfSquaresIsThatOfTensorFlow) {
+  const UpdateOptions options = {
+      .rule = Rule::kAdaGrad, .rate = 0.1, .adagrad_epsilon = 0, .adagrad_initial = 0.1};
+  for (const uint64_t num_features : {10, 0}) {
+    auto store = LocalStore::Create({num_features}, options);
+    ASSERT_TRUE(store.ok()) << store.status().message();
+    const uint64_t key = 3;
+    double w = 0, acc = 0.1;
+    float found = 0;
+    for (const double g : Gradients()) {
+      const auto gradient = static_cast<float>(g);
+      ASSERT_TRUE((*store)->Push({&key, 1}, {&gradient, 1}, {}).ok());
+      acc += g * g;
+      w -= 0.1 * g / std::sqrt(acc);
+    }
+    ASSERT_TRUE((*store)->Pull({&key, 1}, {&found, 1}).ok());
+    EXPECT_NEAR(found, w, 1e-4);
+    size_t features = 0;
+    (*store)->ForEach([&](uint64_t, std::span<const float>) { ++features; });
+    EXPECT_EQ(features, 1u) << "a feature that was never seen has no state";
+  }
+  EXPECT_EQ(UpdateOptions({.adagrad_epsilon = 0}).Validate().code(), Code::kInvalid);
 }
 
 TEST(Ftrl, EqualsItsFormulaInDouble) {

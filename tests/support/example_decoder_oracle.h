@@ -55,6 +55,7 @@ inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
   for (const int64_t key : index->int64_list().value()) {
     if (options.num_features > 0 && static_cast<uint64_t>(key) >= options.num_features)
       return std::nullopt;
+    if (static_cast<uint64_t>(key) == io::kInterceptKey) return std::nullopt;
     row.keys.push_back(static_cast<uint64_t>(key));
   }
   row.values.assign(row.keys.size(), 1.0f);

@@ -52,6 +52,7 @@ inline std::vector<uint64_t> KeysOf(const Job& job, size_t worker, uint64_t step
   for (uint64_t key = 0; key < kFeatures; ++key) {
     if (random.Below(8) == 0) keys.push_back(key);
   }
+  keys.push_back(io::kInterceptKey);
   return keys;
 }
 
@@ -112,7 +113,7 @@ inline Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size
   store.SetState(std::to_string(step + 1));
   return store.Push(
       keys, gradient,
-      {.batch = step + 1, .rows = rows, .weight = static_cast<double>(rows), .loss = 1});
+      {.batch = step + 1, .rows = rows, .weight = 2 * static_cast<double>(rows), .loss = 1});
 }
 
 // The manifest names that checkpoint, and all shards have it.
@@ -250,13 +251,15 @@ inline void LiveOn(const Job& job, SimCluster& cluster, size_t worker) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
+// Where the weight of a key is in the vectors below: the intercept comes last.
+inline size_t IndexOf(uint64_t key) { return key == io::kInterceptKey ? kFeatures : key; }
+
 inline std::vector<float> WeightsOf(SimCluster& cluster, size_t shards) {
   const Sharding sharding(kFeatures, shards);
-  std::vector<float> weights(kFeatures);
-  for (uint64_t key = 0; key < kFeatures; ++key) {
-    const Sharding::Place place = sharding.Of(key);
-    EXPECT_TRUE(
-        cluster.shard(place.shard).store().Pull({&place.local, 1}, {&weights[key], 1}).ok());
+  std::vector<float> weights(kFeatures + 1);
+  for (uint64_t i = 0; i <= kFeatures; ++i) {
+    const Sharding::Place place = sharding.Of(i < kFeatures ? i : io::kInterceptKey);
+    EXPECT_TRUE(cluster.shard(place.shard).store().Pull({&place.local, 1}, {&weights[i], 1}).ok());
   }
   return weights;
 }
@@ -269,24 +272,26 @@ inline std::vector<float> RunJob(const Job& job) {
 }
 
 // What sync training must give, in plain loops: each step's gradients added up in the order of
-// workers, divided by their weight, and applied once.
+// workers, divided by their rows, and applied once.
 inline std::vector<float> Serial(const Job& job) {
-  std::vector<float> weights(kFeatures);
+  std::vector<float> weights(kFeatures + 1);
   for (uint64_t step = 0; step < kSteps; ++step) {
     std::map<uint64_t, float> sum;
-    double weight = 0;
+    double rows = 0;
     for (size_t worker = 0; worker < job.workers; ++worker) {
       const std::vector<uint64_t> keys = KeysOf(job, worker, step);
       std::vector<float> pulled;
-      for (const uint64_t key : keys) pulled.push_back(weights[key]);
+      for (const uint64_t key : keys) pulled.push_back(weights[IndexOf(key)]);
       const std::vector<float> gradient = GradientOf(job, worker, step, keys, pulled);
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto [at, is_new] = sum.emplace(keys[i], gradient[i]);
         if (!is_new) at->second += gradient[i];
       }
-      weight += RowsOf(job, worker, step);
+      rows += RowsOf(job, worker, step);
     }
-    for (const auto& [key, g] : sum) weights[key] -= 0.3f * (g * static_cast<float>(1 / weight));
+    for (const auto& [key, g] : sum) {
+      weights[IndexOf(key)] -= 0.3f * (g * static_cast<float>(1 / rows));
+    }
   }
   return weights;
 }
@@ -296,10 +301,10 @@ inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 inline std::vector<float> ExpectedCounts(const Job& job) {
-  std::vector<float> counts(kFeatures);
+  std::vector<float> counts(kFeatures + 1);
   for (size_t worker = 0; worker < job.workers; ++worker) {
     for (uint64_t step = 0; step < kSteps; ++step) {
-      for (const uint64_t key : KeysOf(job, worker, step)) ++counts[key];
+      for (const uint64_t key : KeysOf(job, worker, step)) ++counts[IndexOf(key)];
     }
   }
   return counts;

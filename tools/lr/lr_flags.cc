@@ -33,8 +33,6 @@ DEFINE_bool(
     vw_hash_all, millrace::io::VwOptions{}.hash_all,
     "VW text: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
     "digits is its key, in any namespace");
-DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
-            "VW text: add a constant feature to every row");
 DEFINE_string(on_corrupt, "fail",
               "what to do with a corrupt record: fail, or skip (counted and reported)");
 DEFINE_uint64(max_record_mb, InputOptions{}.max_record_bytes >> 20,
@@ -43,6 +41,8 @@ DEFINE_uint64(max_record_mb, InputOptions{}.max_record_bytes >> 20,
 DEFINE_uint64(
     num_features, 0,
     "all keys are below this number; 0: any 64-bit key, in a hashed-key table that grows");
+DEFINE_bool(intercept, millrace::sparse::ModelShape{}.intercept,
+            "the model has an intercept, which is not regularised; --nointercept: none");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_double(learning_rate, UpdateOptions{}.rate,
@@ -53,6 +53,10 @@ DEFINE_double(l1, UpdateOptions{}.l1, "L1 strength (ftrl)");
 DEFINE_double(l2, UpdateOptions{}.l2, "L2 strength");
 DEFINE_double(ftrl_beta, UpdateOptions{}.ftrl_beta,
               "ftrl: larger values make the first steps of a feature smaller");
+DEFINE_double(adagrad_epsilon, UpdateOptions{}.adagrad_epsilon,
+              "adagrad: added to the sum of squared gradients of a feature");
+DEFINE_double(adagrad_initial, UpdateOptions{}.adagrad_initial,
+              "adagrad: initial sum of squared gradients; that of TensorFlow is 0.1");
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
 
@@ -129,7 +133,6 @@ Result<InputOptions> Input(const std::string& patterns) {
                 .num_features = FLAGS_num_features,
                 .index_base = FLAGS_index_base,
                 .hash_bits = FLAGS_hash_bits,
-                .constant = FLAGS_constant,
                 .hash_all = FLAGS_vw_hash_all};
   input.threads = Threads();
   return input;
@@ -165,6 +168,8 @@ Result<UpdateOptions> Update() {
   update.l1 = FLAGS_l1;
   update.l2 = FLAGS_l2;
   update.ftrl_beta = FLAGS_ftrl_beta;
+  update.adagrad_epsilon = FLAGS_adagrad_epsilon;
+  update.adagrad_initial = FLAGS_adagrad_initial;
   return update;
 }
 
@@ -216,14 +221,14 @@ const CommandSpec& LrSpec() {
       .groups = {{"Data",
                   {"train", "test", "format", "num_features", "label_feature", "index_feature",
                    "value_feature", "weight_feature", "index_base", "hash_bits", "vw_hash_all",
-                   "constant", "on_corrupt", "max_record_mb"},
+                   "on_corrupt", "max_record_mb"},
                   {{"train", File()},
                    {"test", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
-                  {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta", "batch_size",
-                   "kernel"},
+                  {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta",
+                   "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
                    {"decay", OneOf({"constant", "sqrt"})},
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
@@ -238,16 +243,17 @@ const CommandSpec& LrSpec() {
                            {{"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
       .always = {"train", "test", "format", "num_features", "on_corrupt", "max_record_mb",
-                 "optimizer", "learning_rate", "l2", "batch_size", "kernel", "epochs",
+                 "optimizer", "learning_rate", "l2", "intercept", "batch_size", "kernel", "epochs",
                  "max_examples", "seed", "shuffle_capacity", "threads"},
       .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
                  {"format"},
                  {"tfrecord"}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all", "constant"}, {"format"}, {"vw"}},
+                {{"vw_hash_all"}, {"format"}, {"vw"}},
                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
+                {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
                 {{"hogwild"}, {"optimizer"}, {"sgd"}},
                 {{"hogwild"}, {"mode"}, {"single"}},
                 {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
@@ -280,7 +286,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.early_stop, BestRule());
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
   ASSIGN_OR_RETURN(options.session, SessionFromFlags());
-  options.train.shape.num_features = FLAGS_num_features;
+  options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
   options.train.hogwild = FLAGS_hogwild;

@@ -133,10 +133,11 @@ class Run {
 
   void PrintHead(double seconds) const {
     const trainer::TrainOptions& o = options_.train;
-    std::printf("model     %s, %s, rate %g\n",
+    std::printf("model     %s%s, %s, rate %g\n",
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
                                          : "hashed keys (any 64-bit key)",
-                sparse::RuleName(o.update.rule), o.update.Rate());
+                o.shape.intercept ? "" : " without intercept", sparse::RuleName(o.update.rule),
+                o.update.Rate());
     if (options_.session) PrintJob(*options_.session);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,

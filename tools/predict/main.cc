@@ -59,8 +59,6 @@ DEFINE_int32(hash_bits, -1,
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
             "vw: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
             "digits is its key, in any namespace");
-DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
-            "vw: add a constant feature to every row");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -185,7 +183,6 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
   if (!as_trained || IsGiven("value_feature")) rows.names.value = FLAGS_value_feature;
   if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
   if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
-  rows.constant = FLAGS_constant;
   rows.num_features = info.num_features;
   rows.labels = io::Labels::kOptional;
   return rows;
@@ -205,19 +202,19 @@ const CommandSpec& PredictSpec() {
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                  {"Input",
                   {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
-                   "vw_hash_all", "constant", "label_feature", "index_feature", "value_feature",
+                   "vw_hash_all", "label_feature", "index_feature", "value_feature",
                    "weight_feature", "threads"},
                   {{"unknown_key", OneOf({"error", "ignore"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}}},
       .always = {"model", "out"},
       .needs = {{{"format", "output", "metrics", "unknown_key", "on_corrupt", "max_record_mb",
-                  "index_base", "hash_bits", "vw_hash_all", "constant", "label_feature",
-                  "index_feature", "value_feature", "weight_feature", "threads"},
+                  "index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
+                  "value_feature", "weight_feature", "threads"},
                  {"top"},
                  {"0"}},
                 {{"top", "format", "output", "unknown_key", "on_corrupt", "max_record_mb",
-                  "index_base", "hash_bits", "vw_hash_all", "constant", "label_feature",
-                  "index_feature", "value_feature", "weight_feature"},
+                  "index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
+                  "value_feature", "weight_feature"},
                  {"model"},
                  {},
                  {kNet},
@@ -225,7 +222,7 @@ const CommandSpec& PredictSpec() {
                 {{"vocabulary"}, {"top"}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all", "constant"}, {"format"}, {"vw"}},
+                {{"vw_hash_all"}, {"format"}, {"vw"}},
                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
                  {"format"},
                  {"tfrecord"}},

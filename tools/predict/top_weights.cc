@@ -48,8 +48,11 @@ Result<Names> NamesOf(const std::vector<Weight>& weights, const trainer::Model& 
                       const std::string& vocabulary) {
   Names names;
   if (vocabulary.empty()) return names;
-  for (const Weight& weight : weights) names[weight.key] = "";
+  for (const Weight& weight : weights) {
+    if (weight.key != io::kInterceptKey) names[weight.key] = "";
+  }
   ASSIGN_OR_RETURN(const uint64_t num_features, io::FillCriteoNames(vocabulary, names));
+  names[io::kInterceptKey] = io::KeyName(io::kInterceptKey);
   if (num_features == model.info().num_features) return names;
   return Invalid(vocabulary + ": expected a vocabulary of " +
                  trainer::ShapeText(model.info().num_features) + " like the model, found " +
@@ -64,7 +67,7 @@ Status WriteTopWeights(const trainer::Model& model, const TopOptions& options) {
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(options.out));
   trainer::OutputBuffer out(std::move(file));
   for (const Weight& weight : weights) {
-    out.Append(std::to_string(weight.key) + '\t' + io::NumberText(weight.w));
+    out.Append(io::KeyName(weight.key) + '\t' + io::NumberText(weight.w));
     if (!names.empty()) out.Append('\t' + names.at(weight.key));
     out.Append("\n");
   }

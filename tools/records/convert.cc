@@ -32,8 +32,6 @@ DEFINE_int32(hash_bits, 0,
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
             "vw: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
             "digits is its key, in any namespace");
-DEFINE_bool(constant, millrace::io::VwOptions{}.constant,
-            "vw: add a constant feature to every row");
 DEFINE_string(
     vocabulary, "",
     "criteo: take the keys from this file, which --vocabulary_out wrote; with --vocabulary_out "
@@ -119,8 +117,7 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
-  options.vw = {
-      .hash_bits = FLAGS_hash_bits, .constant = FLAGS_constant, .hash_all = FLAGS_vw_hash_all};
+  options.vw = {.hash_bits = FLAGS_hash_bits, .hash_all = FLAGS_vw_hash_all};
   options.criteo_hash_bits = FLAGS_hash_bits;
   options.vocabulary = FLAGS_vocabulary;
   options.vocabulary_out = FLAGS_vocabulary_out;
@@ -195,8 +192,7 @@ const CommandSpec& ConvertSpec() {
                   {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Keys",
-                  {"hash_bits", "vw_hash_all", "constant", "vocabulary_out", "vocabulary",
-                   "min_count"},
+                  {"hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary", "min_count"},
                   {{"vocabulary_out", File()}, {"vocabulary", File()}}},
                  {"Output",
                   {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
@@ -209,7 +205,7 @@ const CommandSpec& ConvertSpec() {
                  {"libsvm", "vw", "criteo"}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all", "constant", "weight_feature"}, {"format"}, {"vw"}},
+                {{"vw_hash_all", "weight_feature"}, {"format"}, {"vw"}},
                 {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
                 {{"min_count"}, {"vocabulary_out"}},
                 {.flags = {"level"},

@@ -48,10 +48,15 @@ Result<Model> Model::Create(const ModelInfo& info) {
 void Model::Set(uint64_t key, float weight) {
   if (weight == 0) return;
   ++info_.weights;
+  if (key == io::kInterceptKey) {
+    intercept_ = weight;
+    return;
+  }
   (is_hashed() ? hashed_.At(key).w : dense_[key].w) = weight;
 }
 
 float Model::Weight(uint64_t key) const {
+  if (key == io::kInterceptKey) return intercept_;
   if (is_hashed()) return hashed_.Get(key).w;
   return key < dense_.size() ? dense_[key].w : 0.0f;
 }
@@ -71,6 +76,7 @@ Status Model::Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
   if (!batch.compacted) {
     if (is_hashed()) return Invalid("a model of any 64-bit key needs compacted batches");
     sparse::DirectMargins(batch, dense_.data(), margins);
+    sparse::AddIntercept(intercept_, margins);
     return {};
   }
   RETURN_IF_ERROR(CheckKeys(batch.keys));
@@ -81,6 +87,7 @@ Status Model::Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
     scratch[i] = Weight(batch.keys[i]);
   }
   sparse::NativeKernels().margins(batch, scratch, margins);
+  sparse::AddIntercept(intercept_, margins);
   return {};
 }
 
@@ -90,6 +97,7 @@ void Model::ForEach(const Visit& visit) const {
   }
   if (is_hashed())
     hashed_.ForEach([&](uint64_t key, const sparse::SgdSlot& slot) { visit(key, slot.w); });
+  if (intercept_ != 0) visit(io::kInterceptKey, intercept_);
 }
 
 }  // namespace millrace::trainer

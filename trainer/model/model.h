@@ -20,7 +20,7 @@
 namespace millrace::trainer {
 
 struct ModelInfo {
-  uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key
+  uint64_t num_features = 0;  // without the intercept; 0: a hashed-key table, any 64-bit key
   std::string rule;           // "ftrl"
   uint64_t steps = 0;
   uint64_t examples = 0;
@@ -41,19 +41,21 @@ class Model {
  public:
   // Without weights yet; an error if there is not enough memory.
   static Result<Model> Create(const ModelInfo& info);
-  // `key` is below num_features. Call it once per key.
+  // `key` is below num_features, or io::kInterceptKey. Call it once per key.
   void Set(uint64_t key, float weight);
 
   const ModelInfo& info() const { return info_; }
   // 0 for a key that the model does not have.
   float Weight(uint64_t key) const;
 
-  // Replaces `margins` (batch.rows() numbers) by X w. The batch was read with this num_features; a
-  // hashed-key table needs a compacted one. `scratch` is room for the batch's weights.
+  // Replaces `margins` (batch.rows() numbers) by X w + intercept. The batch was read with this
+  // num_features; a hashed-key table needs a compacted one. `scratch` is room for the batch's
+  // weights.
   Status Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
                  std::span<float> margins) const;
 
-  // Calls visit(key, weight) for each weight that is not zero, in the order of keys.
+  // Calls visit(key, weight) for each weight that is not zero, in the order of keys: the intercept
+  // comes last.
   using Visit = std::function<void(uint64_t key, float weight)>;
   void ForEach(const Visit& visit) const;
 
@@ -67,6 +69,7 @@ class Model {
   // One of the two is empty.
   HugeArray<sparse::SgdSlot> dense_;  // by key
   sparse::HashedKeyTable<sparse::SgdSlot> hashed_;
+  float intercept_ = 0;
 };
 
 }  // namespace millrace::trainer

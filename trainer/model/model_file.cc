@@ -39,7 +39,7 @@ Status ForEachWeight(const ModelSource& source, Visit visit) {
   RETURN_IF_ERROR(source.for_each([&](uint64_t key, float w) {
     if (!status.ok()) return;
     if (std::isfinite(w)) return visit(key, w);
-    status = Invalid("weight of key " + std::to_string(key) + ": expected a finite number, found " +
+    status = Invalid("weight of key " + io::KeyName(key) + ": expected a finite number, found " +
                      io::NumberText(w) + ": the model is not saved");
   }));
   return status;
@@ -82,17 +82,18 @@ void AppendNumber(Number number, OutputBuffer& out) {
   out.Append({reinterpret_cast<const char*>(&number), sizeof number});
 }
 
-// An array of num_features weights, zeros included.
+// An array of num_features weights, zeros included, and the intercept.
 Status SaveDenseNpy(const ModelSource& source, OutputBuffer& out) {
   const uint64_t num_features = source.info.num_features;
-  out.Append(NpyHeader("'<f4'", num_features));
+  out.Append(NpyHeader("'<f4'", num_features + 1));
   uint64_t next = 0;
   RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
-    AppendZeroFloats(key - next, out);
+    const uint64_t position = key == io::kInterceptKey ? num_features : key;
+    AppendZeroFloats(position - next, out);
     AppendNumber(w, out);
-    next = key + 1;
+    next = position + 1;
   }));
-  AppendZeroFloats(num_features - next, out);
+  AppendZeroFloats(num_features + 1 - next, out);
   return out.Finish();
 }
 
@@ -116,16 +117,29 @@ Status SaveNpy(const ModelSource& source, const std::string& path, io::AtPath at
 
 using sparse::Rule;
 
-Status CheckFit(const std::string& path, const ModelInfo& info, uint64_t num_features,
+Status CheckFit(const std::string& path, const ModelInfo& info, const sparse::ModelShape& shape,
                 const sparse::UpdateOptions& options) {
-  if (info.num_features != num_features) {
-    return Invalid(path + ": expected a model of " + ShapeText(num_features) + ", found one of " +
-                   ShapeText(info.num_features));
+  if (info.num_features != shape.num_features) {
+    return Invalid(path + ": expected a model of " + ShapeText(shape.num_features) +
+                   ", found one of " + ShapeText(info.num_features));
   }
-  if (options.rule == Rule::kFtrl && options.ftrl_beta == 0 && options.l2 == 0) {
+  if (options.rule != Rule::kFtrl || options.ftrl_beta > 0) return {};
+  if (options.l2 == 0) {
     return Invalid("a warm start with ftrl: expected ftrl_beta or l2 above 0, found both 0");
   }
-  return {};
+  if (!shape.intercept) return {};
+  return Invalid(
+      "a warm start with ftrl: expected ftrl_beta above 0 for the intercept, which has no l2, "
+      "found 0");
+}
+
+Status CheckIntercept(const std::string& path, const sparse::ModelShape& shape,
+                      const io::StateBlock& block) {
+  if (shape.intercept || !io::HasIntercept(block.keys) || block.state(block.size() - 1)[0] == 0) {
+    return {};
+  }
+  return Invalid(path + ": expected a model without intercept, found one with the intercept " +
+                 io::NumberText(block.state(block.size() - 1)[0]));
 }
 
 // Reads the file to its end, with `take` called for each block.
@@ -193,12 +207,14 @@ Result<Model> LoadModel(const std::string& path) {
   }
 }
 
-Status ReadModelFor(const std::string& path, uint64_t num_features,
+Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
                     const sparse::UpdateOptions& options, const TakeWeights& take) {
   ASSIGN_OR_RETURN(const auto first_pass, ModelReader::Open(path));
-  RETURN_IF_ERROR(CheckFit(path, first_pass->info(), num_features, options));
+  RETURN_IF_ERROR(CheckFit(path, first_pass->info(), shape, options));
   // Once for the checks alone: nothing of a corrupt file may be taken.
-  RETURN_IF_ERROR(ReadAll(*first_pass, [](const io::StateBlock&) { return Status(); }));
+  RETURN_IF_ERROR(ReadAll(*first_pass, [&](const io::StateBlock& block) {
+    return CheckIntercept(path, shape, block);
+  }));
   ASSIGN_OR_RETURN(const auto second_pass, ModelReader::Open(path));
   PodVector<float> weights;
   return ReadAll(*second_pass, [&](const io::StateBlock& block) -> Status {
@@ -210,7 +226,7 @@ Status ReadModelFor(const std::string& path, uint64_t num_features,
 
 Status WarmStart(const std::string& path, sparse::LocalStore& store) {
   return ReadModelFor(
-      path, store.shape().num_features, store.options(),
+      path, store.shape(), store.options(),
       [&](std::span<const uint64_t> keys, std::span<const float> weights) -> Status {
         for (size_t i = 0; i < keys.size(); ++i)
           RETURN_IF_ERROR(store.LoadWeight(keys[i], weights[i]));

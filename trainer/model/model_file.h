@@ -29,7 +29,7 @@ ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples);
 
 enum class ModelFormat {
   kBinary,  // a state file: checksummed and compressed
-  kText,    // one line "key<TAB>weight" per weight
+  kText,    // one line "key<TAB>weight" per weight; the last key is the word intercept
   kNpy,     // for numpy; an export that is not read back
 };
 // Accepts "binary", "text", "npy".
@@ -45,16 +45,16 @@ Status SaveModel(const sparse::LocalStore& store, const std::string& path, Model
 // A binary or text model, or a checkpoint's weights.
 Result<Model> LoadModel(const std::string& path);
 
-// The weights of a file that LoadModel takes, as the start of training a model of `num_features`
-// with that rule; `take` gets them piece by piece, keys ascending. A model of another size or a
-// corrupt one is an error, and nothing is taken.
+// The weights of a file that LoadModel takes, as the start of training a model of `shape` with that
+// rule; `take` gets them piece by piece, keys ascending. A model of another num_features, one with
+// an intercept where `shape` has none, or a corrupt one is an error. Nothing is taken then.
 using TakeWeights =
     std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
-Status ReadModelFor(const std::string& path, uint64_t num_features,
+Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
                     const sparse::UpdateOptions& options, const TakeWeights& take);
 
-// Sets the weights of a store that has no state yet to those of a file that LoadModel takes.
-// A model of another num_features or a corrupt one is an error and leaves the store unchanged.
+// Sets the weights of a store that has no state yet to those of a file that LoadModel takes. Errors
+// are those of ReadModelFor and leave the store unchanged.
 Status WarmStart(const std::string& path, sparse::LocalStore& store);
 
 }  // namespace millrace::trainer

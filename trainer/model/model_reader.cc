@@ -85,14 +85,14 @@ Result<std::unique_ptr<ModelReader>> ModelReader::Open(const std::string& file_o
 Result<bool> ModelReader::Next(io::StateBlock& block) {
   ASSIGN_OR_RETURN(const bool more, ReadBlock(block));
   if (!more) return false;
-  const uint64_t last = block.keys.back();
-  if (info_.num_features > 0 && last >= info_.num_features) {
+  const std::span<const uint64_t> features = io::FeatureKeys(block.keys);
+  if (info_.num_features > 0 && !features.empty() && features.back() >= info_.num_features) {
     return Corrupt(path_ + ": expected keys below " + ShapeText(info_.num_features) + ", found " +
-                   std::to_string(last));
+                   std::to_string(features.back()));
   }
   for (size_t i = 0; i < block.size(); ++i) {
     if (std::isfinite(block.state(i)[0])) continue;
-    return Corrupt(path_ + ": weight of key " + std::to_string(block.keys[i]) +
+    return Corrupt(path_ + ": weight of key " + io::KeyName(block.keys[i]) +
                    ": expected a finite number, found " + io::NumberText(block.state(i)[0]));
   }
   return true;

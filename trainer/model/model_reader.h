@@ -20,7 +20,7 @@ class ModelReader {
 
   const ModelInfo& info() const { return info_; }
   // True and some weights (the first float of each entry), false at a valid end of the file, or an
-  // error. Keys ascend and are below num_features; weights are finite.
+  // error. Keys ascend and are below num_features or the intercept's; weights are finite.
   Result<bool> Next(io::StateBlock& block);
 
  protected:

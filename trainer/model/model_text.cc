@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/model/model_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -11,6 +12,7 @@ namespace {
 
 constexpr std::string_view kComment = "# ";
 constexpr std::string_view kEnd = "# weights ";
+constexpr std::string_view kIntercept = "intercept";
 constexpr size_t kBlockEntries = 16384;
 constexpr uint64_t kMaxLineBytes = 4096;
 
@@ -70,12 +72,14 @@ class TextModelReader final : public ModelReader {
     const size_t tab = line_.find('\t');
     uint64_t key = 0;
     float weight = 0;
-    if (tab == line_.npos || !Parse(line_.substr(0, tab), key) ||
+    const std::string_view name = line_.substr(0, tab);
+    if (name == kIntercept) key = io::kInterceptKey;
+    if (tab == line_.npos || (name != kIntercept && !Parse(name, key)) ||
         !Parse(line_.substr(tab + 1), weight)) {
       return Malformed("a key, a tab and a weight, or '" + std::string(kEnd) + "N' at the end");
     }
     if (entries_ > 0 && key <= last_key_) {
-      return Malformed("a key above " + std::to_string(last_key_) + " (keys ascend)");
+      return Malformed("a key above " + io::KeyName(last_key_) + " (keys ascend)");
     }
     last_key_ = key;
     ++entries_;
@@ -143,7 +147,8 @@ void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out) {
 
 void WriteTextModelEntry(uint64_t key, float weight, OutputBuffer& out) {
   char line[64];
-  char* at = std::to_chars(line, line + 24, key).ptr;
+  char* at = key == io::kInterceptKey ? std::copy(kIntercept.begin(), kIntercept.end(), line)
+                                      : std::to_chars(line, line + 24, key).ptr;
   *at++ = '\t';
   at = std::to_chars(at, at + 24, weight).ptr;
   *at++ = '\n';

@@ -10,7 +10,8 @@
 //   # input.index_base 1
 //   17<TAB>-0.25                key and weight, keys ascend
 //   905<TAB>1.5e-05
-//   # weights 2                 the last line, by which truncation is detected
+//   intercept<TAB>0.5           unless it is 0
+//   # weights 3                 the last line, by which truncation is detected
 #pragma once
 
 #include <memory>

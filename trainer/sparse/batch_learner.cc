@@ -13,11 +13,9 @@ using io::CsrBatch;
 using profiler::Cat;
 using profiler::TraceScope;
 
-// Rows, or the sum of their weights; never 0.
 double TotalWeight(const CsrBatch& batch) {
-  if (batch.weights.empty()) return static_cast<double>(std::max<size_t>(batch.rows(), 1));
-  const double sum = std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
-  return sum > 0 ? sum : 1;
+  if (batch.weights.empty()) return static_cast<double>(batch.rows());
+  return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
 }
 
 // A batch's shape, and the bytes that are touched for each of its nonzeros.
@@ -37,8 +35,10 @@ profiler::TraceArgs RowsOf(const CsrBatch& batch) {
   return {.rows = static_cast<int64_t>(batch.rows())};
 }
 
-void Scale(std::span<float> residuals, double factor) {
-  for (float& residual : residuals) residual *= static_cast<float>(factor);
+// A weight multiplies its row's residual and does not change the number of rows.
+void DivideByRows(std::span<float> residuals) {
+  const auto factor = static_cast<float>(1 / static_cast<double>(residuals.size()));
+  for (float& residual : residuals) residual *= factor;
 }
 
 class StoreLearner final : public BatchLearner {
@@ -49,21 +49,21 @@ class StoreLearner final : public BatchLearner {
 
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
     Prepare(batch);
-    RETURN_IF_ERROR(store_.Pull(batch.keys, weights_));
+    RETURN_IF_ERROR(store_.Pull(keys_, weights_));
     Margins(batch);
     return std::span<const float>(margins_);
   }
 
   Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
     const uint64_t number = ++batches_;
-    if (next) store_.Prefetch(number + 1, next->keys);
+    if (next) store_.Prefetch(number + 1, ModelKeys(*next, keys_));
     Prepare(batch);
-    RETURN_IF_ERROR(store_.PullBatch(number, batch.keys, weights_));
+    RETURN_IF_ERROR(store_.PullBatch(number, keys_, weights_));
     Margins(batch);
     residuals_.resize(batch.rows());
-    gradient_.resize(batch.keys.size());
+    gradient_.resize(keys_.size());
     const double loss = LossAndGradient(batch);
-    RETURN_IF_ERROR(store_.Push(batch.keys, gradient_,
+    RETURN_IF_ERROR(store_.Push(keys_, gradient_,
                                 {.batch = number,
                                  .rows = static_cast<uint32_t>(batch.rows()),
                                  .weight = TotalWeight(batch),
@@ -75,15 +75,24 @@ class StoreLearner final : public BatchLearner {
   bool wants_compact_batches() const override { return true; }
 
  private:
+  // Fills `keys` with the batch's keys and that of the intercept, if the model has one.
+  std::span<const uint64_t> ModelKeys(const CsrBatch& batch, PodVector<uint64_t>& keys) const {
+    keys.assign(batch.keys.begin(), batch.keys.end());
+    if (store_.has_intercept()) keys.push_back(io::kInterceptKey);
+    return keys;
+  }
+
   void Prepare(const CsrBatch& batch) {
     CHECK(batch.compacted);
-    weights_.resize(batch.keys.size());
+    weights_.resize(ModelKeys(batch, keys_).size());
     margins_.resize(batch.rows());
   }
 
   void Margins(const CsrBatch& batch) {
     TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    kernels_.margins(batch, weights_, margins_);
+    const size_t features = batch.keys.size();
+    kernels_.margins(batch, std::span(weights_).first(features), margins_);
+    if (weights_.size() > features) sparse::AddIntercept(weights_.back(), margins_);
   }
 
   double LossAndGradient(const CsrBatch& batch) {
@@ -91,15 +100,18 @@ class StoreLearner final : public BatchLearner {
     const double loss =
         kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
     op.Then("gradient", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
-    kernels_.gradient(batch, residuals_, gradient_);
+    if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
+    const size_t features = batch.keys.size();
+    kernels_.gradient(batch, residuals_, std::span(gradient_).first(features));
+    if (gradient_.size() > features) gradient_.back() = sparse::InterceptGradient(residuals_);
     return loss;
   }
 
   sparse::WeightStore& store_;
   const sparse::Kernels& kernels_;
   sparse::GradientScale scale_;
-  uint64_t batches_ = 0;  // trained on
+  uint64_t batches_ = 0;      // trained on
+  PodVector<uint64_t> keys_;  // what weights_ and gradient_ belong to
   PodVector<float> weights_, margins_, residuals_, gradient_;
 };
 
@@ -123,7 +135,7 @@ class DirectLearner final : public BatchLearner {
     op.Then("loss_residuals", Cat::kCompute, RowsOf(batch));
     const double loss =
         kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
-    if (scale_ == sparse::GradientScale::kMean) Scale(residuals_, 1 / TotalWeight(batch));
+    if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
     op.Then("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
     store_.DirectFinish(batch, residuals_);
     return loss;

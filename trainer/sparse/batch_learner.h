@@ -33,7 +33,7 @@ class BatchLearner {
   virtual bool wants_compact_batches() const = 0;
 };
 
-// For any store: pull, three kernels, push.
+// For any store: pull, three kernels, push. The key of the intercept is added to the batch's keys.
 std::unique_ptr<BatchLearner> MakeStoreLearner(sparse::WeightStore& store,
                                                const sparse::Kernels& kernels,
                                                sparse::GradientScale scale);

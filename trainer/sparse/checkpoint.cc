@@ -19,6 +19,7 @@ constexpr size_t kKeptBefore = 1;
 io::StateFields StoreFields(const sparse::LocalStore& store) {
   io::StateFields fields;
   fields.AddUint("num_features", store.shape().num_features);
+  fields.AddUint("intercept", store.shape().intercept ? 1 : 0);
   sparse::AddUpdateOptions(store.options(), fields);
   return fields;
 }
@@ -72,9 +73,13 @@ Status Verify(const std::string& path, io::StateReader& reader, const sparse::Lo
   RETURN_IF_ERROR(CheckStore(path, reader, store));
   const uint64_t num_features = store.shape().num_features;
   return ReadEntries(reader, [&](const io::StateBlock& block) -> Status {
-    if (num_features == 0 || block.keys.back() < num_features) return {};
+    const std::span<const uint64_t> features = io::FeatureKeys(block.keys);
+    if (features.size() < block.size() && !store.shape().intercept) {
+      return Corrupt(path + ": expected no intercept, found one");
+    }
+    if (num_features == 0 || features.empty() || features.back() < num_features) return {};
     return Corrupt(path + ": expected keys below " + ShapeText(num_features) + ", found " +
-                   std::to_string(block.keys.back()));
+                   std::to_string(features.back()));
   });
 }
 

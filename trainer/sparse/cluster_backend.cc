@@ -15,6 +15,7 @@ void AddConfig(const TrainOptions& options, ps::JobConfig& config) {
   first_worker.train.shard = 0;
   first_worker.train.num_shards = config.num_workers;
   config.num_features = options.shape.num_features;
+  config.intercept = options.shape.intercept;
   config.update = options.update;
   config.data = OptionsDigest(first_worker);
 }
@@ -65,7 +66,7 @@ Status ClusterBackend::Prepare(const TrainOptions& options) {
     }
   }
   if (options.model_in.empty()) return {};
-  return ReadModelFor(options.model_in, session_->config().num_features, session_->config().update,
+  return ReadModelFor(options.model_in, options.shape, session_->config().update,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
                         return session_->LoadWeights(keys, weights);
                       });

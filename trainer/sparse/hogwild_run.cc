@@ -73,13 +73,18 @@ class Hogwild {
                    .nnz = static_cast<int64_t>(batch.cols.size())});
       margins.resize(batch.rows());
       HogwildMargins(batch, store_.hogwild_slots(), margins);
+      sparse::SgdSlot* intercept = store_.hogwild_intercept();
+      if (intercept) sparse::AddIntercept(RacyLoad(intercept->w), margins);
       const double loss =
           kernels_.loss_and_residuals(margins, batch.labels, batch.weights, margins);
       const double weight = batch.weights.empty()
                                 ? static_cast<double>(batch.rows())
                                 : std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
-      const double rate = static_cast<double>(params.rate) / (weight > 0 ? weight : 1);
+      const double rate = static_cast<double>(params.rate) / static_cast<double>(batch.rows());
       HogwildUpdate(batch, margins, static_cast<float>(rate), store_.hogwild_slots());
+      if (intercept) {
+        RacySubtract(intercept->w, static_cast<float>(rate) * sparse::InterceptGradient(margins));
+      }
       std::lock_guard lock(mu_);
       stretch_.loss += loss;
       stretch_.weight += weight;

@@ -29,16 +29,21 @@ Evaluation FailedEvaluation(Status status) {
   return result.get_future();
 }
 
-// By batch.
-using Weights = std::vector<PodVector<float>>;
+struct Weights {
+  std::vector<PodVector<float>> batches;
+  float intercept = 0;
+};
 
 Result<Weights> PullWeights(std::span<const CsrBatch> batches, sparse::WeightStore& store) {
   TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
-  Weights weights(batches.size());
+  Weights weights = {.batches = std::vector<PodVector<float>>(batches.size())};
   for (size_t i = 0; i < batches.size(); ++i) {
     CHECK(batches[i].compacted);
-    weights[i].resize(batches[i].keys.size());
-    RETURN_IF_ERROR(store.Pull(batches[i].keys, weights[i]));
+    weights.batches[i].resize(batches[i].keys.size());
+    RETURN_IF_ERROR(store.Pull(batches[i].keys, weights.batches[i]));
+  }
+  if (store.has_intercept()) {
+    RETURN_IF_ERROR(store.Pull({&io::kInterceptKey, 1}, {&weights.intercept, 1}));
   }
   return weights;
 }
@@ -108,7 +113,8 @@ Evaluation TestSet::EvaluateInBackground(BatchLearner& learner, sparse::WeightSt
     PodVector<float> margins;
     for (size_t i = 0; i < kept_.size(); ++i) {
       margins.resize(kept_[i].rows());
-      kernels.margins(kept_[i], weights[i], margins);
+      kernels.margins(kept_[i], weights.batches[i], margins);
+      sparse::AddIntercept(weights.intercept, margins);
       sum.Add(margins, kept_[i].labels, kept_[i].weights);
     }
     return MetricsOf(sum);

@@ -182,6 +182,21 @@ TEST(ExampleDecoder, NegativeIndexIsOutOfRange) {
             std::string::npos);
 }
 
+TEST(ExampleDecoder, KeyOfTheInterceptIsReserved) {
+  ExampleBuilder builder;
+  const int64_t one[] = {1}, keys[] = {-2, -1};
+  builder.AddInt64("index", keys);
+  builder.AddInt64("label", one);
+  std::string record;
+  builder.Finish(record);
+  ExampleDecoder decoder({.num_features = 0});
+  BatchBuilder rows;
+  rows.Clear(true);
+  EXPECT_EQ(Append(decoder, record, rows).message(),
+            "index feature 'index': expected any 64-bit key but 18446744073709551615 (-1), which "
+            "is reserved for the intercept, found it at position 1");
+}
+
 TEST(ExampleDecoder, NonExampleIsRefusedWithAMessage) {
   ExampleDecoder decoder({.num_features = 10});
   BatchBuilder rows;

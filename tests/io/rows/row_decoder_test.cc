@@ -106,6 +106,19 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
             (std::vector<float>{0, 1}));
 }
 
+TEST(RowDecoder, KeyOfTheInterceptIsReserved) {
+  BatchBuilder rows;
+  rows.Clear(true);
+  const std::string key = "18446744073709551615";
+  for (const auto& [format, line] : {std::pair(InputFormat::kLibsvm, "1 " + key + ":1"),
+                                     std::pair(InputFormat::kVw, "1 |f " + key)}) {
+    EXPECT_EQ(Append(*MakeRowDecoder(format, {.hash_all = false}), line, rows).message(),
+              "index: expected any 64-bit key but 18446744073709551615 (-1), which is reserved "
+              "for the intercept, found it");
+  }
+  EXPECT_EQ(rows.batch.rows(), 0u);
+}
+
 TEST(RowDecoder, TooLargeVwKeysAreToldFromHashes) {
   const auto decoder = MakeRowDecoder(InputFormat::kVw, {.num_features = 1000, .hash_all = false});
   BatchBuilder rows;

@@ -127,12 +127,6 @@ TEST(Vw, HashBitsKeepTheLowestBits) {
   EXPECT_EQ(Parse("1 |f age", {.hash_bits = 64}).keys, Parse("1 |f age").keys);
 }
 
-TEST(Vw, ConstantIsAddedToEveryRow) {
-  const SparseRow row = Parse("1 |f 3", {.constant = true});
-  EXPECT_EQ(row.keys, (std::vector<uint64_t>{NameKey("f", "3"), NameKey("", "Constant")}));
-  EXPECT_EQ(row.values, (std::vector<float>{1, 1}));
-}
-
 TEST(Vw, BlankLinesAndCommentsAreSkipped) {
   for (const char* line : {"", " ", "\r", "\t\r", "# 1 |f a", "  # x"}) {
     SparseRow row;

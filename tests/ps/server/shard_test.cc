@@ -118,6 +118,23 @@ TEST(Shard, StopDropsPendingAndLaterPushes) {
   EXPECT_EQ(shard->progress().step, 0u);
 }
 
+// A weight is in the gradient already; the number of rows says how many examples it is of.
+TEST(Shard, GradientIsDividedByTheRowsOfTheStepNotByTheirWeight) {
+  for (const Mode mode : {Mode::kSync, Mode::kAsync}) {
+    auto shard = Started(Config(mode, 2));
+    Push first = MakePush(1, 0, {5, io::kInterceptKey}, 8), second = MakePush(1, 0, {5}, 8);
+    first.rows = 3;
+    first.weight = 30;
+    second.weight = 0;
+    ASSERT_TRUE(shard->Receive(0, std::move(first), 0).ok());
+    ASSERT_TRUE(shard->Receive(1, std::move(second), 0).ok());
+    const float all = 16.0f / 4, one_by_one = 8.0f / 3 + 8;
+    EXPECT_FLOAT_EQ(Weight(*shard, 5), mode == Mode::kSync ? -all : -one_by_one);
+    EXPECT_FLOAT_EQ(Weight(*shard, io::kInterceptKey), mode == Mode::kSync ? -2 : -8.0f / 3);
+    EXPECT_EQ(shard->progress().weight, 30);
+  }
+}
+
 TEST(Shard, SlowWorkersAreNamed) {
   std::vector<std::string> notes;
   ShardOptions options;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "io/batch/csr_batch.h"
 
 namespace millrace::ps {
 namespace {
@@ -30,7 +31,7 @@ TEST(KeyCodec, ListsRoundTrip) {
       std::string bytes;
       EncodeKeys(keys, bytes);
       PodVector<uint64_t> decoded;
-      ASSERT_TRUE(decoder.Decode(bytes, below, decoded).ok());
+      ASSERT_TRUE(decoder.Decode(bytes, {.limit = below}, decoded).ok());
       EXPECT_TRUE(std::equal(keys.begin(), keys.end(), decoded.begin(), decoded.end()));
     }
   }
@@ -44,22 +45,44 @@ TEST(KeyCodec, TruncatedListsAndExtraBytesAreCorrupt) {
   EncodeKeys(keys, bytes);
   PodVector<uint64_t> decoded;
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE(decoder.Decode(bytes.substr(0, size), 0, decoded).ok()) << size;
+    EXPECT_FALSE(decoder.Decode(bytes.substr(0, size), {}, decoded).ok()) << size;
   }
-  EXPECT_FALSE(decoder.Decode(bytes + '\0', 0, decoded).ok());
+  EXPECT_FALSE(decoder.Decode(bytes + '\0', {}, decoded).ok());
 }
 
 TEST(KeyCodec, KeysOutOfOrderOrOutOfRangeAreCorrupt) {
   KeyDecoder decoder;
   PodVector<uint64_t> decoded;
-  EXPECT_FALSE(decoder.Decode({"\x02\x05\x00", 3}, 0, decoded).ok());           // 5, 5
-  const std::string huge = "\x02\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";  // 5, 5 + 2^64 - 1
-  EXPECT_FALSE(decoder.Decode(huge, 0, decoded).ok());
-  EXPECT_TRUE(decoder.Decode("\x02\x05\x01", 7, decoded).ok());
-  const Status outside = decoder.Decode("\x02\x05\x01", 6, decoded);
+  EXPECT_FALSE(decoder.Decode({"\x04\x05\x00", 3}, {}, decoded).ok());          // 5, 5
+  const std::string huge = "\x04\x05\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";  // 5, 5 + 2^64 - 1
+  EXPECT_FALSE(decoder.Decode(huge, {}, decoded).ok());
+  EXPECT_TRUE(decoder.Decode("\x04\x05\x01", {.limit = 7}, decoded).ok());
+  const Status outside = decoder.Decode("\x04\x05\x01", {.limit = 6}, decoded);
   EXPECT_EQ(outside.message(), "key list: expected keys below 6, found 6");
   // A count far above what the bytes can hold is refused before anything is allocated for it.
-  EXPECT_FALSE(decoder.Decode("\xff\xff\xff\xff\x0f\x01", 0, decoded).ok());
+  EXPECT_FALSE(decoder.Decode("\xff\xff\xff\xff\x0f\x01", {}, decoded).ok());
+}
+
+TEST(KeyCodec, InterceptComesLastAndCostsNoByte) {
+  KeyDecoder decoder;
+  PodVector<uint64_t> decoded;
+  for (const std::vector<uint64_t>& features :
+       {std::vector<uint64_t>{}, {5, 6}, {5, uint64_t{1} << 40, io::kInterceptKey - 1}}) {
+    std::vector<uint64_t> keys = features;
+    std::string without, with;
+    EncodeKeys(keys, without);
+    keys.push_back(io::kInterceptKey);
+    EncodeKeys(keys, with);
+    EXPECT_EQ(with.size(), without.size());
+    ASSERT_TRUE(decoder.Decode(with, {}, decoded).ok());
+    EXPECT_TRUE(std::equal(keys.begin(), keys.end(), decoded.begin(), decoded.end()));
+    EXPECT_EQ(decoder.Decode(with, {.intercept = false}, decoded).message(),
+              "key list: expected no intercept, which this shard does not have");
+  }
+  // As a difference to the key before it.
+  const std::string spelled = "\x04\x05\xfa\xff\xff\xff\xff\xff\xff\xff\xff\x01";
+  EXPECT_EQ(decoder.Decode(spelled, {}, decoded).message(),
+            "key list: expected features, found the intercept");
 }
 
 TEST(KeyCodec, SignaturesTellListsApart) {

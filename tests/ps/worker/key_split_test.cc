@@ -22,7 +22,8 @@ TEST(KeySplit, PartsCoverTheBatch) {
   Random random(5);
   for (const size_t shards : {1, 2, 5}) {
     const Sharding sharding(100000, shards);
-    const std::vector<uint64_t> keys = RandomKeys(random, 500, 100000);
+    std::vector<uint64_t> keys = RandomKeys(random, 500, 100000);
+    keys.push_back(io::kInterceptKey);
     KeySplit split;
     split.Assign(sharding, 7, keys);
     EXPECT_TRUE(split.IsBatch(7));
@@ -32,7 +33,8 @@ TEST(KeySplit, PartsCoverTheBatch) {
     for (size_t s = 0; s < shards; ++s) {
       KeyDecoder decoder;
       PodVector<uint64_t> locals;
-      ASSERT_TRUE(decoder.Decode(split.part(s).encoded, sharding.local_features(), locals).ok());
+      const KeyBounds bounds = {.limit = sharding.local_features(), .intercept = s == 0};
+      ASSERT_TRUE(decoder.Decode(split.part(s).encoded, bounds, locals).ok());
       PodVector<float> part;
       split.Scatter(s, numbers, part);
       ASSERT_EQ(part.size(), locals.size());

@@ -419,19 +419,67 @@ TEST_F(LrTest, FormatIsDetectedByContent) {
 TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
   test::WriteFile(folder_ / "rows.vw", "1 |f 1 2\n-1 2.5 |f 2 3\n1 |f 3:2\n-1 3 |f 1:0.5\n");
   const std::string out = " --out=" + (folder_ / "data");
-  const std::string flags = " --num_features=256 --epochs=3 --model_format=text --model_out=";
   ASSERT_EQ(RunProgram("millrace-records",
-                       "convert --hash_bits=8 --shards=1" + out + " " + folder_ / "rows.vw")
+                       "convert --novw_hash_all --shards=1" + out + " " + folder_ / "rows.vw")
                 .status,
             0);
-  const ProgramRun text = RunProgram(
-      "millrace-lr", "--hash_bits=8 --train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
-  ASSERT_EQ(text.status, 0) << text.err;
-  const ProgramRun records =
-      RunProgram("millrace-lr", "--weight_feature=weight --train='" + folder_ / "data/train-*" +
-                                    "'" + flags + (folder_ / "b"));
-  ASSERT_EQ(records.status, 0) << records.err;
-  EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+  for (const std::string batch_size : {"1", "100"}) {
+    for (const std::string optimizer : {"sgd", "adagrad", "ftrl", "adam"}) {
+      SCOPED_TRACE(optimizer + " " + batch_size);
+      const std::string flags =
+          " --num_features=4 --epochs=3 --model_format=text --optimizer=" + optimizer +
+          " --batch_size=" + batch_size + " --model_out=";
+      const ProgramRun text =
+          RunProgram("millrace-lr",
+                     "--novw_hash_all --train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
+      ASSERT_EQ(text.status, 0) << text.err;
+      const std::string train = "--train='" + folder_ / "data/train-*" + "'";
+      const ProgramRun records =
+          RunProgram("millrace-lr", "--weight_feature=weight " + train + flags + (folder_ / "b"));
+      ASSERT_EQ(records.status, 0) << records.err;
+      EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+      const ProgramRun unweighted = RunProgram("millrace-lr", train + flags + (folder_ / "c"));
+      ASSERT_EQ(unweighted.status, 0) << unweighted.err;
+      EXPECT_NE(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "c"));
+    }
+  }
+}
+
+TEST_F(LrTest, InterceptIsOnUnlessItIsTurnedOff) {
+  // Every format, and the rate of positives of rows without features.
+  test::WriteFile(folder_ / "rows.vw", "1 |f\n1 |f\n1 |f\n-1 |f\n");
+  test::WriteFile(folder_ / "rows.svm", "1\n1\n1\n0\n");
+  for (const std::string name : {"rows.vw", "rows.svm"}) {
+    for (const std::string num_features : {"4", "0"}) {
+      const std::string flags = "--train=" + folder_ / name + " --num_features=" + num_features +
+                                " --epochs=200 --l1=100 --l2=100 --learning_rate=1 "
+                                "--model_format=text --model_out=" +
+                                (folder_ / "model");
+      ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
+      const std::string model = test::ReadFile(folder_ / "model");
+      const size_t at = model.find("\nintercept\t");
+      ASSERT_NE(at, std::string::npos) << model;
+      EXPECT_NEAR(std::atof(model.c_str() + at + 11), std::log(3), 0.01) << model;
+      const ProgramRun without = RunProgram("millrace-lr", flags + " --nointercept");
+      EXPECT_NE(without.out.find(" without intercept, ftrl"), std::string::npos) << without.out;
+      EXPECT_EQ(test::ReadFile(folder_ / "model").find("intercept"), std::string::npos);
+    }
+  }
+}
+
+TEST_F(LrTest, ResumeWithoutTheInterceptIsRefused) {
+  const std::string flags =
+      Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run" + " --learning_rate=0.05";
+  ASSERT_EQ(RunProgram("millrace-lr", flags + " --max_examples=1000").status, 0);
+  const ProgramRun run =
+      RunProgram("millrace-lr", flags + "1 --max_examples=2000 --resume --nointercept");
+  EXPECT_EQ(run.status, 2);
+  EXPECT_NE(run.err.find("intercept: this run has 0, the checkpoint 1"), std::string::npos)
+      << run.err;
+  EXPECT_NE(run.err.find("--learning_rate=0.051 (was 0.05), --intercept=false (was true), "
+                         "--max_examples=2000 (was 1000)"),
+            std::string::npos)
+      << run.err;
 }
 
 TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {

@@ -140,6 +140,18 @@ TEST_F(PredictTest, TopListsTheLargestWeights) {
   EXPECT_EQ(Predict(Model() + "--top=9").out, "7\t-2\n1\t0.5\n99\t0.25\n");
 }
 
+TEST_F(PredictTest, InterceptIsInEveryScoreAndHasAName) {
+  SaveTestModel(folder_ / "with", 100, {{1, .5f}, {io::kInterceptKey, -3}});
+  SaveTestModel(folder_ / "without", 100, {{1, .5f}});
+  const std::string score = "--output=margin " + (folder_ / "a.tfrecord") + " --model=";
+  const auto with = Numbers(Predict(score + (folder_ / "with")).out),
+             without = Numbers(Predict(score + (folder_ / "without")).out);
+  ASSERT_EQ(with.size(), without.size());
+  ASSERT_FALSE(with.empty());
+  for (size_t i = 0; i < with.size(); ++i) EXPECT_DOUBLE_EQ(with[i], without[i] - 3);
+  EXPECT_EQ(Predict("--top=2 --model=" + (folder_ / "with")).out, "(intercept)\t-3\n1\t0.5\n");
+}
+
 TEST_F(PredictTest, TopNamesTheFeaturesOfAVocabulary) {
   io::CriteoVocabulary vocabulary;
   io::CriteoLine line;
@@ -149,11 +161,13 @@ TEST_F(PredictTest, TopNamesTheFeaturesOfAVocabulary) {
   vocabulary.Freeze(1);
   ASSERT_TRUE(vocabulary.Save(folder_ / "vocabulary").ok());
   const uint64_t num_features = vocabulary.num_features();
-  SaveTestModel(folder_ / "criteo", num_features, {{1, .5f}, {num_features - 1, -2}});
+  SaveTestModel(folder_ / "criteo", num_features,
+                {{1, .5f}, {num_features - 1, -2}, {io::kInterceptKey, 1}});
   const std::string names = " --top=5 --vocabulary=" + (folder_ / "vocabulary");
   const ProgramRun run = Predict("--model=" + (folder_ / "criteo") + names);
   EXPECT_EQ(run.status, 0) << run.err;
-  EXPECT_EQ(run.out, std::to_string(num_features - 1) + "\t-2\tC26=6fcd6dcb\n1\t0.5\tI1=3\n");
+  EXPECT_EQ(run.out, std::to_string(num_features - 1) + "\t-2\tC26=6fcd6dcb\n" +
+                         "(intercept)\t1\t(intercept)\n1\t0.5\tI1=3\n");
   const ProgramRun other = Predict(Model() + names);
   EXPECT_EQ(other.status, 2);
   EXPECT_NE(other.err.find("expected a vocabulary of num_features = 100 like the model, found"),

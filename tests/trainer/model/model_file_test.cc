@@ -25,7 +25,7 @@ using sparse::Rule;
 using sparse::UpdateOptions;
 using test::EmptyStore;
 
-// A store that was trained on keys below 1000.
+// A store that was trained on keys below 1000 and on the intercept.
 std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {
   auto store = EmptyStore(num_features, options);
   Random random(5);
@@ -36,6 +36,8 @@ std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions op
       keys.push_back(key);
       gradient.push_back(test::Normalish(random));
     }
+    keys.push_back(io::kInterceptKey);
+    gradient.push_back(-0.5f);
     EXPECT_TRUE(store->Push(keys, gradient, {}).ok());
   }
   return store;
@@ -44,6 +46,7 @@ std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions op
 std::vector<float> WeightsOf(LocalStore& store) {
   std::vector<uint64_t> keys(1000);
   for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
+  keys.push_back(io::kInterceptKey);
   std::vector<float> weights(keys.size());
   EXPECT_TRUE(store.Pull(keys, weights).ok());
   return weights;
@@ -52,6 +55,7 @@ std::vector<float> WeightsOf(LocalStore& store) {
 std::vector<float> WeightsOf(const Model& model) {
   std::vector<float> weights;
   for (uint64_t key = 0; key < 1000; ++key) weights.push_back(model.Weight(key));
+  weights.push_back(model.Weight(io::kInterceptKey));
   return weights;
 }
 
@@ -85,16 +89,18 @@ TEST(ModelFile, OnlyWeightsThatAreNotZeroAreInIt) {
   ASSERT_TRUE(SaveModel(*store, folder / "model", ModelFormat::kText).ok());
   EXPECT_EQ(test::ReadFile(folder / "model"),
             "# millrace model 1\n# num_features 1000\n# rule ftrl\n# steps 20\n# examples 0\n"
-            "# weights 0\n");
-  EXPECT_EQ(LoadModel(folder / "model")->info().weights, 0u);
+            "intercept\t" +
+                io::NumberText(WeightsOf(*store).back()) + "\n# weights 1\n");
+  EXPECT_EQ(LoadModel(folder / "model")->info().weights, 1u) << "L1 spares the intercept";
 }
 
-// Two weights.
+// Two weights and the intercept.
 std::unique_ptr<LocalStore> SmallStore() {
   auto store = EmptyStore(1000, {.rule = Rule::kSgd});
-  const float quarter = -.25f, small = 1.5e-5f;
+  const float quarter = -.25f, small = 1.5e-5f, half = .5f;
   EXPECT_TRUE(store->Load(17, {&quarter, 1}).ok());
   EXPECT_TRUE(store->Load(905, {&small, 1}).ok());
+  EXPECT_TRUE(store->Load(io::kInterceptKey, {&half, 1}).ok());
   return store;
 }
 
@@ -104,7 +110,7 @@ TEST(ModelFile, TextIsAsDocumented) {
   ASSERT_TRUE(SaveModel(*store, folder / "model", ModelFormat::kText, 5).ok());
   EXPECT_EQ(test::ReadFile(folder / "model"),
             "# millrace model 1\n# num_features 1000\n# rule sgd\n# steps 0\n# examples 5\n"
-            "17\t-0.25\n905\t1.5e-05\n# weights 2\n");
+            "17\t-0.25\n905\t1.5e-05\nintercept\t0.5\n# weights 3\n");
 }
 
 TEST(ModelFile, KnowsHowItsInputIsWritten) {
@@ -127,17 +133,19 @@ TEST(ModelFile, KnowsHowItsInputIsWritten) {
             std::string::npos);
 }
 
-TEST(ModelFile, DenseNpyHasANumberForEachFeature) {
+TEST(ModelFile, DenseNpyHasANumberForEachFeatureAndTheInterceptLast) {
   const test::TemporaryFolder folder;
   const auto store = TrainedStore(5000);
   ASSERT_TRUE(SaveModel(*store, folder / "model.npy", ModelFormat::kNpy).ok());
   const std::string bytes = test::ReadFile(folder / "model.npy");
-  const size_t begin = bytes.size() - 5000 * sizeof(float);
+  const size_t begin = bytes.size() - 5001 * sizeof(float);
   EXPECT_EQ(begin % 64, 0u);
   EXPECT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\x01\x00", 8));
-  EXPECT_NE(bytes.find("{'descr': '<f4', 'fortran_order': False, 'shape': (5000,), }"),
+  EXPECT_NE(bytes.find("{'descr': '<f4', 'fortran_order': False, 'shape': (5001,), }"),
             std::string::npos);
-  EXPECT_EQ(0, std::memcmp(&bytes[begin], WeightsOf(*store).data(), 1000 * sizeof(float)));
+  const std::vector<float> weights = WeightsOf(*store);
+  EXPECT_EQ(0, std::memcmp(&bytes[begin], weights.data(), 1000 * sizeof(float)));
+  EXPECT_EQ(0, std::memcmp(&bytes[bytes.size() - sizeof(float)], &weights.back(), sizeof(float)));
 }
 
 TEST(ModelFile, NpyOfAHashedKeyModelHasKeysAndWeights) {
@@ -171,8 +179,9 @@ TEST(ModelFile, NumpyReadsTheExport) {
   const std::string script =
       "import numpy as np; d = np.load('" + (folder / "dense.npy") + "'); o = np.load('" +
       (folder / "open.npy") +
-      "'); assert d.shape == (5000,) and d.dtype == np.float32; "
-      "assert (d[o['key']] == o['weight']).all() and len(o) == np.count_nonzero(d)";
+      "'); assert d.shape == (5001,) and d.dtype == np.float32; "
+      "assert (d[o['key'][:-1]] == o['weight'][:-1]).all() and len(o) == np.count_nonzero(d); "
+      "assert o['key'][-1] == 2**64 - 1 and o['weight'][-1] == d[-1] != 0";
   EXPECT_EQ(std::system((python + " -c \"" + script + "\"").c_str()), 0);
 }
 
@@ -199,11 +208,11 @@ TEST(ModelFile, MarginsAreThoseOfTheNaiveLoop) {
       plain.compacted = false;
       EXPECT_EQ(model->Margins(plain, scratch, direct).ok(), num_features > 0);
       for (size_t r = 0; r < batch.rows(); ++r) {
-        double sum = 0;
+        double sum = static_cast<double>(model->Weight(io::kInterceptKey));
         for (uint32_t i = batch.row_begin[r]; i < batch.row_begin[r + 1]; ++i) {
           sum += (batch.values.empty() ? 1.0 : batch.values[i]) * problem.weights[batch.cols[i]];
         }
-        const float tolerance = test::MarginTolerance(problem, r);
+        const float tolerance = test::MarginTolerance(problem, r) + 1e-6f;
         EXPECT_NEAR(margins[r], sum, tolerance);
         if (num_features > 0) {
           EXPECT_NEAR(direct[r], sum, tolerance);
@@ -330,7 +339,8 @@ TEST(WarmStart, FtrlStateReproducesTheWeights) {
     ASSERT_TRUE(WarmStart(folder / "model", *store).ok());
     std::vector<uint64_t> keys(1000);
     for (size_t i = 0; i < keys.size(); ++i) keys[i] = i;
-    ASSERT_TRUE(store->Push(keys, std::vector<float>(1000), {}).ok());
+    keys.push_back(io::kInterceptKey);
+    ASSERT_TRUE(store->Push(keys, std::vector<float>(keys.size()), {}).ok());
     const std::vector<float> expected = WeightsOf(*from), found = WeightsOf(*store);
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_NEAR(found[i], expected[i], 1e-6 * (std::abs(expected[i]) + l1));
@@ -348,7 +358,7 @@ TEST(WarmStart, ModelOfAnotherSizeIsRefusedAndChangesNothing) {
   EXPECT_EQ(WarmStart(folder / "model", *EmptyStore(0)).message(),
             (folder / "model") +
                 ": expected a model of any 64-bit key, found one of num_features = 1000");
-  EXPECT_EQ(WeightsOf(*store), std::vector<float>(1000));
+  EXPECT_EQ(WeightsOf(*store), std::vector<float>(1001));
 }
 
 TEST(WarmStart, CorruptModelChangesNothing) {
@@ -358,7 +368,7 @@ TEST(WarmStart, CorruptModelChangesNothing) {
   test::WriteFile(folder / "model", whole.substr(0, whole.size() - 5));
   const auto store = EmptyStore(1000);
   EXPECT_EQ(WarmStart(folder / "model", *store).code(), Code::kCorrupt);
-  EXPECT_EQ(WeightsOf(*store), std::vector<float>(1000));
+  EXPECT_EQ(WeightsOf(*store), std::vector<float>(1001));
 }
 
 TEST(WarmStart, FtrlWithoutAnyDenominatorIsRefused) {
@@ -366,6 +376,20 @@ TEST(WarmStart, FtrlWithoutAnyDenominatorIsRefused) {
   ASSERT_TRUE(SaveModel(*TrainedStore(1000), folder / "model", ModelFormat::kBinary).ok());
   const auto store = EmptyStore(1000, {.rule = Rule::kFtrl, .ftrl_beta = 0});
   EXPECT_EQ(WarmStart(folder / "model", *store).code(), Code::kInvalid);
+  const auto with_l2 = EmptyStore(1000, {.rule = Rule::kFtrl, .l2 = 1, .ftrl_beta = 0});
+  EXPECT_EQ(WarmStart(folder / "model", *with_l2).message(),
+            "a warm start with ftrl: expected ftrl_beta above 0 for the intercept, which has no "
+            "l2, found 0");
+}
+
+TEST(WarmStart, InterceptIsRefusedByAModelWithoutOne) {
+  const test::TemporaryFolder folder;
+  ASSERT_TRUE(SaveModel(*SmallStore(), folder / "model", ModelFormat::kBinary).ok());
+  auto store = LocalStore::Create({.num_features = 1000, .intercept = false}, {});
+  ASSERT_TRUE(store.ok());
+  EXPECT_EQ(WarmStart(folder / "model", **store).message(),
+            (folder / "model") +
+                ": expected a model without intercept, found one with the intercept 0.5");
 }
 
 }  // namespace

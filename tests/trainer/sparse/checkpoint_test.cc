@@ -268,6 +268,10 @@ TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
             path + "rule: this run has adagrad, the checkpoint ftrl" + end);
   EXPECT_EQ(message(5000, {.rule = Rule::kFtrl, .rate = .5, .l1 = 2}),
             path + "option.rate: this run has 0.5, the checkpoint 0.25" + end);
+  auto without = sparse::LocalStore::Create({.num_features = 5000, .intercept = false}, same);
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ(LoadLatestCheckpoint(folder.path(), **without).status().message(),
+            path + "intercept: this run has 0, the checkpoint 1" + end);
   EXPECT_EQ(message(5000, {.rule = Rule::kFtrl, .rate = .25}),
             path + "option.l1: this run has 0, the checkpoint 2" + end);
 }

@@ -115,8 +115,8 @@ TEST_F(PredictTest, StandardInputAndAFileForTheScores) {
 }
 
 TEST_F(PredictTest, HashedKeyModelsTakeAnyKey) {
-  SaveTestModel(folder_ / "open", 0, {{~uint64_t{0}, 3}});
-  WriteExamples(folder_ / "wide.tfrecord", {{~uint64_t{0}}, {123456789012345}});
+  SaveTestModel(folder_ / "open", 0, {{~uint64_t{0} - 1, 3}});
+  WriteExamples(folder_ / "wide.tfrecord", {{~uint64_t{0} - 1}, {123456789012345}});
   const ProgramRun run =
       Predict("--model=" + (folder_ / "open") + " --output=margin " + (folder_ / "wide.tfrecord"));
   EXPECT_EQ(run.status, 0) << run.err;

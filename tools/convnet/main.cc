@@ -177,7 +177,9 @@ class Run {
   trainer::TrainObserver Observer() {
     trainer::TrainObserver observer;
     observer.on_best = [this](const MetricsRow&) {
-      return record_.folder() ? trainer_->SaveModel(BestPath(), io::AtPath::kReplace) : Status();
+      return record_.folder()
+                 ? trainer_->SaveModel(BestPath(), options_.images, io::AtPath::kReplace)
+                 : Status();
     };
     observer.on_evaluation = [this](const MetricsRow& row) { return OnEvaluation(row); };
     observer.before_checkpoint = [this] { return record_.Sync(); };

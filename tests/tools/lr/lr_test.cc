@@ -297,7 +297,12 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
       RunProgram("millrace-lr", "--weight_feature=weight --train='" + folder_ / "data/train-*" +
                                     "'" + flags + (folder_ / "b"));
   ASSERT_EQ(records.status, 0) << records.err;
-  EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+  // Only the headers differ: each names its input.
+  const auto weights = [&](const char* model) {
+    const std::string bytes = test::ReadFile(folder_ / model);
+    return bytes.substr(bytes.find("\n1\t"));
+  };
+  EXPECT_EQ(weights("a"), weights("b"));
 }
 
 TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {

@@ -423,6 +423,11 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
                        "convert --novw_hash_all --shards=1" + out + " " + folder_ / "rows.vw")
                 .status,
             0);
+  // Only the headers differ: each names its input.
+  const auto weights = [&](const char* model) {
+    const std::string text = test::ReadFile(folder_ / model);
+    return text.substr(text.find("\n1\t"));
+  };
   for (const std::string batch_size : {"1", "100"}) {
     for (const std::string optimizer : {"sgd", "adagrad", "ftrl", "adam"}) {
       SCOPED_TRACE(optimizer + " " + batch_size);
@@ -437,10 +442,10 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
       const ProgramRun records =
           RunProgram("millrace-lr", "--weight_feature=weight " + train + flags + (folder_ / "b"));
       ASSERT_EQ(records.status, 0) << records.err;
-      EXPECT_EQ(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "b"));
+      EXPECT_EQ(weights("a"), weights("b"));
       const ProgramRun unweighted = RunProgram("millrace-lr", train + flags + (folder_ / "c"));
       ASSERT_EQ(unweighted.status, 0) << unweighted.err;
-      EXPECT_NE(test::ReadFile(folder_ / "a"), test::ReadFile(folder_ / "c"));
+      EXPECT_NE(weights("a"), weights("c"));
     }
   }
 }

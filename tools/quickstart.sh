@@ -39,9 +39,10 @@ step "statistics of the data"
 build/bin/millrace-records stat "$data/test-*.tfrecord"
 step "the first two records"
 build/bin/millrace-records cat --limit=2 "$data/train-00000*"
-step "train on all rows, evaluate every 500,000"
+step "train on all rows, evaluate every 500,000; trace 2,000 steps of 100 rows after the start-up"
+middle=$((rows / 200))
 build/bin/millrace-lr --train="$data/train-*" --test="$data/test-*" --num_features=33762578 --eval_every=500000 \
-  --run_dir="$run" --overwrite --profile_steps=0:2000
+  --run_dir="$run" --overwrite --profile_steps="$middle:$((middle + 2000))"
 step "bottleneck of the run"
 build/bin/millrace-report --ops=12 "$run"
 step "done"

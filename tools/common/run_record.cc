@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/common/run_record.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
 
+#include "io/base/json.h"
 #include "io/base/printable.h"
 #include "tools/common/flags.h"
 #include "tools/common/program.h"
@@ -195,7 +198,7 @@ void RunRecord::StartProgress(const char* unit, uint64_t total, bool resumed) {
   if (!resumed) progress_.emplace(progress_options_);
 }
 
-void RunRecord::ShowProgress(uint64_t examples, std::optional<double> loss) {
+void RunRecord::ShowProgress(uint64_t examples, std::optional<double> loss, uint64_t estimate) {
   char text[32] = "";
   if (loss) std::snprintf(text, sizeof text, ", loss %.4f", *loss);
   if (!progress_) {
@@ -204,6 +207,44 @@ void RunRecord::ShowProgress(uint64_t examples, std::optional<double> loss) {
   }
   if (examples > shown_) progress_->Add(examples - shown_, text);
   shown_ = examples;
+  WriteProgress(progress_options_.total > 0 ? progress_options_.total : estimate);
+}
+
+void RunRecord::EndProgress() {
+  progress_.reset();
+  if (folder_) std::remove((folder_->path() + "/progress.json").c_str());
+}
+
+// For a live page, so only if there is one. A page can do without: errors do not matter.
+void RunRecord::WriteProgress(uint64_t total) {
+  constexpr double kPeriodS = 0.5;
+  const double seconds = progress_->seconds();
+  if (!folder_ || seconds < next_file_s_) return;
+  next_file_s_ = seconds + kPeriodS;
+  const std::string watched = folder_->path() + "/" + profiler::kWatchedFile;
+  if (::access(watched.c_str(), F_OK) != 0) return;
+  const double rate = static_cast<double>(shown_ - progress_options_.first) / seconds;
+  std::string text;
+  JsonWriter json(text);
+  json.BeginObject();
+  json.Key("examples");
+  json.Uint(shown_);
+  json.Key("examples_per_s");
+  json.Double(std::round(rate));
+  if (total > 0 && rate > 0) {
+    json.Key("total");
+    json.Uint(std::max(total, shown_));
+    json.Key("seconds_left");
+    json.Double(static_cast<double>(std::max(total, shown_) - shown_) / rate);
+  }
+  json.EndObject();
+  const std::string path = folder_->path() + "/progress.json", temporary = path + ".tmp";
+  std::remove(temporary.c_str());
+  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (fd < 0) return;
+  const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (::close(fd) != 0 || !whole || std::rename(temporary.c_str(), path.c_str()) != 0)
+    std::remove(temporary.c_str());
 }
 
 }  // namespace millrace::tools

@@ -74,8 +74,10 @@ class RunRecord {
 
   // In a resumed run, the examples of the first ShowProgress belong to the earlier part.
   void StartProgress(const char* unit, uint64_t total, bool resumed);
-  void ShowProgress(uint64_t examples, std::optional<double> loss = std::nullopt);
-  void EndProgress() { progress_.reset(); }
+  // `estimate`: of the examples at the end, for a live page, if StartProgress did not know them.
+  void ShowProgress(uint64_t examples, std::optional<double> loss = std::nullopt,
+                    uint64_t estimate = 0);
+  void EndProgress();
 
   // Null without a folder.
   const trainer::RunFolder* folder() const { return folder_ ? &*folder_ : nullptr; }
@@ -83,6 +85,7 @@ class RunRecord {
  private:
   // Creates and locks the folder. Does not change an earlier run.
   Status Open();
+  void WriteProgress(uint64_t total);
   // An error if the run to resume is finished and has no checkpoint.
   Status CheckResumable() const;
   bool IsFinished() const;  // the run to resume
@@ -103,6 +106,7 @@ class RunRecord {
   std::optional<Progress> progress_;
   ProgressOptions progress_options_;  // until the first examples of a resumed run are known
   uint64_t shown_ = 0;
+  double next_file_s_ = 0;  // when WriteProgress may write again
 };
 
 }  // namespace millrace::tools

@@ -113,7 +113,7 @@ class Run {
     observer.before_checkpoint = [this] { return record_.Sync(); };
     observer.on_note = [this](const std::string& note) { record_.Note(note); };
     observer.on_progress = [this](uint64_t examples, double loss) {
-      record_.ShowProgress(examples, loss);
+      record_.ShowProgress(examples, loss, trainer_->EstimateExamples());
     };
     observer.should_stop = Interrupted;
     observer.now_s = NowSeconds;

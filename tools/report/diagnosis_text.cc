@@ -29,6 +29,8 @@ using tools::WithCommas;
   return text;
 }
 
+constexpr uint64_t kTracedSteps = 1000;  // that are enough for a diagnosis
+
 std::string RateText(double bytes_per_s) { return BytesText(ToCount(bytes_per_s)) + "/s"; }
 
 std::string TimeText(double seconds) {
@@ -125,15 +127,24 @@ void AddStepTime(const StepBreakdown& breakdown, size_t workers, std::vector<std
   const double steps_s =
       breakdown.total_s - breakdown[Part::kEvaluation] - breakdown[Part::kCheckpoint];
   const double own_s = steps_s - breakdown.input_s();
-  const char* who = own_s >= input_s ? "the training thread" : "the input threads";
+  // Who sets the pace works nearly all the time. Otherwise input arrives late although its threads
+  // have time: they wait for each other, for a core, or at the start-up.
+  constexpr double kBusy = 0.9;
+  const char* pace =
+      own_s >= input_s ? "the training thread sets the pace" : "the input threads set the pace";
+  if (std::max(own_s, input_s) < kBusy * steps_s) {
+    pace = breakdown.start_up_s > 0
+               ? "neither sets the pace: the rest is the start-up"
+               : "neither sets the pace: input threads wait for each other or for a core";
+  }
   const auto per_step = [&](double seconds) {
     return seconds * 1e6 * static_cast<double>(workers) / static_cast<double>(breakdown.steps);
   };
   lines.push_back(
       Format("step time: predicted %.1f us (the training thread needs %.1f us, the input threads "
-             "in parallel %.1f us: %s set%s the pace), measured %.1f us",
-             per_step(std::max(own_s, input_s)), per_step(own_s), per_step(input_s), who,
-             own_s >= input_s ? "s" : "", per_step(steps_s)));
+             "in parallel %.1f us), measured %.1f us: %s",
+             per_step(std::max(own_s, input_s)), per_step(own_s), per_step(input_s),
+             per_step(steps_s), pace));
 }
 
 bool IsSet(const RunData& run, const std::string& name) {
@@ -186,6 +197,22 @@ void AddTraffic(const RunData& run, const StepBreakdown& breakdown,
              "exchanges: %s",
              BytesText(ToCount(kernel)).c_str(),
              BytesText(ToCount(breakdown.sent_bytes + breakdown.received_bytes)).c_str()));
+}
+
+// Says that the time is mostly that of the start-up, which a longer run does not have.
+std::string StartUpText(const RunData& run, const StepBreakdown& breakdown) {
+  if (breakdown.start_up_s <= 0) return "";
+  std::string text = Format(" %.0f %% of this time is start-up (the first %s)",
+                            100 * breakdown.start_up_s / breakdown.total_s,
+                            breakdown.start_up_steps == 1
+                                ? "step"
+                                : (WithCommas(breakdown.start_up_steps) + " steps").c_str());
+  const uint64_t steps = ToCount(run.Number("steps"));
+  if (steps < 2 * kTracedSteps)
+    return text + ": the run is too short to tell what limits a long one.";
+  return text + Format(": --profile_steps=%llu:%llu shows the run without it.",
+                       static_cast<unsigned long long>(steps / 2),
+                       static_cast<unsigned long long>(steps / 2 + kTracedSteps));
 }
 
 double PeakOf(const std::vector<double>& rates) {
@@ -296,7 +323,8 @@ std::string Sentence(const RunData& run, const Diagnosis& d,
                 100 * d.share, TimeText(d.share * d.breakdown.total_s).c_str(),
                 TimeText(d.breakdown.total_s).c_str(), Phrase(d.bottleneck),
                 Why(run, d, servers).c_str()) +
-         Format("Without it the run would be at most %.2f times as fast.", d.speedup_without);
+         Format("Without it the run would be at most %.2f times as fast.", d.speedup_without) +
+         StartUpText(run, d.breakdown);
 }
 
 std::string NoStepsSentence(const RunData& run) {

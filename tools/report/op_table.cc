@@ -58,6 +58,7 @@ constexpr std::pair<const char*, const char*> kDescriptions[] = {
     {"evaluate", "a whole evaluation"},
     {"read_test_set", "prefetches the test data"},
     {"score_test_set", "evaluation in parallel to training"},
+    {"check_test_keys", "looks up test keys"},
     {"checkpoint", "a whole checkpoint"},
     {"save_checkpoint", "writes state to its file"},
     {"load_checkpoint", "reads state from its file"},

@@ -26,18 +26,18 @@ Status CheckSize(const std::string& path, std::string_view bytes, size_t limit) 
                  std::to_string(bytes.size()));
 }
 
-// Texts and numbers as they are in the file; one level of objects as "outer.inner".
-void ReadMembers(JsonCursor& json, const std::string& prefix, RunData& run) {
+// Texts and numbers as they are in `text`; one level of objects as "outer.inner".
+void ReadMembers(JsonCursor& json, std::string_view text, const std::string& prefix, RunData& run) {
   json.Object([&](std::string_view key) {
     const std::string name = prefix + std::string(key);
     if (json.Peek() == '"') {
       run.run[name] = json.String();
     } else if (json.Peek() == '{' && prefix.empty()) {
-      ReadMembers(json, name + ".", run);
+      ReadMembers(json, text, name + ".", run);
     } else {
       const size_t begin = json.offset();
       json.Skip();
-      run.run[name] = run.run_json.substr(begin, json.offset() - begin);
+      run.run[name] = text.substr(begin, json.offset() - begin);
     }
   });
 }
@@ -46,8 +46,16 @@ Status ReadRunJson(std::string_view text, const std::string& path, RunData& run)
   RETURN_IF_ERROR(CheckSize(path, text, kMaxRunJsonBytes));
   run.run_json = text;
   JsonCursor json(run.run_json, path);
-  ReadMembers(json, "", run);
+  ReadMembers(json, run.run_json, "", run);
   if (!json.status().ok()) run.run_json.clear(), run.run.clear();
+  return json.status();
+}
+
+// A run that is killed leaves its last progress, which says nothing any more.
+Status ReadProgress(std::string_view text, const std::string& path, RunData& run) {
+  RETURN_IF_ERROR(CheckSize(path, text, kMaxRunJsonBytes));
+  JsonCursor json(text, path);
+  ReadMembers(json, text, "progress.", run);
   return json.status();
 }
 
@@ -226,7 +234,8 @@ RunLoader::RunLoader(std::string path, Traces traces, uint64_t memory_bytes)
 }
 
 bool RunLoader::Wants(const std::string& name) const {
-  return name == "run.json" || name == "metrics.csv" || name == "graph.dot" ||
+  return name == "run.json" || name == "metrics.csv" ||
+         (name == "progress.json" && traces_ == Traces::kRecent) || name == "graph.dot" ||
          !TracedProcess(name, traces_).empty() || !Between(name, "resources-", ".csv").empty();
 }
 
@@ -250,6 +259,7 @@ void RunLoader::AddFromFolder(const std::string& name) {
 Status RunLoader::Read(const std::string& name, std::string_view bytes) {
   const std::string path = run_.path + "/" + name;
   if (name == "run.json") return ReadRunJson(bytes, path, run_);
+  if (name == "progress.json") return ReadProgress(bytes, path, run_);
   if (name == "metrics.csv") return ReadMetrics(bytes, path, budget_, run_);
   if (name == "graph.dot") {
     RETURN_IF_ERROR(CheckSize(path, bytes, kMaxGraphBytes));

@@ -113,7 +113,8 @@ struct RunData {
   std::string run_json;                    // the file's text; empty: none
   std::string graph_dot;                   // of a net; empty: none
   std::map<std::string, std::string> run;  // run.json's top-level texts and numbers, and "flags.*",
-                                           // "host.*", "metrics.*", "predicted.*"
+                                           // "host.*", "metrics.*", "predicted.*"; of a live
+                                           // run progress.json's as "progress.*"
   std::vector<std::string> metric_names;
   std::vector<std::vector<double>> metrics;  // one row per evaluation; NaN: undefined
   NameTable names;

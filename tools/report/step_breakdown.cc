@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 
 namespace millrace::report {
 namespace {
@@ -219,6 +220,42 @@ class BreakdownBuilder {
   int64_t begin_ns_ = 0, end_ns_ = 0;
 };
 
+bool TracedFromTheStart(const RunData& run) {
+  const auto window = run.run.find("flags.profile_steps");
+  return window == run.run.end() || window->second.empty() || window->second.starts_with("0:");
+}
+
+// At the start the input fills its buffers, and memory is touched for the first time: steps take
+// several times as long as later on.
+void CountStartUp(const RunData& run, const ProcessData& process, const TracedThread& thread,
+                  StepBreakdown& breakdown) {
+  constexpr size_t kMinSteps = 20;
+  constexpr size_t kMostSteps = 10;   // one in so many steps
+  constexpr double kLong = 5;         // times the mean of later steps: the mean of the start-up
+  constexpr double kLongStep = 2;     // the same: its last step
+  constexpr double kMinShare = 0.25;  // of the time
+  if (!TracedFromTheStart(run)) return;
+  const uint32_t step = run.names.Find("step");
+  std::vector<double> durations;
+  for (auto span = FirstStep(process, thread, step); span != thread.spans.end(); ++span) {
+    if (span->name == step) durations.push_back(Seconds(span->duration_ns()));
+  }
+  if (durations.size() < kMinSteps) return;
+  const size_t most = durations.size() / kMostSteps;
+  const auto later = durations.begin() + static_cast<ptrdiff_t>(most);
+  const double usual_s =
+      std::accumulate(later, durations.end(), 0.0) / static_cast<double>(durations.size() - most);
+  double sum_s = 0;
+  for (size_t s = 0; s < most; ++s) {
+    sum_s += durations[s];
+    const bool is_long = durations[s] >= kLongStep * usual_s &&
+                         sum_s >= kLong * usual_s * static_cast<double>(s + 1);
+    if (!is_long || sum_s < kMinShare * breakdown.total_s) continue;
+    breakdown.start_up_steps = s + 1;
+    breakdown.start_up_s = sum_s;
+  }
+}
+
 int64_t Overlap(const Interval& a, const Interval& b) {
   return std::max<int64_t>(0, std::min(a.end_ns, b.end_ns) - std::max(a.begin_ns, b.begin_ns));
 }
@@ -359,6 +396,7 @@ std::optional<StepBreakdown> MakeStepBreakdown(const RunData& run, const Process
   breakdown.process = process.name;
   BreakdownBuilder builder(run, process, server_share, breakdown);
   builder.Go(*thread);
+  CountStartUp(run, process, *thread, breakdown);
   AddInput(run, process, *thread, builder.whole(), Waits(builder.input_waits()), breakdown);
   CountDenseTraffic(run, process, builder.whole(), breakdown);
   breakdown.cpu_s = CpuBetween(process, builder.whole());
@@ -382,6 +420,8 @@ StepBreakdown MeanBreakdown(const std::vector<StepBreakdown>& breakdowns) {
       mean.barriers[worker].seconds += waits.seconds / n;
       mean.barriers[worker].waits += waits.waits / n;
     }
+    mean.start_up_steps += breakdown.start_up_steps;
+    mean.start_up_s += breakdown.start_up_s / n;
     mean.steps += breakdown.steps;
     mean.rows += breakdown.rows;
     mean.input_threads += breakdown.input_threads;

@@ -38,6 +38,10 @@ struct StepBreakdown {
   // Long first steps, in which memory is allocated; excluded from all other members.
   uint64_t warm_up_steps = 0;
   double warm_up_s = 0;
+  // The long first steps that are included in all other members, in a trace that begins with the
+  // first step: 0 if they take a small part of total_s.
+  uint64_t start_up_steps = 0;
+  double start_up_s = 0;
   std::array<double, kParts> seconds = {};
   uint64_t steps = 0;
   uint64_t rows = 0;

@@ -22,12 +22,21 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a run writes, as fnmatch(3) takes it. Files that are being written have .tmp in their names.
-constexpr const char* kRunFiles[] = {
-    "metrics.csv",       "metrics.jsonl",     "events.out.tfevents.*",
-    "trace-*.json",      "trace-all.json.gz", "recent-*.json",
-    "recent-*.json.tmp", "watched",           "resources-*.csv",
-    "report.html",       "graph.dot",         "report.html.tmp-*",
-    "graph.dot.tmp-*",   "trace-*.json.tmp-*"};
+constexpr const char* kRunFiles[] = {"metrics.csv",
+                                     "metrics.jsonl",
+                                     "events.out.tfevents.*",
+                                     "trace-*.json",
+                                     "trace-all.json.gz",
+                                     "recent-*.json",
+                                     "recent-*.json.tmp",
+                                     "watched",
+                                     "resources-*.csv",
+                                     "report.html",
+                                     "graph.dot",
+                                     "report.html.tmp-*",
+                                     "graph.dot.tmp-*",
+                                     "trace-*.json.tmp-*",
+                                     "progress.json"};
 #define TWELVE_DIGITS "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"
 constexpr const char* kCheckpointFiles[] = {"checkpoint-" TWELVE_DIGITS,
                                             "checkpoint-" TWELVE_DIGITS ".tmp-*", "manifest",
@@ -38,9 +47,9 @@ constexpr const char* kBestFiles[] = {"best.bin", "best.txt", "best.npy"};
 // Temporary files of a run that was killed. A run that begins holds the folder's lock, and its
 // processes do not write these files yet.
 constexpr const char* kTemporaryFiles[] = {
-    "run.json.tmp-*", "metrics.csv.tmp-*", "metrics.jsonl.tmp-*",
-    "writable.tmp-*", "manifest.tmp-*",    "model.*.tmp-*",
-    "best.*.tmp-*",   "recent-*.json.tmp", "trace-*.json.tmp"};
+    "run.json.tmp-*",   "metrics.csv.tmp-*", "metrics.jsonl.tmp-*", "writable.tmp-*",
+    "manifest.tmp-*",   "model.*.tmp-*",     "best.*.tmp-*",        "recent-*.json.tmp",
+    "trace-*.json.tmp", "progress.json*"};
 
 Status MakeFolder(const std::string& path) {
   std::error_code error;

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <numeric>
 #include <utility>
 
+#include "io/record/byte_source.h"
 #include "io/stream/input_files.h"
 #include "profiler/trace.h"
 #include "trainer/sparse/hogwild_run.h"
@@ -19,8 +21,21 @@ using io::CsrBatch;
 
 // With servers an evaluation is a few large pulls, and not thousands of small ones.
 constexpr size_t kRemoteTestRows = 1 << 16;
-constexpr size_t kCheckedEntries = 1 << 18;    // of the test set, by CountUnknownKeys
+constexpr size_t kCheckedEntries = 1 << 16;    // of the test set, by CountUnknownKeys
 constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock
+
+// The size of uncompressed regular files; 0 for others. The first file tells the compression.
+uint64_t PlainBytes(const std::vector<std::string>& files) {
+  uint64_t sum = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) return 0;
+    sum += std::filesystem::file_size(file, error);
+    if (error) return 0;
+  }
+  const auto first = io::OpenSource(files.front(), /*regular_file=*/true);
+  return first.ok() && first->compression == io::Compression::kNone ? sum : 0;
+}
 
 double WeightOf(const CsrBatch& batch) {
   if (batch.weights.empty()) return static_cast<double>(batch.rows());
@@ -99,6 +114,23 @@ Result<TrainSummary> SparseTrainer::Run() {
   const bool stopped = summary->end == TrainSummary::End::kStopped;
   if (summary->examples == 0 && !stopped && backend_->chief()) return NoExamples();
   return summary;
+}
+
+uint64_t SparseTrainer::EstimateExamples() {
+  if (!train_bytes_) train_bytes_ = PlainBytes(options_.train.files);
+  const io::InputStats input = queue_->stats();
+  // Later epochs may come from a cache, without bytes that are read.
+  const bool first_epoch = loop_->state().own.position.epoch == options_.train.start.epoch;
+  const uint64_t rows = options_.train.start.rows + input.rows + input.shuffle_size +
+                        input.batches_ready * options_.train.batch_size;
+  if (first_epoch && input.bytes_read > 0) {
+    estimated_epoch_examples_ =
+        static_cast<uint64_t>(static_cast<double>(*train_bytes_) * static_cast<double>(rows) /
+                              static_cast<double>(input.bytes_read));
+  }
+  const uint64_t all = estimated_epoch_examples_ * options_.train.epochs;
+  if (options_.max_examples == 0 || all == 0) return std::max(all, options_.max_examples);
+  return std::min(all, options_.max_examples);
 }
 
 Status SparseTrainer::NoExamples() const {

@@ -49,6 +49,9 @@ class SparseTrainer final : private TrainingTask {
   // Steps work on the model's own memory, without compacted batches.
   bool direct() const { return !backend_->learner().wants_compact_batches(); }
   io::InputStats input() const { return queue_->stats(); }
+  // About how many examples the run will have trained on at its end, by the bytes of the training
+  // files; 0: unknown, because they are compressed or no regular files.
+  uint64_t EstimateExamples();
   io::CorruptionStats corruption() const { return queue_->corruption(); }  // skipped records
 
  private:
@@ -69,6 +72,8 @@ class SparseTrainer final : private TrainingTask {
   std::unique_ptr<SparseBackend> own_backend_;  // null: the caller's
   SparseBackend* backend_ = nullptr;
   uint64_t max_own_examples_ = kNoLimit;
+  std::optional<uint64_t> train_bytes_;    // of all training files; 0: unknown
+  uint64_t estimated_epoch_examples_ = 0;  // 0: unknown yet
   std::unique_ptr<io::InputQueue> queue_;
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;

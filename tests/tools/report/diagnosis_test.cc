@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "profiler/resources.h"
@@ -252,6 +253,56 @@ TEST_F(DiagnosisTest, LongFirstStepIsWarmUp) {
   ASSERT_FALSE(d.evidence.empty());
   EXPECT_EQ(d.evidence[0],
             "worker-0: excludes the warm-up: the first step (140.0 ms), which allocates memory");
+}
+
+bool HasLine(const Diagnosis& d, const std::string& part) {
+  return std::any_of(d.evidence.begin(), d.evidence.end(),
+                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+// Waits for input while the input threads are idle are nobody's pace.
+TEST_F(DiagnosisTest, PaceAgreesWithTheBottleneck) {
+  struct Case {
+    StepTimes step;
+    double decode;  // of one input thread, per step
+    std::string bottleneck, pace;
+  };
+  for (const Case& c : {Case{{.input = 60, .compute = 40}, 20, "input", "neither sets the pace"},
+                        Case{{.input = 60, .compute = 40}, 98, "input", "input threads set"},
+                        Case{{.input = 2, .compute = 98}, 20, "compute", "training thread sets"}}) {
+    SCOPED_TRACE(c.pace);
+    SyntheticTrace trace = Worker(c.step, 50);
+    for (int i = 0; i < 50; ++i) trace.Span(2, "decode", "input", 1000 + 100 * i, c.decode, "");
+    trace.Write(folder_, "worker-0");
+    const Diagnosis d = Diagnose();
+    EXPECT_EQ(d.bottleneck, c.bottleneck);
+    EXPECT_TRUE(HasLine(d, c.pace)) << d.evidence.front();
+  }
+}
+
+// The first step of a window from step 0 waits until the shuffle buffer is full.
+TEST_F(DiagnosisTest, StartUpIsNotTakenForTheRun) {
+  const auto diagnose = [&](const std::string& window, int steps) {
+    SyntheticTrace trace;
+    AddSteps({.input = 80000, .compute = 100}, 1, 1000, trace);
+    AddSteps({.compute = 100}, 400, 81100, trace);
+    trace.SetSteps(steps);
+    trace.Write(folder_, "worker-0");
+    test::WriteFile(folder_ / "run.json",
+                    "{\"status\":\"finished\",\"steps\":" + std::to_string(steps) +
+                        ",\"flags\":{\"profile_steps\":\"" + window + "\"}}");
+    return Diagnose();
+  };
+  const Diagnosis first = diagnose("0:400", 20000);
+  EXPECT_EQ(first.breakdown.start_up_steps, 1u);
+  EXPECT_NE(first.sentence.find("67 % of this time is start-up (the first step): "
+                                "--profile_steps=10000:11000 shows the run without it."),
+            std::string::npos)
+      << first.sentence;
+  EXPECT_TRUE(HasLine(first, "neither sets the pace: the rest is the start-up"));
+  EXPECT_NE(diagnose("0:400", 401).sentence.find("the run is too short to tell"),
+            std::string::npos);
+  EXPECT_EQ(diagnose("500:900", 20000).sentence.find("start-up"), std::string::npos);
 }
 
 TEST_F(DiagnosisTest, LongStepsLaterOnAreNoWarmUp) {

@@ -8,6 +8,7 @@ import gzip
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,7 @@ class PageTest(unittest.TestCase):
             self.search_and_sort(page)
             self.shared_cursor(page)
             self.graph_keeps_its_shape(page)
+            self.texts_fit_at_1400_pixels(page)
             page.run("document.getElementById('theme').click()")
             page.screenshot(SHOTS / "report-dark.png", whole_page=True)
             self.assertEqual(page.log(), [])
@@ -135,6 +137,23 @@ class PageTest(unittest.TestCase):
             "return [Math.max(...[...document.querySelectorAll('#graph-box .back')].map(right)),"
             " Math.max(...[...document.querySelectorAll('#graph-box .box')].map(n => n.transform.baseVal[0].matrix.e)) + boxSize.width];")
         self.assertLess(furthest, boxes_end + 20)
+
+    def texts_fit_at_1400_pixels(self, page):
+        # The longest names and numbers of a job.
+        room, needed = page.run(
+            "const row = {...millrace.data.ops[0], op: 'exchange_send (eval)', description: 'evaluation in parallel to training',"
+            " where: 'worker input', output: '1,000 rows, 39,000 nnz, 14,110 keys', calls: 1234567, total_s: 469.69, bytes: 124.8e6};"
+            "showOps({...millrace.data, ops: [row, ...millrace.data.ops]});"
+            "const box = document.querySelector('#ops .scroll'), widths = [box.clientWidth, box.scrollWidth];"
+            "showOps(millrace.data); return widths;")
+        self.assertEqual(needed, room)
+        time_end, share_begin, share_end = page.run(
+            "const box = drawBox({title: 'x', detail: '', cat: 'compute', forward_s: 208.63e-6, backward_s: 0, share: 1}, {x: 0, y: 0}, 1, 1);"
+            "document.querySelector('#graph-box svg').append(box);"
+            "const [time, share] = [...box.querySelectorAll('.time')].map(n => n.getBBox()); box.remove();"
+            "return [time.x + time.width, share.x, share.x + share.width];")
+        self.assertLess(time_end, share_begin)
+        self.assertLess(share_end, 176)
 
     def zoom_pan_and_click(self, page):
         box = self.canvas_box(page)
@@ -268,6 +287,7 @@ class PageTest(unittest.TestCase):
                 page.wait_for("window.millrace && (millrace.updates || 0) >= 2 && millrace.timeline && millrace.timeline.tracks.length > 0")
                 rows = page.run("return millrace.data.metrics.step ? millrace.data.metrics.step.length : 0")
                 page.wait_for(f"millrace.data.metrics.step && millrace.data.metrics.step.length > {rows}")
+                page.wait_for("/examples, .*left/.test(document.querySelector('.state').textContent)")
                 self.assertFalse(page.run("return document.getElementById('live').hidden"))
                 self.assertEqual(page.run("return document.querySelector('.pill').textContent"), "running")
                 self.assertGreater(inked(page, "#timeline-canvas"), 500)
@@ -281,6 +301,30 @@ class PageTest(unittest.TestCase):
         finally:
             training.terminate()
             training.wait(timeout=60)
+
+    def test_live_page_without_data_shows_its_state(self):
+        port = browser.free_port()
+        fifo = self.root / "blocked"
+        os.mkfifo(fifo)
+        training = subprocess.Popen(
+            [f"{BIN}/millrace-lr", f"--train={fifo}", "--format=libsvm", f"--run_dir={self.root}/none", f"--dashboard={port}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            with browser.Browser() as page:
+                self.wait_until_listening(port)
+                page.open(f"http://127.0.0.1:{port}/")
+                page.wait_for("/^Starting: /.test(document.querySelector('.state')?.textContent)")
+        finally:
+            training.kill()
+            training.wait(timeout=60)
+
+    def wait_until_listening(self, port):
+        for _ in range(1200):
+            try:
+                return socket.create_connection(("127.0.0.1", port), 10).close()
+            except OSError:
+                time.sleep(0.05)
+        return self.fail("the dashboard does not listen")
 
     def bad_files_are_named(self, page, run_dir):
         (run_dir / "resources-z.csv").write_text("x\n1\n2\n")

@@ -53,8 +53,10 @@ function drawBox(node, place, steps, most) {
   const [shape, parameters] = node.detail.replace('->', '→').replace(/^0 keys$/, '').split('; ');
   if (parameters) group.append(svg('text', {x: w - 12, y: 21, class: 'shape', 'text-anchor': 'end'}, formatNumber(parseInt(parameters, 10)) + ' params'));
   group.append(svg('text', {x: 20, y: 36, class: 'shape'}, cut(shape, 24)));
-  const second = seconds > 0 ? `${formatDuration(seconds / steps * 1e9)} per step, ${(100 * node.share).toFixed(1)} %` : '';
-  group.append(svg('text', {x: 20, y: 52, class: 'time'}, second));
+  if (seconds > 0) {
+    group.append(svg('text', {x: 20, y: 52, class: 'time'}, formatDuration(seconds / steps * 1e9) + '/step'));
+    group.append(svg('text', {x: w - 12, y: 52, class: 'time', 'text-anchor': 'end'}, (100 * node.share).toFixed(1) + ' %'));
+  }
   const room = w - 32, forward = room * node.forward_s / most, backward = room * node.backward_s / most;
   group.append(svg('rect', {x: 20, y: 60, width: room, height: 5, rx: 2.5, class: 'track'}), svg('rect', {x: 20, y: 60, width: forward, height: 5, rx: 2.5, fill: color}),
     svg('rect', {x: 20 + forward, y: 60, width: backward, height: 5, rx: 2.5, fill: color, opacity: .5}));
@@ -67,7 +69,7 @@ function drawBox(node, place, steps, most) {
 
 function showGraph(data) {
   const box = $('graph-box'), {nodes, back} = data.graph || {nodes: [], back: []};
-  if (!nodes.length) { box.replaceChildren(element('p', 'No steps were traced: start the run with --profile.', 'empty')); return; }
+  if (!nodes.length) { box.replaceChildren(element('p', data.live && data.run['flags.profile'] === 'true' ? 'No steps yet.' : 'No steps were traced: start the run with --profile.', 'empty')); return; }
   const width = Math.max(460, box.clientWidth - 36), {places, lanes, height} = placeBoxes(nodes, width - 20);
   const picture = svg('svg', {width, height: height + 10, viewBox: `0 0 ${width} ${height + 10}`, role: 'img', 'aria-label': 'Computation graph'});
   const marker = svg('marker', {id: 'arrow', viewBox: '0 0 8 8', refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: 'auto'});

@@ -12,6 +12,29 @@ const element = (tag, text, className) => {
   return node;
 };
 
+function formatTime(seconds) {
+  const s = Math.round(seconds);
+  if (s < 60) return `${s} s`;
+  return s < 3600 ? `${Math.floor(s / 60)} min ${s % 60} s` : `${Math.floor(s / 3600)} h ${Math.floor(s % 3600 / 60)} min`;
+}
+
+// The state of a live run: how far it is, and for how long it goes on.
+function progressText(data) {
+  const run = data.run, examples = +run['progress.examples'];
+  if (run.status && run.status !== 'running') return `The run has ${run.status === 'finished' ? 'finished' : 'ended'}.`;
+  if (!examples) return 'Starting: no progress yet.';
+  const total = +run['progress.total'], left = +run['progress.seconds_left'];
+  const done = total > 0 ? ` of about ${formatNumber(total)} (${Math.floor(100 * examples / total)} %)` : '';
+  return `${examples.toLocaleString('en')}${done} examples, ${formatNumber(+run['progress.examples_per_s'])}/s, ` + (total > 0 ? `about ${formatTime(left)} left.` : 'time left unknown.');
+}
+
+// Before the first data, and after the last.
+function showState(text) {
+  const head = $('head');
+  if (!state.data) head.replaceChildren(element('h1', 'Live run'), element('p', text, 'state'));
+  else head.querySelector('.state').textContent = text;
+}
+
 function showHead(data) {
   const run = data.run, head = $('head');
   const title = element('h1', data.path.split('/').filter(Boolean).pop() || 'run');
@@ -31,8 +54,10 @@ function showHead(data) {
   fact('seed', run.seed);
   fact('batch', run['flags.batch_size']);
   for (const m of ['logloss', 'auc', 'accuracy', 'precision']) if (run['metrics.' + m]) fact('test ' + m, (+run['metrics.' + m]).toFixed(4));
+  if (run['best.step']) fact('best', `${run['best.metric']} at step ${(+run['best.step']).toLocaleString('en')}`);
   if (run.message) fact('message', run.message);
   head.replaceChildren(title, facts);
+  if (data.live) head.append(element('p', progressText(data), 'state'));
   document.title = title.firstChild.textContent + ' · Millrace';
 }
 
@@ -40,8 +65,10 @@ const partColor = {'input wait': 'input', disk: 'disk', compute: 'compute', netw
 
 function showWarnings(data) {
   const list = $('warnings');
-  list.hidden = !data.warnings.length;
-  list.replaceChildren(...data.warnings.map(text => element('li', 'Ignored: ' + text)));
+  let own = [];  // of the run itself, a list in run.json
+  try { own = JSON.parse(data.run.warnings || '[]').map(String); } catch (error) { /* not ours */ }
+  list.hidden = !data.warnings.length && !own.length;
+  list.replaceChildren(...own.map(text => element('li', text)), ...data.warnings.map(text => element('li', 'Ignored: ' + text)));
 }
 
 function showDiagnosis(data) {
@@ -49,7 +76,7 @@ function showDiagnosis(data) {
   const colon = d.sentence.indexOf(':');
   const sentence = element('p', undefined, 'sentence');
   if (colon > 0 && d.bottleneck !== 'unknown') sentence.append(element('b', d.sentence.slice(0, colon)), d.sentence.slice(colon));
-  else sentence.textContent = d.sentence;
+  else sentence.textContent = data.live && data.run['flags.profile'] === 'true' ? 'The diagnosis follows with the first traced steps.' : d.sentence;
   const color = css({input: 'input', barrier: 'barrier'}[d.bottleneck] || d.bottleneck) || css('accent');
   box.style.borderLeftColor = color;
   const split = element('div', undefined, 'split'), totals = {};
@@ -156,7 +183,7 @@ function showResources(data) {
   state.group = new CursorGroup();
   state.group.x = cursor;
   state.resourceCharts = [];
-  if (!sampled.length) { stack.append(element('p', 'No samples in this run.', 'empty')); return; }
+  if (!sampled.length) { stack.append(element('p', data.live ? 'No samples yet.' : 'No samples in this run.', 'empty')); return; }
   const last = Math.max(...sampled.map(p => p.samples.time_ns[p.samples.time_ns.length - 1])) * 1e-9;
   for (const chart of resourceCharts) {
     const series = chartSeries(chart, sampled);
@@ -209,7 +236,7 @@ function showOps(data) {
   const rows = [...data.ops].sort((a, b) => (typeof a[key] === 'string' ? a[key].localeCompare(b[key]) : a[key] - b[key]) * (down ? -1 : 1));
   const number = (title, k, cell) => ({title, key: k, number: true, sortable: true, cell: r => cell ? cell(r) : formatNumber(r[k])});
   showTable($('op-table'), [
-    {title: 'op', key: 'op', sortable: true, cell: r => { const dot = element('span', undefined, 'dot'); dot.style.background = css(r.cat) || css('op'); return [dot, r.op, element('span', r.description, 'description')]; }},
+    {title: 'op', key: 'op', sortable: true, cell: r => { const dot = element('span', undefined, 'dot'); dot.style.background = css(r.cat) || css('op'); const name = element('span', undefined, 'name'); name.append(dot, r.op); return [name, ' ', element('span', r.description, 'description')]; }},
     {title: 'where', key: 'where', sortable: true, cell: r => r.where},
     {title: 'output (mean)', key: 'output', sortable: true, cell: r => r.output},
     number('calls', 'calls', r => r.calls.toLocaleString('en')),
@@ -294,6 +321,7 @@ function searchFor() {
 
 async function show(data) {
   state.data = data;
+  document.body.classList.remove('waiting');
   showHead(data);
   showWarnings(data);
   showDiagnosis(data);
@@ -316,13 +344,17 @@ function showTimelineLegend() {
 
 async function follow() {
   $('live').hidden = false;
+  document.body.classList.add('waiting');
+  showState('Starting: waiting for the first data.');
   while (true) {
     try {
       const response = await fetch('data.json', {cache: 'no-store'});
       if (response.ok) { await show({...await response.json(), live: true}); state.updates = (state.updates || 0) + 1; state.done(); }
+      else if (!state.data) showState('Starting: the run folder has no data yet.');
       if (state.data && state.data.run.status && state.data.run.status !== 'running') break;
     } catch (error) {
-      if (state.data) break;  // the run has ended, and so has its server
+      showState(state.data ? 'The run has ended, or the connection is lost.' : 'No connection to the run: trying again.');
+      if (state.data) break;
     }
     await new Promise(done => setTimeout(done, 1000));
   }

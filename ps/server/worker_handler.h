@@ -50,8 +50,9 @@ class WorkerHandler {
   Status PullDense(const DenseRequest& request, DenseReply& reply);
 
   Status Checkpoint(const CheckpointRequest& request, bool& done);
-  Status Restore(uint64_t id, bool& done);
-  Status ChiefState(std::string& state);
+  Status Restore(const RestoreRequest& request, bool& done);
+  Status Restored(RestoredReply& reply);
+  Status PlaceWorkers(const std::vector<std::string>& states);
   Status Entries(int64_t first, EntriesReply& reply);
   Status Load(const std::string& entries);
   // All but the counts of calls.

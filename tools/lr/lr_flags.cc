@@ -9,6 +9,8 @@
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
 #include "tools/common/training_flags.h"
+#include "trainer/model/model_reader.h"
+#include "trainer/sparse/earlier_run.h"
 
 using millrace::io::InputOptions;
 using millrace::sparse::UpdateOptions;
@@ -64,8 +66,10 @@ DEFINE_string(early_stop, "",
               "METRIC:N, such as auc:3: stop after N evaluations without a better value; the model "
               "is that of the last step");
 DEFINE_uint64(seed, InputOptions{}.seed, "determines the order of the data");
+DEFINE_string(order, "shuffled",
+              "shuffled, or files: the files by name and their rows as they stand (chronological)");
 DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
-              "size of the shuffle buffer in records; 0: the order of the files");
+              "size of the shuffle buffer in records; 0: the files as listed, rows as they stand");
 DEFINE_uint64(
     min_after_dequeue, 0,
     "refill the shuffle buffer when this number of records is left; 0: half of its capacity");
@@ -82,6 +86,11 @@ DECLARE_string(model_in);
 DECLARE_string(model_out);
 DECLARE_uint64(checkpoint_every);
 
+DEFINE_string(continue, "",
+              "start a new run from the model of an earlier one with its optimizer state and "
+              "counts: a run folder or a checkpoint (or a model file: weights alone)");
+DEFINE_bool(save_state, true,
+            "save the optimizer state at the end in run_dir/checkpoints, for --continue");
 DEFINE_string(model_format, "binary", "binary, text or npy");
 DEFINE_uint64(dashboard, 0,
               "port of a live page on 127.0.0.1, with /metrics for Prometheus; 0: none");
@@ -99,6 +108,37 @@ using tools::RunFlags;
 using tools::RunFolderFromFlags;
 using tools::SessionFromFlags;
 using tools::WorkerFlags;
+
+bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
+
+// Options of the earlier run that the command line does not give.
+Status TakeEarlierOptions(trainer::TrainOptions& options) {
+  if (FLAGS_continue.empty()) return {};
+  ASSIGN_OR_RETURN(const trainer::EarlierRun earlier, trainer::FindEarlierRun(FLAGS_continue));
+  uint64_t num_features = earlier.info.num_features;
+  if (earlier.checkpoint) {
+    UpdateOptions update = earlier.info.update;
+    const UpdateOptions& given = options.update;
+    if (IsGiven("optimizer")) update.rule = given.rule;
+    if (IsGiven("learning_rate")) update.rate = given.rate;
+    if (IsGiven("decay")) update.decay = given.decay;
+    if (IsGiven("l1")) update.l1 = given.l1;
+    if (IsGiven("l2")) update.l2 = given.l2;
+    if (IsGiven("ftrl_beta")) update.ftrl_beta = given.ftrl_beta;
+    options.update = update;
+  } else {
+    ASSIGN_OR_RETURN(const auto model, trainer::ModelReader::Open(earlier.model));
+    num_features = model->info().num_features;
+  }
+  if (!IsGiven("num_features")) {
+    options.shape.num_features = num_features;
+    options.train.rows.num_features = options.test.rows.num_features = num_features;
+  }
+  if (!earlier.checkpoint) return {};
+  const Status fits = sparse::CheckContinues(
+      {.num_features = options.shape.num_features, .update = options.update}, earlier.info);
+  return fits.ok() ? fits : Invalid("--continue=" + FLAGS_continue + ": " + fits.message());
+}
 
 size_t Threads() {
   if (FLAGS_threads > 0) return FLAGS_threads;
@@ -134,9 +174,14 @@ Result<InputOptions> TrainInput() {
   input.batch_size = FLAGS_batch_size;
   input.epochs = FLAGS_epochs;
   input.seed = FLAGS_seed;
-  input.shuffle_capacity = FLAGS_shuffle_capacity;
-  input.min_after_dequeue =
-      FLAGS_min_after_dequeue > 0 ? FLAGS_min_after_dequeue : FLAGS_shuffle_capacity / 2;
+  if (FLAGS_order == "files") {
+    std::sort(input.files.begin(), input.files.end());
+    input.shuffle_capacity = input.min_after_dequeue = 0;
+  } else {
+    input.shuffle_capacity = FLAGS_shuffle_capacity;
+    input.min_after_dequeue =
+        FLAGS_min_after_dequeue > 0 ? FLAGS_min_after_dequeue : FLAGS_shuffle_capacity / 2;
+  }
   input.cache_bytes = FLAGS_cache << 20;
   return input;
 }
@@ -168,6 +213,21 @@ Status CheckFlags() {
   }
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
+  }
+  if (FLAGS_order != "shuffled" && FLAGS_order != "files") {
+    return Invalid("--order=" + FLAGS_order + ": expected shuffled or files");
+  }
+  if (FLAGS_order == "files" && (FLAGS_min_after_dequeue > 0 ||
+                                 (IsGiven("shuffle_capacity") && FLAGS_shuffle_capacity > 0))) {
+    return Invalid(
+        "--order=files keeps the rows as they stand: expected no --shuffle_capacity and no "
+        "--min_after_dequeue");
+  }
+  if (FLAGS_order == "shuffled" && IsGiven("order") && FLAGS_shuffle_capacity == 0) {
+    return Invalid("--order=shuffled needs a buffer: expected --shuffle_capacity above 0");
+  }
+  if (!FLAGS_continue.empty() && !FLAGS_model_in.empty()) {
+    return Invalid("--continue and --model_in: expected one of them");
   }
   if (FLAGS_test.empty() && (FLAGS_eval_every > 0 || !FLAGS_early_stop.empty())) {
     return Invalid(std::string(FLAGS_eval_every > 0 ? "--eval_every" : "--early_stop") +
@@ -213,16 +273,19 @@ const CommandSpec& LrSpec() {
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
                  {"Schedule",
                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "seed",
-                   "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"}},
-                 RunFlags({"",
-                           {"model_format", "dashboard"},
-                           {{"model_format", OneOf({"binary", "text", "npy"})}}}),
+                   "order", "shuffle_capacity", "min_after_dequeue", "cache", "threads", "hogwild"},
+                  {{"order", OneOf({"shuffled", "files"})}}},
+                 RunFlags(
+                     {"",
+                      {"continue", "save_state", "model_format", "dashboard"},
+                      {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
       .examples = {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
           "--run_dir=runs/1",
           "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
           "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
+          "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
           "--train='data/train-*' --num_features=33762578"}};
   return spec;
@@ -243,6 +306,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.hogwild = FLAGS_hogwild;
   options.train.eval_every = FLAGS_eval_every;
   options.train.model_in = FLAGS_model_in;
+  options.train.continue_from = FLAGS_continue;
   options.train.checkpoint_every = FLAGS_checkpoint_every;
   options.train.resume = FLAGS_resume;
   options.run = RunFolderFromFlags();
@@ -250,6 +314,8 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.profile, ProfileFromFlags());
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
+  options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
+  RETURN_IF_ERROR(TakeEarlierOptions(options.train));
   RETURN_IF_ERROR(options.train.Validate());
   if (options.session && options.train.hogwild > 1) {
     return Invalid("--hogwild: expected one process, found a worker of a job");

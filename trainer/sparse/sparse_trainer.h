@@ -16,6 +16,7 @@
 #include "sparse/kernels.h"
 #include "trainer/loop/training_loop.h"
 #include "trainer/model/model_file.h"
+#include "trainer/sparse/segment_input.h"
 #include "trainer/sparse/sparse_backend.h"
 #include "trainer/sparse/test_set.h"
 #include "trainer/sparse/train_options.h"
@@ -36,14 +37,17 @@ class SparseTrainer final : private TrainingTask {
   std::optional<uint64_t> resumed_step() const { return backend_->start().resumed_step; }
   // To be called once.
   Result<TrainSummary> Run();
+  // A checkpoint of the end of the run, if there is a folder for it: for a later run that continues
+  // from this one, or resumes it with more data. After Run.
+  Status SaveState() { return loop_->SaveState(); }
   Status SaveModel(const std::string& path, ModelFormat format,
                    io::AtPath at_path = io::AtPath::kFollow);
 
   const sparse::Kernels& kernels() const { return *kernels_; }
   // Steps work on the model's own memory, without compacted batches.
   bool direct() const { return !backend_->learner().wants_compact_batches(); }
-  io::InputStats input() const { return queue_->stats(); }
-  io::CorruptionStats corruption() const { return queue_->corruption(); }  // skipped records
+  io::InputStats input() const { return input_->stats(); }
+  io::CorruptionStats corruption() const { return input_->corruption(); }  // skipped records
 
  private:
   Status Prepare(TrainObserver observer, SparseBackend* backend);
@@ -62,7 +66,7 @@ class SparseTrainer final : private TrainingTask {
   std::unique_ptr<SparseBackend> own_backend_;  // null: the caller's
   SparseBackend* backend_ = nullptr;
   uint64_t max_own_examples_ = kNoLimit;
-  std::unique_ptr<io::InputQueue> queue_;
+  std::unique_ptr<SegmentInput> input_;
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;
 };

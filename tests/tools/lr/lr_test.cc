@@ -301,7 +301,8 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
 }
 
 TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {
-  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  const std::string flags =
+      Data() + "--max_examples=1000 --nosave_state --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
   const ProgramRun again = RunProgram("millrace-lr", flags + " --seed=2");
@@ -372,8 +373,9 @@ TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
   ASSERT_EQ(RunProgram("millrace-lr", flags + " --max_examples=1000").status, 0);
   const ProgramRun seed = RunProgram("millrace-lr", flags + " --resume --seed=2");
   EXPECT_EQ(seed.status, 2);
-  EXPECT_NE(seed.err.find("the order of the data would not be that of the checkpoint; changed "
-                          "since: --max_examples=0 (was 1000), --seed=2 (was 1)\n"),
+  EXPECT_NE(seed.err.find("data: this run has seed=2, the checkpoint seed=1; a resumed run needs "
+                          "the options that it started with; changed since: --max_examples=0 (was "
+                          "1000), --seed=2 (was 1)\n"),
             std::string::npos)
       << seed.err;
 }

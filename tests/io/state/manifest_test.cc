@@ -12,9 +12,9 @@
 namespace millrace::io {
 namespace {
 
-using WriteFile;
 using test::ReadFile;
 using test::TemporaryFolder;
+using test::WriteFile;
 
 TEST(Manifest, ReadsBackWhatWasWritten) {
   const TemporaryFolder folder;

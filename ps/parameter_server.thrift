@@ -120,6 +120,15 @@ struct CheckpointReply {
   1: bool done
 }
 
+struct WorkerPosition {
+  1: i64 sequence       // of the worker's last push that is in the checkpoint
+  2: binary state       // that it brought
+}
+struct RestoredReply {
+  1: binary chief_state
+  2: list<WorkerPosition> workers
+}
+
 struct CallCount {
   1: string kind
   2: i64 messages
@@ -171,8 +180,14 @@ service ParameterServer {
   // which is complete on all shards (-1: none is), and may remove all others.
   CheckpointReply checkpoint(1: i32 worker, 2: i64 generation, 3: i64 step, 4: binary chief_state, 5: i64 committed)
       throws (1: Refused refused, 2: JobFailed failed)
-  CheckpointReply restore(1: i32 worker, 2: i64 generation, 3: i64 step) throws (1: Refused refused, 2: JobFailed failed)
-  binary chief_state(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
+  // Chief only, before the job begins. `shards` is the number of parts of the checkpoint. `earlier_run` is empty if the
+  // run is resumed, or the folder of checkpoints of the run that this one continues from.
+  CheckpointReply restore(1: i32 worker, 2: i64 generation, 3: i64 step, 4: i64 shards, 5: string earlier_run)
+      throws (1: Refused refused, 2: JobFailed failed)
+  RestoredReply restored(1: i32 worker, 2: i64 generation) throws (1: Refused refused, 2: JobFailed failed)
+  // Chief only, before the job begins: where each worker starts, if the checkpoint is of another number of workers.
+  void place_workers(1: i32 worker, 2: i64 generation, 3: list<binary> states)
+      throws (1: Refused refused, 2: JobFailed failed)
   // The model in pieces, in the order of local keys.
   EntriesReply entries(1: i32 worker, 2: i64 generation, 3: i64 first) throws (1: Refused refused, 2: JobFailed failed)
   // Sets weights before training (a warm start).

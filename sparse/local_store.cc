@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "profiler/trace.h"
 #include "sparse/dense_index_table.h"
@@ -192,8 +193,12 @@ constexpr size_t kMaxSlotFloats = 3;
 // that is
 //   z = -w (beta / rate + l2) - sign(w) l1
 // All other rules keep w itself, with the rest of the slot zero.
-float FtrlZ(const FtrlParams& p, float w) {
-  return -w * (p.beta * p.inverse_rate + p.l2) - std::copysign(p.l1, w);
+float FtrlZ(const FtrlParams& p, float w, float n = 0) {
+  return -w * ((p.beta + std::sqrt(n)) * p.inverse_rate + p.l2) - std::copysign(p.l1, w);
+}
+
+bool SameFtrl(const UpdateOptions& a, const UpdateOptions& b) {
+  return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.ftrl_beta == b.ftrl_beta;
 }
 
 std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
@@ -233,6 +238,22 @@ Status LocalStore::LoadWeight(uint64_t key, float weight) {
   const auto slot =
       SlotFor(key == io::kInterceptKey ? InterceptOptions(options_) : options_, weight);
   return Load(key, {slot.data(), slot_floats()});
+}
+
+// With FTRL the weight is a function of z, n and the rule's numbers, so other numbers need another
+// z. A weight of 0 needs |z| <= l1.
+Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
+                                   std::span<const float> state) {
+  if (options_.rule != Rule::kFtrl || state.size() < kFloats<FtrlSlot> ||
+      SameFtrl(earlier, options_)) {
+    return Load(key, state);
+  }
+  const FtrlParams params =
+      FtrlParamsAt(key == io::kInterceptKey ? InterceptOptions(options_) : options_, 1);
+  std::vector<float> changed(state.begin(), state.end());
+  const float w = state[0], z = state[1], n = state[2];
+  changed[1] = w != 0 ? FtrlZ(params, w, n) : std::clamp(z, -params.l1, params.l1);
+  return Load(key, changed);
 }
 
 Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,

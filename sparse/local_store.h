@@ -40,6 +40,9 @@ class LocalStore : public WeightStore {
   virtual void ForEach(const Visit& visit) const = 0;
   // Sets a feature's whole state.
   virtual Status Load(uint64_t key, std::span<const float> state) = 0;
+  // Sets a feature's whole state, which was trained with other numbers of the same rule: the weight
+  // stays.
+  Status LoadTrainedWith(const UpdateOptions& earlier, uint64_t key, std::span<const float> state);
   // Sets a feature's weight, as the start of training: the rest of its state is that of a feature
   // whose gradients are forgotten.
   Status LoadWeight(uint64_t key, float weight);

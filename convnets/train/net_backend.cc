@@ -25,7 +25,12 @@ Result<trainer::TrainingStart> LocalNetBackend::Start(const NetStart& start) {
 }
 
 Result<trainer::TrainingStart> LocalNetBackend::Restore() {
-  RETURN_IF_ERROR(io::CheckNoShards(options_.checkpoints));
+  ASSIGN_OR_RETURN(const io::Manifest manifest, io::ReadManifest(options_.checkpoints));
+  if (manifest.checkpoint) {
+    return Invalid(options_.checkpoints +
+                   " has checkpoints of a job with servers, which a net of one process cannot "
+                   "resume: resume with as many servers and workers, or start a new run elsewhere");
+  }
   io::RemoveTemporaryFiles(options_.checkpoints);
   ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files,
                    io::ListCheckpoints(options_.checkpoints));

@@ -9,9 +9,9 @@ Result<std::unique_ptr<ServerBackend>> ServerBackend::Join(const ServerOptions& 
   ASSIGN_OR_RETURN(auto session, ps::JobSession::Join(options));
   auto backend = std::make_unique<ServerBackend>(Private{}, std::move(session));
   if (backend->chief() && options.resume && !options.rejoin) {
-    ASSIGN_OR_RETURN(const std::optional<std::string> state, backend->session_->RestoreLatest());
-    if (state) {
-      ASSIGN_OR_RETURN(backend->restored_, trainer::DecodeTrainingState(*state));
+    ASSIGN_OR_RETURN(const auto restored, backend->session_->RestoreLatest());
+    if (restored) {
+      ASSIGN_OR_RETURN(backend->restored_, trainer::DecodeTrainingState(restored->chief_state));
     }
   }
   return backend;

@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "checkpoint-";
+constexpr std::string_view kPartFolder = "shard-";
 constexpr std::string_view kTemporary = ".tmp-";  // as io::OutputFile names its temporary files
 
 struct ParsedName {
@@ -74,6 +75,10 @@ std::string CheckpointPath(const std::string& folder, uint64_t steps) {
   return folder + "/" + std::string(kPrefix) + number;
 }
 
+std::string PartFolder(const std::string& checkpoints, uint64_t shard) {
+  return checkpoints + "/" + std::string(kPartFolder) + std::to_string(shard);
+}
+
 Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, Names(folder));
   std::vector<CheckpointFile> files;
@@ -88,6 +93,19 @@ Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder) {
   std::sort(files.begin(), files.end(),
             [](const CheckpointFile& a, const CheckpointFile& b) { return a.steps > b.steps; });
   return files;
+}
+
+bool HasCheckpoints(const std::string& checkpoints) {
+  const auto holds = [](const std::string& folder) {
+    const auto files = ListCheckpoints(folder);
+    return !files.ok() || !files->empty();
+  };
+  if (holds(checkpoints)) return true;
+  const auto names = Names(checkpoints);
+  return names.ok() && std::any_of(names->begin(), names->end(), [&](const std::string& name) {
+           const std::string path = checkpoints + "/" + name;
+           return name.starts_with(kPartFolder) && IsRealFolder(path) && holds(path);
+         });
 }
 
 void RemoveTemporaryFiles(const std::string& folder) {

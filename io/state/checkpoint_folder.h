@@ -21,10 +21,15 @@ struct CheckpointFile {
 Status MakeRealFolder(const std::string& path);
 
 std::string CheckpointPath(const std::string& folder, uint64_t steps);
+// The folder of one shard's parts, in that of all checkpoints of a run.
+std::string PartFolder(const std::string& checkpoints, uint64_t shard);
 
 // Newest first. Only regular files (or links to them) with the name of a checkpoint count. A
 // missing folder has none.
 Result<std::vector<CheckpointFile>> ListCheckpoints(const std::string& folder);
+
+// Whether there is a checkpoint or a part of one in the folder of a run's checkpoints.
+bool HasCheckpoints(const std::string& checkpoints);
 
 // The following calls remove only regular files, and nothing if `folder` is a symbolic link. Errors
 // are ignored: the next call tries again.

@@ -5,13 +5,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "io/state/checkpoint_folder.h"
-#include "io/state/state_file.h"
 #include "profiler/clock.h"
 
 namespace millrace::io {
@@ -40,9 +41,10 @@ Status Write(const std::string& folder, const Manifest& manifest) {
   fields.Add("kind", kKind);
   fields.AddUint("epoch", manifest.epoch);
   fields.AddUint("owner", manifest.owner);
-  fields.AddUint("shards", manifest.shards);
   AddOptional("checkpoint", manifest.checkpoint, fields);
+  fields.AddUint("shards", manifest.shards);
   AddOptional("previous", manifest.previous, fields);
+  fields.AddUint("previous_shards", manifest.previous_shards);
   ASSIGN_OR_RETURN(StateWriter writer, StateWriter::Create(ManifestPath(folder), fields,
                                                            {.at_path = AtPath::kReplace}));
   return writer.Finish();
@@ -57,6 +59,7 @@ Result<Manifest> Parse(const StateFields& fields) {
   ASSIGN_OR_RETURN(manifest.shards, fields.Uint("shards"));
   ASSIGN_OR_RETURN(manifest.checkpoint, OptionalUint(fields, "checkpoint"));
   ASSIGN_OR_RETURN(manifest.previous, OptionalUint(fields, "previous"));
+  ASSIGN_OR_RETURN(manifest.previous_shards, fields.Uint("previous_shards"));
   if (manifest.epoch == 0) return Corrupt("epoch: expected 1 or more, found 0");
   return manifest;
 }
@@ -106,11 +109,18 @@ Result<Manifest> ReadManifest(const std::string& folder) {
   return manifest;
 }
 
-Status CheckNoShards(const std::string& folder) {
-  ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(folder));
-  if (!manifest.checkpoint || manifest.shards == 0) return {};
-  return Invalid(folder + " has checkpoints of " + std::to_string(manifest.shards) +
-                 " servers: resume with as many servers, or start a new run elsewhere");
+Result<Manifest> ReadManifestToResume(const std::string& folder) {
+  Result<Manifest> manifest = ReadManifest(folder);
+  if (!manifest.ok()) {
+    return Invalid(
+        manifest.status().message() +
+        ": nothing says which checkpoint to resume from; continue from a checkpoint in " + folder +
+        " in a new run, or start one elsewhere");
+  }
+  if (manifest->epoch > 0 || !HasCheckpoints(folder)) return manifest;
+  return Invalid(folder +
+                 " has checkpoints, but no manifest that names one: resume where the run " +
+                 "was before, continue from one of them in a new run, or start one elsewhere");
 }
 
 Result<FolderClaim> FolderClaim::Take(const std::string& folder, const Manifest& claim,
@@ -145,6 +155,31 @@ Status FolderClaim::Change(const std::function<Status(Manifest&)>& change) {
   }
   manifest_ = next;
   return {};
+}
+
+Status FolderClaim::CommitPart(StateWriter& part, uint64_t id, std::optional<uint64_t> committed) {
+  return Change([&](Manifest& manifest) -> Status {
+    RETURN_IF_ERROR(part.Finish());
+    manifest.checkpoint = id;
+    manifest.previous = committed;
+    const uint64_t kept[] = {id, committed.value_or(id)};
+    KeepCheckpoints(folder_, kept);
+    return {};
+  });
+}
+
+Status FolderClaim::CommitCheckpoint(uint64_t id, uint64_t shards) {
+  return Change([&](Manifest& manifest) -> Status {
+    if (manifest.checkpoint == id) return {};
+    manifest.previous_shards = std::exchange(manifest.shards, shards);
+    manifest.previous = std::exchange(manifest.checkpoint, id);
+    std::error_code ignored;
+    for (uint64_t shard = std::max(manifest.shards, manifest.previous_shards);; ++shard) {
+      const std::string unused = PartFolder(folder_, shard);
+      if (!std::filesystem::exists(unused, ignored)) return {};
+      KeepCheckpoints(unused, {});
+    }
+  });
 }
 
 }  // namespace millrace::io

@@ -13,6 +13,8 @@ std::string Shortest(Number value) {
   return {digits, std::to_chars(digits, digits + sizeof digits, value).ptr};
 }
 
+constexpr std::string_view kDigits = "0123456789abcdef";
+
 }  // namespace
 
 std::string NumberText(double value) { return Shortest(value); }
@@ -29,6 +31,16 @@ void StateFields::AddUint(std::string_view name, uint64_t value) {
 }
 
 void StateFields::AddDouble(std::string_view name, double value) { Add(name, NumberText(value)); }
+
+void StateFields::AddBytes(std::string_view name, std::string_view bytes) {
+  std::string text = "x";
+  for (const char c : bytes) {
+    const auto byte = static_cast<uint8_t>(c);
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  Add(name, text);
+}
 
 const std::string* StateFields::Find(std::string_view name) const {
   const auto found = std::find_if(fields_.begin(), fields_.end(),
@@ -58,6 +70,19 @@ Result<uint64_t> StateFields::Uint(std::string_view name) const {
 
 Result<double> StateFields::Double(std::string_view name) const {
   return ParseNumber<double>(name, "a number");
+}
+
+Result<std::string> StateFields::Bytes(std::string_view name) const {
+  ASSIGN_OR_RETURN(const std::string text, Text(name));
+  std::string bytes;
+  for (size_t i = 1; i + 1 < text.size(); i += 2) {
+    const size_t high = kDigits.find(text[i]), low = kDigits.find(text[i + 1]);
+    if (high == kDigits.npos || low == kDigits.npos) break;
+    bytes += static_cast<char>(high << 4 | low);
+  }
+  if (text.size() == 2 * bytes.size() + 1 && text[0] == 'x') return bytes;
+  return Corrupt("header field " + std::string(name) +
+                 ": expected x and pairs of hexadecimal digits, found '" + text + "'");
 }
 
 std::string StateFields::Encode() const {

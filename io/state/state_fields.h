@@ -19,11 +19,14 @@ class StateFields {
   void Add(std::string_view name, std::string_view value);
   void AddUint(std::string_view name, uint64_t value);
   void AddDouble(std::string_view name, double value);
+  // Any bytes, as x and hexadecimal digits.
+  void AddBytes(std::string_view name, std::string_view bytes);
 
   // An absent field, or one of another type, is an error (kCorrupt) that names it.
   Result<std::string> Text(std::string_view name) const;
   Result<uint64_t> Uint(std::string_view name) const;
   Result<double> Double(std::string_view name) const;
+  Result<std::string> Bytes(std::string_view name) const;
 
   // (name, value), in the order of Add.
   const std::vector<std::pair<std::string, std::string>>& all() const { return fields_; }

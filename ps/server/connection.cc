@@ -207,14 +207,25 @@ void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t
 }
 
 void Connection::restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
-                         int64_t step) {
+                         int64_t step, int64_t shards, const std::string& earlier_run) {
   Enter("restore", worker, generation);
-  ThrowIf(handler_.Restore(static_cast<uint64_t>(step), reply.done));
+  ThrowIf(handler_.Restore({.id = static_cast<uint64_t>(step),
+                            .shards = static_cast<uint64_t>(shards),
+                            .earlier_run = earlier_run},
+                           reply.done));
 }
 
-void Connection::chief_state(std::string& state, int32_t worker, int64_t generation) {
-  Enter("chief_state", worker, generation);
-  ThrowIf(handler_.ChiefState(state));
+void Connection::restored(rpc::RestoredReply& reply, int32_t worker, int64_t generation) {
+  Enter("restored", worker, generation);
+  RestoredReply out;
+  ThrowIf(handler_.Restored(out));
+  ToRpc(out, reply);
+}
+
+void Connection::place_workers(int32_t worker, int64_t generation,
+                               const std::vector<std::string>& states) {
+  Enter("place_workers", worker, generation);
+  ThrowIf(handler_.PlaceWorkers(states));
 }
 
 void Connection::entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,

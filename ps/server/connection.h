@@ -60,9 +60,11 @@ class Connection final : public rpc::ParameterServerIf {
   void pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
   void checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation, int64_t step,
                   const std::string& chief_state, int64_t committed) override;
-  void restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,
-               int64_t step) override;
-  void chief_state(std::string& state, int32_t worker, int64_t generation) override;
+  void restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation, int64_t step,
+               int64_t shards, const std::string& earlier_run) override;
+  void restored(rpc::RestoredReply& reply, int32_t worker, int64_t generation) override;
+  void place_workers(int32_t worker, int64_t generation,
+                     const std::vector<std::string>& states) override;
   void entries(rpc::EntriesReply& reply, int32_t worker, int64_t generation,
                int64_t first) override;
   void load(int32_t worker, int64_t generation, const std::string& entries) override;

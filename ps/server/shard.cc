@@ -439,10 +439,22 @@ Status Shard::Save(const CheckpointRequest& request) {
   return ShardFile::Save(*this, request);
 }
 
-Status Shard::Restore(uint64_t id) {
+Status Shard::Restore(const RestoreRequest& request) {
   if (!config_) return Invalid("there is no model to restore yet");
   if (open_) return Invalid("the job has begun: nothing can be restored any more");
-  return ShardFile::Restore(*this, id);
+  return ShardFile::Restore(*this, request);
+}
+
+Status Shard::PlaceWorkers(const std::vector<std::string>& states) {
+  if (open_) return Invalid("the job has begun: no worker can be placed any more");
+  if (states.size() != workers_.size()) {
+    return Invalid("expected the places of " + std::to_string(workers_.size()) +
+                   " workers, found " + std::to_string(states.size()));
+  }
+  for (size_t i = 0; i < workers_.size(); ++i) {
+    workers_[i].received_state = workers_[i].applied_state = states[i];
+  }
+  return {};
 }
 
 std::vector<uint64_t> Shard::SavedCheckpoints() const {

@@ -106,9 +106,13 @@ class Shard {
 
   // Checkpoints, see shard_file.h. The chief chooses `id`, the same on all shards.
   Status Save(const CheckpointRequest& request);
-  Status Restore(uint64_t id);
+  Status Restore(const RestoreRequest& request);
+  // Of the checkpoint that was restored.
+  const RestoredReply& restored() const { return restored_; }
+  // Where each worker starts, as the chief has divided the positions of a checkpoint that was
+  // written by another number of workers.
+  Status PlaceWorkers(const std::vector<std::string>& states);
   std::vector<uint64_t> SavedCheckpoints() const;
-  const std::string& chief_state() const { return chief_state_; }
 
   const JobProgress& progress() const { return progress_; }
   const WorkerRecord& worker(size_t i) const { return workers_[i]; }
@@ -157,8 +161,8 @@ class Shard {
   bool stopped_ = false;
   bool joins_closed_ = false;
   JobProgress progress_;
-  std::string chief_state_;  // of the checkpoint that was restored
-  uint64_t epoch_ = 0;       // of the run, as the chief has it
+  RestoredReply restored_;
+  uint64_t epoch_ = 0;  // of the run, as the chief has it
   std::optional<io::FolderClaim> claim_;
   Status failed_;
   GradientSum sum_;

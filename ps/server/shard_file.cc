@@ -14,38 +14,13 @@
 namespace millrace::ps {
 namespace {
 
-constexpr char kKind[] = "shard";
-constexpr size_t kEntriesPerCall = 16;  // of ShardOptions::while_saving
-constexpr char kDigits[] = "0123456789abcdef";
-
-// States are any bytes; fields are lines of text.
-std::string ToHex(const std::string& bytes) {
-  std::string text = "x";
-  for (const char c : bytes) {
-    const auto byte = static_cast<uint8_t>(c);
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
-Result<std::string> FromHex(const std::string& text) {
-  std::string bytes;
-  const std::string_view digits(kDigits, 16);
-  for (size_t i = 1; i + 1 < text.size(); i += 2) {
-    const size_t high = digits.find(text[i]), low = digits.find(text[i + 1]);
-    if (high == digits.npos || low == digits.npos) break;
-    bytes += static_cast<char>(high << 4 | low);
-  }
-  if (text.size() == 2 * bytes.size() + 1 && text[0] == 'x') return bytes;
-  return Corrupt("expected x and pairs of hexadecimal digits, found '" + text + "'");
-}
+constexpr char kDenseKind[] = "shard";
 
 std::string WorkerField(size_t worker, const char* name) {
   return "worker." + std::to_string(worker) + "." + name;
 }
 
-using WorkerStates = std::vector<std::pair<uint64_t, std::string>>;  // sequence, state
+using WorkerStates = std::vector<sparse::WorkerPosition>;
 
 // Dense blocks are entries under block << 32 | index, of the weight and the rule's numbers next to
 // it.
@@ -93,7 +68,7 @@ Status LoadDense(const io::StateFields& fields, uint64_t block, const DenseBlock
   std::vector<uint64_t> sequences(workers.size());
   for (size_t w = 0; w < workers.size(); ++w) {
     ASSIGN_OR_RETURN(sequences[w], fields.Uint(BlockField(block, "sequence." + std::to_string(w))));
-    sequences[w] = std::max(sequences[w], workers[w].first);
+    sequences[w] = std::max(sequences[w], workers[w].sequence);
   }
   std::vector<float> state;
   for (size_t p = 1; p < content.planes.size(); ++p) {
@@ -102,36 +77,91 @@ Status LoadDense(const io::StateFields& fields, uint64_t block, const DenseBlock
   return table.Load(block, content.planes[0], state, steps, sequences);
 }
 
-size_t FloatsPerEntry(const JobConfig& config, const sparse::LocalStore& store) {
-  return config.dense ? 1 + config.dense->state_planes() : store.slot_floats();
+// The part of a job with dense blocks. It belongs to the job's servers and workers: blocks are cut
+// to the number of servers.
+Result<io::StateWriter> WriteDensePart(const std::string& path, const JobConfig& config,
+                                       const sparse::CheckpointInfo& info,
+                                       const DenseTable& table) {
+  io::StateFields fields;
+  fields.Add("kind", kDenseKind);
+  fields.AddUint("shard", info.shard);
+  const io::StateFields job = config.Fields();
+  for (const auto& [name, value] : job.all()) fields.Add(name, value);
+  fields.AddUint("steps", info.steps);
+  fields.AddUint("examples", info.examples);
+  fields.AddDouble("loss", info.loss);
+  fields.AddDouble("weight", info.weight);
+  fields.AddBytes("chief_state", info.chief_state);
+  for (size_t i = 0; i < info.workers.size(); ++i) {
+    fields.AddUint(WorkerField(i, "sequence"), info.workers[i].sequence);
+    fields.AddBytes(WorkerField(i, "state"), info.workers[i].state);
+  }
+  AddDenseFields(table, fields);
+  ASSIGN_OR_RETURN(io::StateWriter writer,
+                   io::StateWriter::Create(path, fields,
+                                           {.floats_per_entry = 1 + config.dense->state_planes(),
+                                            .at_path = io::AtPath::kReplace}));
+  WriteDense(table, writer);
+  return writer;
 }
 
-struct Restored {
-  JobProgress progress;
-  uint64_t steps = 0;
-  std::string chief_state;
-  WorkerStates workers;
-};
-
-Result<Restored> ReadFields(const io::StateFields& fields, size_t workers) {
-  Restored restored;
-  ASSIGN_OR_RETURN(restored.steps, fields.Uint("steps"));
-  ASSIGN_OR_RETURN(restored.progress.step, fields.Uint("progress.step"));
-  ASSIGN_OR_RETURN(restored.progress.examples, fields.Uint("progress.examples"));
-  ASSIGN_OR_RETURN(restored.progress.loss, fields.Double("progress.loss"));
-  ASSIGN_OR_RETURN(restored.progress.weight, fields.Double("progress.weight"));
-  ASSIGN_OR_RETURN(const std::string chief, fields.Text("chief_state"));
-  ASSIGN_OR_RETURN(restored.chief_state, FromHex(chief));
-  for (size_t i = 0; i < workers; ++i) {
-    ASSIGN_OR_RETURN(const uint64_t sequence, fields.Uint(WorkerField(i, "sequence")));
-    ASSIGN_OR_RETURN(const std::string hex, fields.Text(WorkerField(i, "state")));
-    ASSIGN_OR_RETURN(std::string state, FromHex(hex));
-    restored.workers.emplace_back(sequence, std::move(state));
+// Everything is read and checked before `table` is changed.
+Result<sparse::CheckpointInfo> ReadDensePart(const std::string& path, const JobConfig& config,
+                                             size_t shard, DenseTable& table) {
+  ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
+  const io::StateFields& fields = reader.fields();
+  const Result<std::string> kind = fields.Text("kind");
+  if (!kind.ok() || *kind != kDenseKind) {
+    return Corrupt(path + ": expected the checkpoint of a net on servers");
   }
-  return restored;
+  const Status same = CheckSameJob(config.Fields(), fields);
+  if (!same.ok()) return Invalid(path + ": " + same.message());
+  const Result<uint64_t> number = fields.Uint("shard");
+  if (!number.ok() || *number != shard) {
+    return Invalid(path + ": expected shard " + std::to_string(shard));
+  }
+  sparse::CheckpointInfo info;
+  ASSIGN_OR_RETURN(info.steps, fields.Uint("steps"));
+  ASSIGN_OR_RETURN(info.examples, fields.Uint("examples"));
+  ASSIGN_OR_RETURN(info.loss, fields.Double("loss"));
+  ASSIGN_OR_RETURN(info.weight, fields.Double("weight"));
+  ASSIGN_OR_RETURN(info.chief_state, fields.Bytes("chief_state"));
+  info.workers.resize(config.num_workers);
+  for (size_t i = 0; i < info.workers.size(); ++i) {
+    ASSIGN_OR_RETURN(info.workers[i].sequence, fields.Uint(WorkerField(i, "sequence")));
+    ASSIGN_OR_RETURN(info.workers[i].state, fields.Bytes(WorkerField(i, "state")));
+  }
+  const size_t floats = 1 + config.dense->state_planes();
+  if (reader.floats_per_entry() != floats) {
+    return Corrupt(path + ": expected " + std::to_string(floats) + " numbers an entry, found " +
+                   std::to_string(reader.floats_per_entry()));
+  }
+  std::map<uint64_t, DenseBlock> blocks;
+  io::StateBlock block;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, reader.Next(block));
+    if (!more) break;
+    for (size_t i = 0; i < block.size(); ++i) blocks[block.keys[i] >> 32].Add(block.state(i));
+  }
+  DenseTable dense(*config.dense, config.num_workers);
+  for (auto& [b, content] : blocks) {
+    RETURN_IF_ERROR(LoadDense(fields, b, content, info.workers, dense));
+  }
+  dense.Close();
+  table = std::move(dense);
+  return info;
 }
 
 }  // namespace
+
+sparse::CheckpointInfo ShardFile::InfoOf(const Shard& shard) {
+  return {.shard = shard.options_.shard,
+          .shards = shard.options_.num_shards,
+          .num_features = shard.config_->num_features,
+          .intercept = shard.config_->intercept,
+          .update = shard.config_->update,
+          .data = shard.config_->data};
+}
 
 Status ShardFile::Save(Shard& shard, const CheckpointRequest& request) {
   TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
@@ -140,99 +170,91 @@ Status ShardFile::Save(Shard& shard, const CheckpointRequest& request) {
     io::RemoveTemporaryFiles(folder);
     return Status();
   }));
-  io::StateFields fields;
-  fields.Add("kind", kKind);
-  fields.AddUint("shard", shard.options_.shard);
-  const io::StateFields job = shard.config_->Fields();
-  for (const auto& [name, value] : job.all()) fields.Add(name, value);
-  fields.AddUint("steps", shard.store_->steps());
-  fields.AddUint("progress.step", shard.progress_.step);
-  fields.AddUint("progress.examples", shard.progress_.examples);
-  fields.AddDouble("progress.loss", shard.progress_.loss);
-  fields.AddDouble("progress.weight", shard.progress_.weight);
-  fields.Add("chief_state", ToHex(request.chief_state));
-  for (size_t i = 0; i < shard.workers_.size(); ++i) {
-    fields.AddUint(WorkerField(i, "sequence"), shard.workers_[i].applied);
-    fields.Add(WorkerField(i, "state"), ToHex(shard.workers_[i].applied_state));
+  sparse::CheckpointInfo info = InfoOf(shard);
+  info.steps = shard.progress_.step;
+  info.examples = shard.progress_.examples;
+  info.loss = shard.progress_.loss;
+  info.weight = shard.progress_.weight;
+  info.chief_state = request.chief_state;
+  for (const WorkerRecord& worker : shard.workers_) {
+    info.workers.push_back({.sequence = worker.applied, .state = worker.applied_state});
   }
-  if (shard.dense_) AddDenseFields(*shard.dense_, fields);
-  ASSIGN_OR_RETURN(
-      io::StateWriter writer,
-      io::StateWriter::Create(io::CheckpointPath(folder, request.id), fields,
-                              {.floats_per_entry = FloatsPerEntry(*shard.config_, *shard.store_),
-                               .at_path = io::AtPath::kReplace}));
-  if (shard.dense_) {
-    WriteDense(*shard.dense_, writer);
-  } else {
-    size_t entries = 0;
-    shard.store_->ForEach([&](uint64_t key, std::span<const float> state) {
-      writer.Add(key, state);
-      if (shard.options_.while_saving && entries++ % kEntriesPerCall == 0) {
-        shard.options_.while_saving();
-      }
-    });
-  }
-  return shard.claim_->Change([&](io::Manifest& manifest) -> Status {
-    RETURN_IF_ERROR(writer.Finish());
-    manifest.checkpoint = request.id;
-    manifest.previous = request.committed;
-    const uint64_t kept[] = {request.id, request.committed.value_or(request.id)};
-    io::KeepCheckpoints(folder, kept);
-    return {};
-  });
+  const std::string path = io::CheckpointPath(folder, request.id);
+  const auto key_of = [&](uint64_t local) {
+    return shard.sharding_->KeyOf(shard.options_.shard, local);
+  };
+  ASSIGN_OR_RETURN(io::StateWriter writer,
+                   shard.dense_ ? WriteDensePart(path, *shard.config_, info, *shard.dense_)
+                                : sparse::WritePart(path, info, *shard.store_, key_of,
+                                                    shard.options_.while_saving));
+  return shard.claim_->CommitPart(writer, request.id, request.committed);
 }
 
-Status ShardFile::Restore(Shard& shard, uint64_t id) {
+Status ShardFile::Restore(Shard& shard, const RestoreRequest& request) {
   TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
-  const std::string path = io::CheckpointPath(shard.options_.checkpoints, id);
-  ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
-  const Result<std::string> kind = reader.fields().Text("kind");
-  if (!kind.ok() || *kind != kKind) return Corrupt(path + ": expected a shard's checkpoint");
-  const Status same = CheckSameJob(shard.config_->Fields(), reader.fields());
-  if (!same.ok()) return Invalid(path + ": " + same.message());
-  const Result<uint64_t> number = reader.fields().Uint("shard");
-  if (!number.ok() || *number != shard.options_.shard) {
-    return Invalid(path + ": expected shard " + std::to_string(shard.options_.shard));
+  if (shard.dense_) return RestoreDense(shard, request);
+  const bool resumes = request.earlier_run.empty();
+  // The parts of the other shards are beside this one's.
+  const std::filesystem::path own(shard.options_.checkpoints);
+  sparse::CheckpointParts parts = {
+      .checkpoints = resumes ? own.parent_path().string() : request.earlier_run,
+      .id = request.id,
+      .shards = request.shards};
+  if (resumes && request.shards == shard.options_.num_shards) {
+    parts.only_shard = shard.options_.shard;
+    parts.part_folder = shard.options_.checkpoints;
   }
-  ASSIGN_OR_RETURN(Restored restored, ReadFields(reader.fields(), shard.workers_.size()));
   ASSIGN_OR_RETURN(auto store,
                    sparse::LocalStore::Create(shard.store_->shape(), shard.store_->options()));
-  std::map<uint64_t, DenseBlock> blocks;
-  if (reader.floats_per_entry() != FloatsPerEntry(*shard.config_, *shard.store_)) {
-    return Corrupt(path + ": expected " +
-                   std::to_string(FloatsPerEntry(*shard.config_, *shard.store_)) +
-                   " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
-  }
-  io::StateBlock block;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, reader.Next(block));
-    if (!more) break;
-    for (size_t i = 0; i < block.size(); ++i) {
-      if (!shard.dense_) {
-        RETURN_IF_ERROR(store->Load(block.keys[i], block.state(i)));
-      } else {
-        blocks[block.keys[i] >> 32].Add(block.state(i));
-      }
-    }
-  }
-  if (shard.dense_) {
-    DenseTable dense(*shard.config_->dense, shard.workers_.size());
-    for (auto& [b, content] : blocks) {
-      RETURN_IF_ERROR(LoadDense(reader.fields(), b, content, restored.workers, dense));
-    }
-    dense.Close();
-    shard.dense_ = std::move(dense);
-  }
-  store->set_steps(restored.steps);
+  const sparse::CheckpointInfo mine = InfoOf(shard);
+  sparse::UpdateOptions trained_with = mine.update;
+  const auto check = [&](const sparse::CheckpointInfo& theirs) {
+    trained_with = theirs.update;
+    return resumes ? sparse::CheckSameRun(mine, theirs) : sparse::CheckContinues(mine, theirs);
+  };
+  const auto take = [&](uint64_t key, std::span<const float> state) -> Status {
+    const Sharding::Place place = shard.sharding_->Of(key);
+    if (place.shard != shard.options_.shard) return {};
+    return store->LoadTrainedWith(trained_with, place.local, state);
+  };
+  ASSIGN_OR_RETURN(sparse::CheckpointInfo info,
+                   sparse::ReadParts(parts, store->slot_floats(), check, take));
+  store->set_steps(info.steps);
   shard.store_ = std::move(store);
-  shard.progress_ = restored.progress;
-  shard.chief_state_ = std::move(restored.chief_state);
-  for (size_t i = 0; i < shard.workers_.size(); ++i) {
-    WorkerRecord& worker = shard.workers_[i];
-    worker.received = worker.applied = restored.workers[i].first;
-    worker.received_state = worker.applied_state = std::move(restored.workers[i].second);
-  }
+  TakeProgress(shard, std::move(info), resumes);
   return {};
+}
+
+Status ShardFile::RestoreDense(Shard& shard, const RestoreRequest& request) {
+  if (!request.earlier_run.empty()) return Invalid("a net cannot continue from an earlier run");
+  if (request.shards != shard.options_.num_shards) {
+    return Invalid("a net's checkpoints belong to their number of servers: they are of " +
+                   std::to_string(request.shards) + " servers, this job has " +
+                   std::to_string(shard.options_.num_shards) +
+                   "; resume with as many servers and workers as before");
+  }
+  const std::string path = io::CheckpointPath(shard.options_.checkpoints, request.id);
+  ASSIGN_OR_RETURN(sparse::CheckpointInfo info,
+                   ReadDensePart(path, *shard.config_, shard.options_.shard, *shard.dense_));
+  shard.store_->set_steps(info.steps);
+  TakeProgress(shard, std::move(info), /*resumes=*/true);
+  return {};
+}
+
+// A run that continues counts on from the earlier one; its loss and its workers are its own.
+void ShardFile::TakeProgress(Shard& shard, sparse::CheckpointInfo info, bool resumes) {
+  shard.progress_ = {.step = info.steps, .examples = info.examples};
+  if (!resumes) return;
+  shard.progress_.loss = info.loss;
+  shard.progress_.weight = info.weight;
+  for (size_t i = 0; i < shard.workers_.size() && info.workers.size() == shard.workers_.size();
+       ++i) {
+    WorkerRecord& worker = shard.workers_[i];
+    worker.received = worker.applied = info.workers[i].sequence;
+    worker.received_state = worker.applied_state = info.workers[i].state;
+  }
+  shard.restored_ = {.chief_state = std::move(info.chief_state),
+                     .workers = std::move(info.workers)};
 }
 
 std::vector<uint64_t> ShardFile::List(const std::string& folder) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints of a shard: a state file (io/state) with the job's configuration, its progress, where
-// each worker was, and the shard's slots under their local keys. docs/formats.md has the fields.
+// Checkpoints of a shard: its part of the job's checkpoint (sparse/checkpoint.h), or a part of a
+// net's parameters. docs/formats.md has the fields.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,17 @@ class ShardFile {
   // The file appears whole or not at all. It and the committed one are kept, others go. Nothing
   // changes if the folder was claimed by a later start of the run.
   static Status Save(Shard& shard, const CheckpointRequest& request);
-  // Everything is read and checked before anything is changed. No file is removed.
-  static Status Restore(Shard& shard, uint64_t id);
+  // A checkpoint of the same number of shards is read from this shard's folder alone; of any other
+  // all parts are read, from the folders beside it. Everything is read and checked before anything
+  // is changed. No file is removed.
+  static Status Restore(Shard& shard, const RestoreRequest& request);
   // The numbers of the files there are, newest first.
   static std::vector<uint64_t> List(const std::string& folder);
+
+ private:
+  static sparse::CheckpointInfo InfoOf(const Shard& shard);
+  static Status RestoreDense(Shard& shard, const RestoreRequest& request);
+  static void TakeProgress(Shard& shard, sparse::CheckpointInfo info, bool resumes);
 };
 
 }  // namespace millrace::ps

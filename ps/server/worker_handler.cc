@@ -155,18 +155,24 @@ Status WorkerHandler::Checkpoint(const CheckpointRequest& request, bool& done) n
       2 * request.id, [request](Shard& shard) { return shard.Save(request); }, done);
 }
 
-Status WorkerHandler::Restore(uint64_t id, bool& done) noexcept {
+Status WorkerHandler::Restore(const RestoreRequest& request, bool& done) noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(EnterChief("restores checkpoints"));
   return RunLong(
-      2 * id + 1, [id](Shard& shard) { return shard.Restore(id); }, done);
+      2 * request.id + 1, [request](Shard& shard) { return shard.Restore(request); }, done);
 }
 
-Status WorkerHandler::ChiefState(std::string& state) noexcept {
+Status WorkerHandler::Restored(RestoredReply& reply) noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
-  state = access_.shard().chief_state();
+  reply = access_.shard().restored();
   return {};
+}
+
+Status WorkerHandler::PlaceWorkers(const std::vector<std::string>& states) noexcept {
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterChief("places workers"));
+  return access_.shard().PlaceWorkers(states);
 }
 
 // All pieces show the model as it was when the first one was read.

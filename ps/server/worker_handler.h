@@ -52,8 +52,9 @@ class WorkerHandler {
   Status PullDense(const DenseRequest& request, DenseReply& reply) noexcept;
 
   Status Checkpoint(const CheckpointRequest& request, bool& done) noexcept;
-  Status Restore(uint64_t id, bool& done) noexcept;
-  Status ChiefState(std::string& state) noexcept;
+  Status Restore(const RestoreRequest& request, bool& done) noexcept;
+  Status Restored(RestoredReply& reply) noexcept;
+  Status PlaceWorkers(const std::vector<std::string>& states) noexcept;
   Status Entries(int64_t first, EntriesReply& reply) noexcept;
   Status Load(const std::string& entries) noexcept;
   // All but the counts of calls.

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sparse/checkpoint.h"
+
 namespace millrace::ps {
 
 // The id of the arrow, in traces, from a worker's exchange to the shard's handling of it.
@@ -47,6 +49,20 @@ struct CheckpointRequest {
   uint64_t id = 0;
   std::string chief_state = {};
   std::optional<uint64_t> committed = {};  // complete on all shards: it stays
+};
+
+// The checkpoint that the shards take their model from.
+struct RestoreRequest {
+  uint64_t id = 0;
+  uint64_t shards = 0;  // that it consists of
+  // Empty: a checkpoint of this run, which is resumed. Otherwise the folder of the checkpoints of
+  // an earlier run, from whose model this run continues.
+  std::string earlier_run = {};
+};
+// What a restored checkpoint says of the workers that it was written with.
+struct RestoredReply {
+  std::string chief_state;
+  std::vector<sparse::WorkerPosition> workers;
 };
 
 struct StartReply {

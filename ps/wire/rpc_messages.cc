@@ -63,6 +63,23 @@ void ToRpc(const StartReply& from, rpc::StartReply& to) {
   to.clock_ns = from.clock_ns;
 }
 
+void ToRpc(const RestoredReply& from, rpc::RestoredReply& to) {
+  to.chief_state = from.chief_state;
+  for (const sparse::WorkerPosition& worker : from.workers) {
+    rpc::WorkerPosition& out = to.workers.emplace_back();
+    out.sequence = static_cast<int64_t>(worker.sequence);
+    out.state = worker.state;
+  }
+}
+
+void FromRpc(rpc::RestoredReply& from, RestoredReply& to) {
+  to.chief_state = std::move(from.chief_state);
+  for (rpc::WorkerPosition& worker : from.workers) {
+    to.workers.push_back(
+        {.sequence = static_cast<uint64_t>(worker.sequence), .state = std::move(worker.state)});
+  }
+}
+
 void ToRpc(const AllFinishedReply& from, rpc::AllFinishedReply& to) {
   to.blocked_on = from.blocked_on;
   to.step = static_cast<int64_t>(from.progress.step);

@@ -17,6 +17,8 @@ void FromRpc(rpc::JoinReply& from, JoinReply& to);
 void FromRpc(rpc::StartReply& from, StartReply& to);
 void ToRpc(const StartReply& from, rpc::StartReply& to);
 
+void ToRpc(const RestoredReply& from, rpc::RestoredReply& to);
+void FromRpc(rpc::RestoredReply& from, RestoredReply& to);
 void ToRpc(const AllFinishedReply& from, rpc::AllFinishedReply& to);
 void FromRpc(rpc::AllFinishedReply& from, AllFinishedReply& to);
 

@@ -108,7 +108,9 @@ Status JobSession::JoinAll() {
 
 // A chief that rejoins belongs to the job that is running; any other one starts the next.
 Status JobSession::ReadEpoch() {
-  ASSIGN_OR_RETURN(manifest_, io::ReadManifest(options_.checkpoints));
+  Result<io::Manifest> manifest = io::ReadManifest(options_.checkpoints);
+  if (!manifest.ok()) manifest = io::ReadManifestToResume(options_.checkpoints);  // says what to do
+  ASSIGN_OR_RETURN(manifest_, std::move(manifest));
   join_.epoch = manifest_.epoch + (options_.rejoin ? 0 : 1);
   return {};
 }
@@ -119,10 +121,11 @@ Status JobSession::ClaimFolder() {
     return Invalid(options_.checkpoints + " has checkpoint " + std::to_string(*found.checkpoint) +
                    " of an earlier run: resume that run, or start a new one elsewhere");
   }
-  io::Manifest mine = {.epoch = join_.epoch, .owner = join_.process, .shards = clients_.size()};
+  io::Manifest mine = {.epoch = join_.epoch, .owner = join_.process};
   if (restored_ || options_.rejoin) {
-    mine.checkpoint = manifest_.checkpoint;
-    mine.previous = manifest_.previous;
+    mine = manifest_;
+    mine.epoch = join_.epoch;
+    mine.owner = join_.process;
   }
   ASSIGN_OR_RETURN(claim_, io::FolderClaim::Take(options_.checkpoints, mine, options_.rejoin));
   return {};
@@ -153,32 +156,48 @@ Status JobSession::CallAll(const std::function<Status(size_t shard, Channel&)>& 
   return {};
 }
 
-Status JobSession::Restore(uint64_t checkpoint) {
+Status JobSession::Restore(const RestoreRequest& request) {
   return CallAll([&](size_t, Channel& channel) -> Status {
     bool done = false;
-    while (!done) RETURN_IF_ERROR(channel.Restore(checkpoint, done));
+    while (!done) RETURN_IF_ERROR(channel.Restore(request, done));
     return {};
   });
 }
 
-// Progress that this job cannot use is never taken for none.
+// A worker's position is that of the shard that has received the fewest of its pushes.
+Result<RestoredReply> JobSession::ReadRestored() {
+  RestoredReply all;
+  const Status read = CallAll([&](size_t shard, Channel& channel) -> Status {
+    RestoredReply reply;
+    RETURN_IF_ERROR(channel.Restored(reply));
+    if (shard == 0) {
+      all = std::move(reply);
+      return {};
+    }
+    for (size_t w = 0; w < std::min(all.workers.size(), reply.workers.size()); ++w) {
+      if (reply.workers[w].sequence >= all.workers[w].sequence) continue;
+      all.workers[w] = std::move(reply.workers[w]);
+    }
+    return {};
+  });
+  RETURN_IF_ERROR(read);
+  return all;
+}
+
+Status JobSession::PlaceWorkers(const std::vector<std::string>& states) {
+  return CallAll([&](size_t, Channel& channel) { return channel.PlaceWorkers(states); });
+}
+
+Status JobSession::ContinueFrom(const sparse::CheckpointParts& earlier) {
+  return Restore({.id = earlier.id, .shards = earlier.shards, .earlier_run = earlier.checkpoints});
+}
+
+// Servers may have checkpoints on disks of their own. Progress that this job cannot use is never
+// taken for none.
 Status JobSession::CheckUsable() const {
   const std::string& folder = options_.checkpoints;
-  if (manifest_.checkpoint && manifest_.shards != clients_.size()) {
-    const std::string by =
-        manifest_.shards == 0 ? "one process" : std::to_string(manifest_.shards) + " servers";
-    return Invalid(folder + " has checkpoints of " + by + ", this job has " +
-                   std::to_string(clients_.size()) +
-                   " servers: resume with as many as before, or start a new run elsewhere");
-  }
-  if (manifest_.epoch > 0) return {};
-  ASSIGN_OR_RETURN(const auto files, io::ListCheckpoints(folder));
-  if (!files.empty()) {
-    return Invalid(folder +
-                   " has checkpoints of one process: resume without servers, or start a "
-                   "new run elsewhere");
-  }
-  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+  RETURN_IF_ERROR(io::ReadManifestToResume(folder).status());
+  for (size_t shard = 0; shard < clients_.size() && manifest_.epoch == 0; ++shard) {
     if (checkpoints_[shard].empty()) continue;
     return Invalid(clients_[shard].Describe() + " has checkpoints (" +
                    ListText(checkpoints_[shard]) + "), but " + folder +
@@ -188,6 +207,7 @@ Status JobSession::CheckUsable() const {
   return {};
 }
 
+// For a checkpoint of as many servers: each reads its own part.
 Status JobSession::CheckSaved(uint64_t checkpoint) const {
   for (size_t shard = 0; shard < clients_.size(); ++shard) {
     const std::vector<uint64_t>& saved = checkpoints_[shard];
@@ -199,28 +219,33 @@ Status JobSession::CheckSaved(uint64_t checkpoint) const {
   return {};
 }
 
-Result<std::optional<std::string>> JobSession::RestoreLatest() {
+Result<std::optional<RestoredReply>> JobSession::RestoreLatest() {
   if (options_.checkpoints.empty()) return Invalid("resume needs a run folder");
   RETURN_IF_ERROR(CheckUsable());
   Status status;
-  for (const auto& id : {manifest_.checkpoint, manifest_.previous}) {
+  const std::pair<std::optional<uint64_t>, uint64_t> candidates[] = {
+      {manifest_.checkpoint, manifest_.shards}, {manifest_.previous, manifest_.previous_shards}};
+  for (const auto& [id, shards] : candidates) {
     if (!id) continue;
-    const Status saved = CheckSaved(*id);
-    status = saved.ok() ? Restore(*id) : saved;
+    status = shards == clients_.size() ? CheckSaved(*id) : Status();
+    if (status.ok()) status = Restore({.id = *id, .shards = shards});
     if (status.ok()) {
       restored_ = true;
-      manifest_.checkpoint = *id;
       if (manifest_.previous == id) manifest_.previous.reset();
-      std::string state;
-      RETURN_IF_ERROR(
-          clients_[0].Call([&](Channel& channel) { return channel.ChiefState(state); }));
-      return std::optional(std::move(state));
+      manifest_.checkpoint = *id;
+      manifest_.shards = shards;
+      ASSIGN_OR_RETURN(RestoredReply restored, ReadRestored());
+      return std::optional(std::move(restored));
     }
     Note(status.message());
   }
+  if (status.code() == Code::kFailed) {  // a server cannot use it
+    return Invalid(status.message() + ": the run in " + options_.checkpoints +
+                   " cannot be resumed like this, and stays as it is");
+  }
   RETURN_IF_ERROR(status);
   Note(options_.checkpoints + " has no checkpoint: starting from the beginning");
-  return std::optional<std::string>();
+  return std::optional<RestoredReply>();
 }
 
 Status JobSession::LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
@@ -354,19 +379,18 @@ Status JobSession::CheckSameStep() const {
 Status JobSession::Checkpoint(uint64_t id, const std::string& chief_state) {
   if (!claim_) return Invalid("checkpoints need a run folder");
   RETURN_IF_ERROR(CheckSameStep());
+  // Nothing was trained since the checkpoint of another number of servers, whose parts must stay.
+  const io::Manifest& committed = claim_->manifest();
+  if (committed.checkpoint == id && committed.shards != clients_.size()) return {};
   const CheckpointRequest request = {
-      .id = id, .chief_state = chief_state, .committed = claim_->manifest().checkpoint};
+      .id = id, .chief_state = chief_state, .committed = committed.checkpoint};
   const Status saved = CallAll([&](size_t, Channel& channel) -> Status {
     bool done = false;
     while (!done) RETURN_IF_ERROR(channel.Checkpoint(request, done));
     return {};
   });
   RETURN_IF_ERROR(saved);
-  return claim_->Change([&](io::Manifest& manifest) -> Status {
-    if (manifest.checkpoint == id) return {};
-    manifest.previous = std::exchange(manifest.checkpoint, id);
-    return {};
-  });
+  return claim_->CommitCheckpoint(id, clients_.size());
 }
 
 // Merges the shards' entries.

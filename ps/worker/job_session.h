@@ -63,10 +63,14 @@ class JobSession {
     return config().mode == Mode::kSync && config().replicas_to_aggregate == 0;
   }
 
-  // Before Start, for the chief. Restores the newest checkpoint of the manifest that is intact on
-  // all servers, and returns the state that the chief saved with it; none if the run has never
-  // completed a checkpoint. kInvalid if the run has progress that this job cannot use.
-  Result<std::optional<std::string>> RestoreLatest();
+  // Before Start, for the chief. Restores the newest intact checkpoint of the manifest, which any
+  // number of servers and workers may have written, and returns what it says of the workers; none
+  // if the run has never completed a checkpoint. kInvalid if the run has progress that this job
+  // cannot use. If the number of workers differs, PlaceWorkers must follow.
+  Result<std::optional<RestoredReply>> RestoreLatest();
+  Status PlaceWorkers(const std::vector<std::string>& states);
+  // Before Start, for the chief: model, optimizer state and counts of an earlier run.
+  Status ContinueFrom(const sparse::CheckpointParts& earlier);
   // Keys ascend.
   Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
 
@@ -141,7 +145,8 @@ class JobSession {
   Status ClaimFolder();
   Status CheckUsable() const;
   Status CheckSaved(uint64_t checkpoint) const;
-  Status Restore(uint64_t checkpoint);
+  Status Restore(const RestoreRequest& request);
+  Result<RestoredReply> ReadRestored();
   Status CheckSameStep() const;
   Status NotePartialPushes();
   void MeasureClock();

@@ -137,15 +137,23 @@ class ThriftChannel final : public Channel {
     done = out.done;
     return {};
   }
-  Status Restore(uint64_t id, bool& done) override {
+  Status Restore(const RestoreRequest& request, bool& done) override {
     rpc::CheckpointReply out;
-    RETURN_IF_ERROR(
-        Call([&] { client_.restore(out, worker_, generation_, static_cast<int64_t>(id)); }));
+    RETURN_IF_ERROR(Call([&] {
+      client_.restore(out, worker_, generation_, static_cast<int64_t>(request.id),
+                      static_cast<int64_t>(request.shards), request.earlier_run);
+    }));
     done = out.done;
     return {};
   }
-  Status ChiefState(std::string& state) override {
-    return Call([&] { client_.chief_state(state, worker_, generation_); });
+  Status Restored(RestoredReply& reply) override {
+    rpc::RestoredReply out;
+    RETURN_IF_ERROR(Call([&] { client_.restored(out, worker_, generation_); }));
+    FromRpc(out, reply);
+    return {};
+  }
+  Status PlaceWorkers(const std::vector<std::string>& states) override {
+    return Call([&] { client_.place_workers(worker_, generation_, states); });
   }
   Status Entries(int64_t first, EntriesReply& reply) override {
     rpc::EntriesReply out;

@@ -46,8 +46,9 @@ class Channel {
   virtual Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) = 0;
   virtual Status Leave() = 0;
   virtual Status Checkpoint(const CheckpointRequest& request, bool& done) = 0;
-  virtual Status Restore(uint64_t id, bool& done) = 0;
-  virtual Status ChiefState(std::string& state) = 0;
+  virtual Status Restore(const RestoreRequest& request, bool& done) = 0;
+  virtual Status Restored(RestoredReply& reply) = 0;
+  virtual Status PlaceWorkers(const std::vector<std::string>& states) = 0;
   virtual Status Entries(int64_t first, EntriesReply& reply) = 0;
   virtual Status Load(const std::string& entries) = 0;
   virtual Status Stats(StatsReply& reply) = 0;

@@ -5,9 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "ps/server/shard.h"
 
@@ -45,7 +45,7 @@ inline std::unique_ptr<Shard> Started(const JobConfig& config, ShardOptions opti
   return shard;
 }
 
-inline SharedKeys List(std::initializer_list<uint64_t> keys) {
+inline SharedKeys List(const std::vector<uint64_t>& keys) {
   auto list = std::make_shared<KeyList>();
   list->signature = 1;
   for (const uint64_t key : keys) {
@@ -55,8 +55,7 @@ inline SharedKeys List(std::initializer_list<uint64_t> keys) {
   return list;
 }
 
-inline Push MakePush(uint64_t sequence, uint64_t step, std::initializer_list<uint64_t> keys,
-                     float g) {
+inline Push MakePush(uint64_t sequence, uint64_t step, const std::vector<uint64_t>& keys, float g) {
   Push push;
   push.sequence = sequence;
   push.step = step;

@@ -326,11 +326,14 @@ class SimChannel final : public Channel {
   Status Checkpoint(const CheckpointRequest& request, bool& done) override {
     return Call("checkpoint", [&] { return handler_->Checkpoint(request, done); });
   }
-  Status Restore(uint64_t id, bool& done) override {
-    return Call("restore", [&] { return handler_->Restore(id, done); });
+  Status Restore(const RestoreRequest& request, bool& done) override {
+    return Call("restore", [&] { return handler_->Restore(request, done); });
   }
-  Status ChiefState(std::string& state) override {
-    return Call("chief_state", [&] { return handler_->ChiefState(state); });
+  Status Restored(RestoredReply& reply) override {
+    return Call("restored", [&] { return handler_->Restored(reply); });
+  }
+  Status PlaceWorkers(const std::vector<std::string>& states) override {
+    return Call("place_workers", [&] { return handler_->PlaceWorkers(states); });
   }
   Status Entries(int64_t first, EntriesReply& reply) override {
     return Call("entries", [&] { return handler_->Entries(first, reply); });

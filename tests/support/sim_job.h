@@ -178,7 +178,7 @@ inline void Misbehave(const Job& job, SimCluster& cluster, JobSession& session, 
     case 1:
       return refused([&](Channel& c) -> Status {
         do {
-          RETURN_IF_ERROR(c.Restore(step, done));
+          RETURN_IF_ERROR(c.Restore({.id = step, .shards = job.shards}, done));
         } while (!done);
         return {};
       });

@@ -29,10 +29,11 @@ Status FromText(const std::string& error) {
 // Flags that do not affect the model. A run may be resumed with other values of them.
 bool MayChange(const std::string& flag) {
   constexpr std::string_view kFree[] = {
-      "run_dir",      "overwrite",  "resume",           "rejoin",   "threads",  "input_threads",
-      "profile",      "sample_ms",  "dashboard",        "cache",    "ps_hosts", "checkpoint_every",
-      "worker_hosts", "job_name",   "task_index",       "tls_cert", "tls_key",  "profile_steps",
-      "tls_ca",       "token_file", "reconnect_seconds"};
+      "run_dir",           "overwrite",        "resume",        "rejoin",    "threads",
+      "input_threads",     "profile",          "sample_ms",     "dashboard", "cache",
+      "ps_hosts",          "checkpoint_every", "worker_hosts",  "job_name",  "task_index",
+      "tls_cert",          "tls_key",          "profile_steps", "tls_ca",    "token_file",
+      "reconnect_seconds", "save_state"};
   return std::find(std::begin(kFree), std::end(kFree), flag) != std::end(kFree);
 }
 

@@ -16,8 +16,8 @@ DEFINE_bool(resume, false, "continue from the newest checkpoint in run_dir");
 DEFINE_uint64(checkpoint_every, 0, "training examples between checkpoints; 0: only after Ctrl-C");
 DEFINE_string(
     model_in, "",
-    "start from the weights of this model: a file, or a run folder (with --resume: only if there "
-    "is no checkpoint)");
+    "start from the weights of this model, without optimizer state: a file, or a run folder (with "
+    "--resume: only if there is no checkpoint)");
 DEFINE_string(model_out, "", "file for the model; empty: run_dir/model");
 DEFINE_bool(profile, false, "write a trace of every op to run_dir; millrace-report reads it");
 DEFINE_string(profile_steps, "", "FIRST:LAST, such as 100:120: trace these steps only");

@@ -9,6 +9,8 @@
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
 #include "tools/common/training_flags.h"
+#include "trainer/model/model_reader.h"
+#include "trainer/sparse/earlier_run.h"
 
 using millrace::io::InputOptions;
 using millrace::sparse::UpdateOptions;
@@ -75,8 +77,10 @@ DEFINE_string(save_best, "",
               "METRIC (auc, logloss, ne, accuracy, f1, precision, recall): keep the model of the "
               "best evaluation as run_dir/model/best.bin, beside the last one, model.bin");
 DEFINE_uint64(seed, InputOptions{}.seed, "determines the order of the data");
+DEFINE_string(order, "shuffled",
+              "shuffled, or files: the files by name and their rows as they stand (chronological)");
 DEFINE_uint64(shuffle_capacity, InputOptions{}.shuffle_capacity,
-              "size of the shuffle buffer in records; 0: the order of the files");
+              "size of the shuffle buffer in records; 0: the files as listed, rows as they stand");
 DEFINE_uint64(
     min_after_dequeue, 0,
     "refill the shuffle buffer when this number of records is left; 0: half of its capacity");
@@ -93,6 +97,11 @@ DECLARE_string(model_in);
 DECLARE_string(model_out);
 DECLARE_uint64(checkpoint_every);
 
+DEFINE_string(continue, "",
+              "start a new run from the model of an earlier one with its optimizer state and "
+              "counts: a run folder or a checkpoint (or a model file: weights alone)");
+DEFINE_bool(save_state, true,
+            "save the optimizer state at the end in run_dir/checkpoints, for --continue");
 DEFINE_string(model_format, "binary", "binary, text or npy");
 DEFINE_uint64(dashboard, 0,
               "port of a live page on 127.0.0.1, with /metrics for Prometheus; 0: none");
@@ -110,6 +119,37 @@ using tools::RunFlags;
 using tools::RunFolderFromFlags;
 using tools::SessionFromFlags;
 using tools::WorkerFlags;
+
+bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
+
+// Options of the earlier run that the command line does not give.
+Status TakeEarlierOptions(trainer::TrainOptions& options) {
+  if (FLAGS_continue.empty()) return {};
+  ASSIGN_OR_RETURN(const trainer::EarlierRun earlier, trainer::FindEarlierRun(FLAGS_continue));
+  uint64_t num_features = earlier.info.num_features;
+  if (earlier.checkpoint) {
+    UpdateOptions update = earlier.info.update;
+    const UpdateOptions& given = options.update;
+    if (IsGiven("optimizer")) update.rule = given.rule;
+    if (IsGiven("learning_rate")) update.rate = given.rate;
+    if (IsGiven("decay")) update.decay = given.decay;
+    if (IsGiven("l1")) update.l1 = given.l1;
+    if (IsGiven("l2")) update.l2 = given.l2;
+    if (IsGiven("ftrl_beta")) update.ftrl_beta = given.ftrl_beta;
+    options.update = update;
+  } else {
+    ASSIGN_OR_RETURN(const auto model, trainer::ModelReader::Open(earlier.model));
+    num_features = model->info().num_features;
+  }
+  if (!IsGiven("num_features")) {
+    options.shape.num_features = num_features;
+    options.train.rows.num_features = options.test.rows.num_features = num_features;
+  }
+  if (!earlier.checkpoint) return {};
+  const Status fits = sparse::CheckContinues(
+      {.num_features = options.shape.num_features, .update = options.update}, earlier.info);
+  return fits.ok() ? fits : Invalid("--continue=" + FLAGS_continue + ": " + fits.message());
+}
 
 size_t Threads() {
   if (FLAGS_threads > 0) return FLAGS_threads;
@@ -144,9 +184,14 @@ Result<InputOptions> TrainInput() {
   input.batch_size = FLAGS_batch_size;
   input.epochs = FLAGS_epochs;
   input.seed = FLAGS_seed;
-  input.shuffle_capacity = FLAGS_shuffle_capacity;
-  input.min_after_dequeue =
-      FLAGS_min_after_dequeue > 0 ? FLAGS_min_after_dequeue : FLAGS_shuffle_capacity / 2;
+  if (FLAGS_order == "files") {
+    std::sort(input.files.begin(), input.files.end());
+    input.shuffle_capacity = input.min_after_dequeue = 0;
+  } else {
+    input.shuffle_capacity = FLAGS_shuffle_capacity;
+    input.min_after_dequeue =
+        FLAGS_min_after_dequeue > 0 ? FLAGS_min_after_dequeue : FLAGS_shuffle_capacity / 2;
+  }
   input.cache_bytes = FLAGS_cache << 20;
   return input;
 }
@@ -193,6 +238,15 @@ Status CheckFlags() {
   if (FLAGS_hash_bits < 0 || FLAGS_hash_bits > 64) {
     return Invalid("--hash_bits=" + std::to_string(FLAGS_hash_bits) + ": expected 0 to 64");
   }
+  if (FLAGS_order == "files" && IsGiven("shuffle_capacity") && FLAGS_shuffle_capacity > 0) {
+    return Invalid("--order=files keeps the rows as they stand: expected no --shuffle_capacity");
+  }
+  if (FLAGS_order == "shuffled" && IsGiven("order") && FLAGS_shuffle_capacity == 0) {
+    return Invalid("--order=shuffled needs a buffer: expected --shuffle_capacity above 0");
+  }
+  if (!FLAGS_continue.empty() && !FLAGS_model_in.empty()) {
+    return Invalid("--continue and --model_in: expected one of them");
+  }
   if (FLAGS_dashboard > 65535) {
     return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
                    ": expected a port, 1 to 65535");
@@ -234,17 +288,19 @@ const CommandSpec& LrSpec() {
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
                  {"Schedule",
                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
-                   "save_best", "seed", "shuffle_capacity", "min_after_dequeue", "cache", "threads",
-                   "hogwild"},
+                   "save_best", "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache",
+                   "threads", "hogwild"},
                   {{"save_best",
-                    OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})}}},
-                 RunFlags({"",
-                           {"model_format", "dashboard"},
-                           {{"model_format", OneOf({"binary", "text", "npy"})}}}),
+                    OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
+                   {"order", OneOf({"shuffled", "files"})}}},
+                 RunFlags(
+                     {"",
+                      {"continue", "save_state", "model_format", "dashboard"},
+                      {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
       .always = {"train", "test", "format", "num_features", "on_corrupt", "max_record_mb",
                  "optimizer", "learning_rate", "l2", "intercept", "batch_size", "kernel", "epochs",
-                 "max_examples", "seed", "shuffle_capacity", "threads"},
+                 "max_examples", "seed", "order", "shuffle_capacity", "threads", "continue"},
       .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
                  {"format"},
                  {"tfrecord"}},
@@ -260,17 +316,19 @@ const CommandSpec& LrSpec() {
                 {{"early_stop", "save_best"}, {"eval_every"}},
                 {{"save_best"}, {"run_dir"}},
                 {{"min_after_dequeue"}, {"shuffle_capacity"}},
+                {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
                 {.flags = {"cache"},
                  .with = {"epochs"},
                  .except = {"0", "1"},
                  .text = "--epochs of 2 or more"},
                 {{"model_format"}, {"model_out", "run_dir"}},
-                {{"dashboard"}, {"run_dir"}}},
+                {{"dashboard", "save_state"}, {"run_dir"}}},
       .examples = {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
           "--run_dir=runs/1",
           "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
           "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
+          "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
           "--train='data/train-*' --num_features=33762578"}};
   return spec;
@@ -292,6 +350,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.hogwild = FLAGS_hogwild;
   options.train.eval_every = FLAGS_eval_every;
   options.train.model_in = FLAGS_model_in;
+  options.train.continue_from = FLAGS_continue;
   options.train.checkpoint_every = FLAGS_checkpoint_every;
   options.train.resume = FLAGS_resume;
   options.run = RunFolderFromFlags();
@@ -299,6 +358,8 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.profile, ProfileFromFlags());
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
+  options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
+  RETURN_IF_ERROR(TakeEarlierOptions(options.train));
   RETURN_IF_ERROR(options.train.Validate());
   return options;
 }

@@ -75,6 +75,9 @@ class Run {
     Status status = summary.status();
     if (status.ok() && cluster_) report_ = cluster_->Report();
     if (status.ok() && summary->end != TrainSummary::End::kStopped) status = SaveModel();
+    if (status.ok() && summary->end != TrainSummary::End::kStopped && options_.save_state) {
+      status = trainer_->SaveState();
+    }
     if (status.ok()) warnings_ = Warnings(*summary);
     if (status.ok() && cluster_) status = cluster_->Leave();
     const Status profiled = record_.FinishProfile();
@@ -154,6 +157,9 @@ class Run {
     if (trainer_->resumed_step()) {
       std::printf("resumed   from the checkpoint of step %s\n",
                   WithCommas(*trainer_->resumed_step()).c_str());
+    }
+    if (!o.continue_from.empty() && !trainer_->resumed_step()) {
+      std::printf("continued from %s\n", o.continue_from.c_str());
     }
     if (!o.test.files.empty() && Chief()) {
       std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());

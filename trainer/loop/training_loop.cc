@@ -90,7 +90,9 @@ Result<bool> TrainingLoop::NextStep() {
   const uint64_t next_evaluation = evaluates_ ? schedule_.next() : kNoLimit;
   const uint64_t next_due = std::min(next_evaluation, next_checkpoint_);
   if (!own_data_done_) {
-    const uint64_t until = std::min(next_due, options_.max_own_examples);
+    const uint64_t left = options_.max_own_examples - state_.own.examples;
+    const uint64_t until =
+        left < kNoLimit - state_.examples ? std::min(next_due, state_.examples + left) : next_due;
     ASSIGN_OR_RETURN(const std::optional<StepResult> step, task_.Step(state_, until));
     if (step) {
       state_.own_weight += step->weight;
@@ -242,6 +244,7 @@ Status TrainingLoop::Checkpoint() {
   RETURN_IF_ERROR(TakeEvaluation());
   if (observer_.before_checkpoint) RETURN_IF_ERROR(observer_.before_checkpoint());
   RETURN_IF_ERROR(backend_.Checkpoint(state_));
+  saved_step_ = state_.steps;
   next_checkpoint_ = NextAfter(state_.examples, checkpoint_every_);
   return {};
 }
@@ -259,6 +262,11 @@ void TrainingLoop::ShowProgress() {
   if (!observer_.on_progress || counted_s_ < next_progress_s_) return;
   next_progress_s_ = counted_s_ + kProgressSeconds;
   observer_.on_progress(state_.examples, MeanLoss(state_));
+}
+
+Status TrainingLoop::SaveState() {
+  const bool saved = saved_step_ == state_.steps;
+  return options_.writes_checkpoints && backend_.chief() && !saved ? Checkpoint() : Status();
 }
 
 TrainSummary TrainingLoop::Summary() const {

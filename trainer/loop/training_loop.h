@@ -91,6 +91,9 @@ class TrainingLoop {
   // Call it once.
   Result<TrainSummary> Run();
 
+  // Writes a checkpoint of the end of the run, unless the last one is of the same step. After Run.
+  Status SaveState();
+
   const TrainingState& state() const { return state_; }
 
  private:
@@ -127,7 +130,8 @@ class TrainingLoop {
   MetricsRow pending_row_;           // of evaluation_, without its metrics
   const uint64_t checkpoint_every_;  // 0: not by this process
   uint64_t next_checkpoint_;
-  bool own_data_done_ = false;  // this process has trained on its part
+  std::optional<uint64_t> saved_step_;  // of the last checkpoint
+  bool own_data_done_ = false;          // this process has trained on its part
   bool stops_early_ = false;
   double stop_deadline_s_ = 0;  // of a worker that was asked to stop; 0: it was not
 

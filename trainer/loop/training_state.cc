@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/loop/training_state.h"
 
+#include <algorithm>
 #include <cstring>
+#include <initializer_list>
 
 namespace millrace::trainer {
 namespace {
 
-struct ResumePointBytes {
-  uint64_t batches, examples, epoch, rows, digest, fingerprint;
-};
-static_assert(sizeof(ResumePointBytes) == 48);
+constexpr size_t kHeadNumbers = 3, kSegmentNumbers = 6;
 
 // The one list of names; `visit(name, member)` writes or reads.
 template <typename State, typename Visit>
@@ -19,10 +18,6 @@ void ForEachMember(State& s, Visit visit) {
   visit("training.seconds", s.seconds);
   visit("training.own_batches", s.own.batches);
   visit("training.own_examples", s.own.examples);
-  visit("training.epoch", s.own.position.epoch);
-  visit("training.epoch_rows", s.own.position.rows);
-  visit("training.epoch_digest", s.own.position.digest);
-  visit("training.input_fingerprint", s.own.input_fingerprint);
   visit("training.row_loss", s.row_loss);
   visit("training.row_weight", s.row_weight);
   visit("training.total_loss", s.total_loss);
@@ -42,14 +37,12 @@ void ForEachMember(State& s, Visit visit) {
   visit("training.lowest_logloss", s.lowest_logloss);
   visit("training.lowest_logloss_step", s.lowest_logloss_step);
   visit("training.lowest_logloss_loss", s.lowest_logloss_loss);
-  visit("training.options_digest", s.options_digest);
 }
 
 struct Adder {
   io::StateFields& fields;
   void operator()(const char* name, uint64_t value) const { fields.AddUint(name, value); }
   void operator()(const char* name, double value) const { fields.AddDouble(name, value); }
-  void operator()(const char* name, const std::string& value) const { fields.Add(name, value); }
 };
 
 // Keeps the first error.
@@ -59,7 +52,6 @@ struct Taker {
 
   void operator()(const char* name, uint64_t& value) const { Take(fields.Uint(name), value); }
   void operator()(const char* name, double& value) const { Take(fields.Double(name), value); }
-  void operator()(const char* name, std::string& value) const { Take(fields.Text(name), value); }
 
   template <typename T>
   void Take(const Result<T>& field, T& value) const {
@@ -74,22 +66,70 @@ struct Taker {
 }  // namespace
 
 std::string ResumePoint::Encode() const {
-  const ResumePointBytes bytes = {batches,       examples,        position.epoch,
-                                  position.rows, position.digest, input_fingerprint};
-  return {reinterpret_cast<const char*>(&bytes), sizeof bytes};
+  std::vector<uint64_t> numbers = {batches, examples, input_fingerprint};
+  for (const StreamSegment& s : segments) {
+    numbers.insert(numbers.end(), {s.shard, s.num_shards, s.position.epoch, s.position.rows,
+                                   s.position.digest, s.end_epoch});
+  }
+  return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof numbers[0]};
 }
 
-Result<ResumePoint> ResumePoint::Decode(const std::string& text) {
-  ResumePointBytes bytes;
-  if (text.size() != sizeof bytes) {
-    return Corrupt("a worker's resume point: expected " + std::to_string(sizeof bytes) +
-                   " bytes, found " + std::to_string(text.size()));
+Result<ResumePoint> ResumePoint::Decode(const std::string& bytes) {
+  std::vector<uint64_t> numbers(bytes.size() / sizeof(uint64_t));
+  const size_t count = numbers.size();
+  if (count * sizeof(uint64_t) != bytes.size() || count < kHeadNumbers ||
+      (count - kHeadNumbers) % kSegmentNumbers != 0) {
+    return Corrupt("a worker's resume point: expected 24 bytes and 48 for each part, found " +
+                   std::to_string(bytes.size()));
   }
-  std::memcpy(&bytes, text.data(), sizeof bytes);
-  return ResumePoint{.batches = bytes.batches,
-                     .examples = bytes.examples,
-                     .position = {.epoch = bytes.epoch, .rows = bytes.rows, .digest = bytes.digest},
-                     .input_fingerprint = bytes.fingerprint};
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  ResumePoint point = {
+      .batches = numbers[0], .examples = numbers[1], .input_fingerprint = numbers[2]};
+  for (size_t i = kHeadNumbers; i < count; i += kSegmentNumbers) {
+    const uint64_t* n = &numbers[i];
+    point.segments.push_back({.shard = n[0],
+                              .num_shards = n[1],
+                              .position = {.epoch = n[2], .rows = n[3], .digest = n[4]},
+                              .end_epoch = n[5]});
+  }
+  return point;
+}
+
+Result<std::vector<ResumePoint>> DivideStreams(const std::vector<std::string>& earlier,
+                                               uint64_t workers) {
+  std::vector<ResumePoint> points;
+  uint64_t examples = 0, fingerprint = 0, next_epoch = 0;
+  for (size_t i = 0; i < earlier.size(); ++i) {
+    ResumePoint& point = points.emplace_back();
+    if (!earlier[i].empty()) {
+      ASSIGN_OR_RETURN(point, ResumePoint::Decode(earlier[i]));
+    }
+    if (point.segments.empty()) {
+      point.segments.push_back({.shard = i, .num_shards = earlier.size()});
+    }
+    examples += point.examples;
+    if (point.input_fingerprint != 0) fingerprint = point.input_fingerprint;
+    const io::InputPosition& last = point.segments.back().position;
+    next_epoch = std::max(next_epoch, last.epoch + (last.rows > 0 ? 1 : 0));
+  }
+  // As if the examples so far had been divided evenly: max_examples is divided like that.
+  std::vector<ResumePoint> divided(workers);
+  for (uint64_t w = 0; w < workers; ++w) {
+    divided[w].examples = examples / workers + (w < examples % workers ? 1 : 0);
+    divided[w].input_fingerprint = fingerprint;
+  }
+  for (size_t i = 0; i < points.size(); ++i) {
+    points[i].segments.back().end_epoch = next_epoch;
+    for (const StreamSegment& segment : points[i].segments) {
+      if (segment.position.epoch >= segment.end_epoch) continue;
+      divided[i % workers].segments.push_back(segment);
+    }
+  }
+  for (uint64_t w = 0; w < workers; ++w) {
+    divided[w].segments.push_back(
+        {.shard = w, .num_shards = workers, .position = {.epoch = next_epoch}});
+  }
+  return divided;
 }
 
 std::optional<BestEvaluation> BestOf(const TrainingState& state) {

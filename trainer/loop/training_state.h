@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "io/base/status.h"
 #include "io/queue/input_options.h"
@@ -15,17 +16,37 @@
 
 namespace millrace::trainer {
 
+// A part of the data that a process has yet to train on: a shard of it, from a position on.
+struct StreamSegment {
+  uint64_t shard = 0;
+  uint64_t num_shards = 1;
+  io::InputPosition position = {};  // behind the last batch
+  uint64_t end_epoch = kNoEnd;      // the first epoch that does not belong to it
+
+  static constexpr uint64_t kNoEnd = ~uint64_t{0};
+};
+
 // The position of one process in its own part of the data.
 struct ResumePoint {
   uint64_t batches = 0;
   uint64_t examples = 0;
-  io::InputPosition position = {};  // behind the last batch, where an input queue gives the batches
-  uint64_t input_fingerprint = 0;   // of the files that `position` belongs to
+  uint64_t input_fingerprint = 0;  // of the files that the segments belong to
+  // In order; the first is the present one. The last one has no end. A process that has started
+  // with its job has only that one. Nets have none.
+  std::vector<StreamSegment> segments = {};
 
-  // 48 bytes, little-endian.
+  // Little-endian, all numbers of 8 bytes: batches, examples, fingerprint, and for each segment
+  // shard, num_shards, epoch, rows, digest and end_epoch.
   std::string Encode() const;
   static Result<ResumePoint> Decode(const std::string& bytes);
 };
+
+// The resume points of `workers` processes that continue the work of those whose encoded points are
+// `earlier` (empty: it has not started). What is left of an earlier stream i up to the end of the
+// furthest epoch that any process has reached goes to process i mod `workers`; the next epoch is
+// divided among the new processes. So no row is lost or comes twice.
+Result<std::vector<ResumePoint>> DivideStreams(const std::vector<std::string>& earlier,
+                                               uint64_t workers);
 
 struct TrainingState {
   // Sums over all processes that train the model together.
@@ -53,7 +74,6 @@ struct TrainingState {
   double lowest_logloss = std::numeric_limits<double>::quiet_NaN();
   uint64_t lowest_logloss_step = 0;
   double lowest_logloss_loss = 0;
-  std::string options_digest = {};  // of options that must not change; one line
 };
 
 // The best evaluation so far, for run.json.

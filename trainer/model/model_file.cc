@@ -118,8 +118,9 @@ Status SaveNpy(const ModelSource& source, const std::string& path, io::AtPath at
 using sparse::Rule;
 
 Status CheckFit(const std::string& path, const ModelInfo& info, const sparse::ModelShape& shape,
-                const sparse::UpdateOptions& options) {
-  if (info.num_features != shape.num_features) {
+                const sparse::UpdateOptions& options, bool may_grow) {
+  const bool grows = may_grow && info.num_features > 0 && info.num_features < shape.num_features;
+  if (info.num_features != shape.num_features && !grows) {
     return Invalid(path + ": expected a model of " + ShapeText(shape.num_features) +
                    ", found one of " + ShapeText(info.num_features));
   }
@@ -208,9 +209,9 @@ Result<Model> LoadModel(const std::string& path) {
 }
 
 Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
-                    const sparse::UpdateOptions& options, const TakeWeights& take) {
+                    const sparse::UpdateOptions& options, bool may_grow, const TakeWeights& take) {
   ASSIGN_OR_RETURN(const auto first_pass, ModelReader::Open(path));
-  RETURN_IF_ERROR(CheckFit(path, first_pass->info(), shape, options));
+  RETURN_IF_ERROR(CheckFit(path, first_pass->info(), shape, options, may_grow));
   // Once for the checks alone: nothing of a corrupt file may be taken.
   RETURN_IF_ERROR(ReadAll(*first_pass, [&](const io::StateBlock& block) {
     return CheckIntercept(path, shape, block);
@@ -224,9 +225,9 @@ Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
   });
 }
 
-Status WarmStart(const std::string& path, sparse::LocalStore& store) {
+Status WarmStart(const std::string& path, sparse::LocalStore& store, bool may_grow) {
   return ReadModelFor(
-      path, store.shape(), store.options(),
+      path, store.shape(), store.options(), may_grow,
       [&](std::span<const uint64_t> keys, std::span<const float> weights) -> Status {
         for (size_t i = 0; i < keys.size(); ++i)
           RETURN_IF_ERROR(store.LoadWeight(keys[i], weights[i]));

@@ -46,15 +46,16 @@ Status SaveModel(const sparse::LocalStore& store, const std::string& path, Model
 Result<Model> LoadModel(const std::string& path);
 
 // The weights of a file that LoadModel takes, as the start of training a model of `shape` with that
-// rule; `take` gets them piece by piece, keys ascending. A model of another num_features, one with
-// an intercept where `shape` has none, or a corrupt one is an error. Nothing is taken then.
+// rule (with `may_grow` the file's num_features may be smaller); `take` gets them piece by piece,
+// keys ascending. A model of another num_features, one with an intercept where `shape` has none, or
+// a corrupt one is an error. Nothing is taken then.
 using TakeWeights =
     std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
 Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
-                    const sparse::UpdateOptions& options, const TakeWeights& take);
+                    const sparse::UpdateOptions& options, bool may_grow, const TakeWeights& take);
 
 // Sets the weights of a store that has no state yet to those of a file that LoadModel takes. Errors
 // are those of ReadModelFor and leave the store unchanged.
-Status WarmStart(const std::string& path, sparse::LocalStore& store);
+Status WarmStart(const std::string& path, sparse::LocalStore& store, bool may_grow = false);
 
 }  // namespace millrace::trainer

@@ -26,7 +26,8 @@ Status CheckKind(const std::string& path, const io::StateFields& fields) {
                    ": millrace-predict scores images with it, and millrace-convnet takes it as its "
                    "model_in");
   }
-  if (*kind == "shard") {
+  const Result<uint64_t> shards = fields.Uint("shards");
+  if (*kind == "shard" || (shards.ok() && *shards > 1)) {
     return Invalid(expected +
                    "the checkpoint of one server, which has a part of the weights: the model "
                    "of the whole job is in its run folder, model/model.bin");

@@ -137,6 +137,9 @@ Result<RunFolder> RunFolder::Open(const RunFolderOptions& options) {
   ASSIGN_OR_RETURN(const int lock, Lock(options.path));
   RunFolder folder(options.path, options.overwrite, lock);
   folder.earlier_status_ = EarlierStatus(options.path);
+  if (folder.earlier_status_.empty() && io::HasCheckpoints(folder.checkpoints())) {
+    folder.earlier_status_ = "unknown";  // its run.json is gone
+  }
   if (!options.resume && !options.overwrite) RETURN_IF_ERROR(folder.Refusal());
   for (const std::string& part : {folder.checkpoints(), folder.model()})
     RETURN_IF_ERROR(io::MakeRealFolder(part));

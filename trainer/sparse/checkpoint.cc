@@ -1,148 +1,148 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/sparse/checkpoint.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <span>
 #include <utility>
 
+#include "io/base/random.h"
 #include "io/state/checkpoint_folder.h"
-#include "io/state/state_file.h"
+#include "profiler/clock.h"
 #include "profiler/trace.h"
-#include "trainer/model/model.h"
 
 namespace millrace::trainer {
 namespace {
 
-constexpr char kKind[] = "checkpoint";
-constexpr size_t kKeptBefore = 1;
-
-// What must be the same in the run that resumes.
-io::StateFields StoreFields(const sparse::LocalStore& store) {
-  io::StateFields fields;
-  fields.AddUint("num_features", store.shape().num_features);
-  fields.AddUint("intercept", store.shape().intercept ? 1 : 0);
-  sparse::AddUpdateOptions(store.options(), fields);
-  return fields;
-}
-
-io::StateFields CheckpointFields(const sparse::LocalStore& store, const TrainingState& state,
-                                 const std::optional<io::RowFormat>& input) {
-  io::StateFields fields = StoreFields(store);
-  fields.Add("kind", kKind);
-  fields.AddUint("steps", store.steps());
-  fields.AddUint("examples", state.examples);
-  if (input) AddRowFormat(*input, fields);
-  AddTrainingState(state, fields);
-  return fields;
-}
-
-Status CheckSame(const std::string& path, const io::StateFields& ours,
-                 const io::StateFields& theirs) {
-  for (const auto& [name, value] : ours.all()) {
-    const Result<std::string> found = theirs.Text(name);
-    if (!found.ok()) return Corrupt(path + ": " + found.status().message());
-    if (*found == value) continue;
-    return Invalid(path + ": " + name + ": this run has " + value + ", the checkpoint " + *found +
-                   "; a resumed run needs the options that it started with");
-  }
-  return {};
-}
-
-Status CheckStore(const std::string& path, const io::StateReader& reader,
-                  const sparse::LocalStore& store) {
-  const Result<std::string> kind = reader.fields().Text("kind");
-  if (!kind.ok() || *kind != kKind) return Corrupt(path + ": expected a checkpoint");
-  RETURN_IF_ERROR(CheckSame(path, StoreFields(store), reader.fields()));
-  if (reader.floats_per_entry() == store.slot_floats()) return {};
-  return Corrupt(path + ": expected " + std::to_string(store.slot_floats()) +
-                 " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
-}
-
-// Reads the entries to the end, with `take` called for each block.
-template <typename Take>
-Status ReadEntries(io::StateReader& reader, Take take) {
-  io::StateBlock block;
-  while (true) {
-    ASSIGN_OR_RETURN(const bool more, reader.Next(block));
-    if (!more) return {};
-    RETURN_IF_ERROR(take(block));
-  }
-}
-
-// Reads all of the file and changes nothing: nothing of a corrupt one may reach the store.
-Status Verify(const std::string& path, io::StateReader& reader, const sparse::LocalStore& store) {
-  RETURN_IF_ERROR(CheckStore(path, reader, store));
-  const uint64_t num_features = store.shape().num_features;
-  return ReadEntries(reader, [&](const io::StateBlock& block) -> Status {
-    const std::span<const uint64_t> features = io::FeatureKeys(block.keys);
-    if (features.size() < block.size() && !store.shape().intercept) {
-      return Corrupt(path + ": expected no intercept, found one");
-    }
-    if (num_features == 0 || features.empty() || features.back() < num_features) return {};
-    return Corrupt(path + ": expected keys below " + ShapeText(num_features) + ", found " +
-                   std::to_string(features.back()));
-  });
-}
-
-Status LoadEntries(const std::string& path, sparse::LocalStore& store) {
-  ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
-  return ReadEntries(reader, [&](const io::StateBlock& block) -> Status {
-    for (size_t i = 0; i < block.size(); ++i) {
-      RETURN_IF_ERROR(store.Load(block.keys[i], block.state(i)));
-    }
-    return {};
-  });
-}
-
-Result<TrainingState> Load(const std::string& path, sparse::LocalStore& store) {
-  TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
-  ASSIGN_OR_RETURN(io::StateReader reader, io::StateReader::Open(path));
-  RETURN_IF_ERROR(Verify(path, reader, store));
-  const Result<uint64_t> steps = reader.fields().Uint("steps");
-  Result<TrainingState> state = TrainingStateFrom(reader.fields());
-  for (const Status& status : {steps.status(), state.status()}) {
-    if (!status.ok()) return Corrupt(path + ": " + status.message());
-  }
-  RETURN_IF_ERROR(LoadEntries(path, store));
-  store.set_steps(*steps);
-  return state;
+// Tells this process from others that claim the same folder.
+uint64_t Owner() {
+  return Mix64(static_cast<uint64_t>(::getpid()) ^ static_cast<uint64_t>(NowNs())) | 1;
 }
 
 }  // namespace
 
-Status SaveCheckpoint(const std::string& folder, const sparse::LocalStore& store,
-                      const TrainingState& state, const std::optional<io::RowFormat>& input) {
-  TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
-  RETURN_IF_ERROR(io::MakeRealFolder(folder));
-  io::RemoveTemporaryFiles(folder);
-  ASSIGN_OR_RETURN(
-      io::StateWriter writer,
-      io::StateWriter::Create(
-          io::CheckpointPath(folder, state.steps), CheckpointFields(store, state, input),
-          {.floats_per_entry = store.slot_floats(), .at_path = io::AtPath::kReplace}));
-  store.ForEach([&](uint64_t key, std::span<const float> slot) { writer.Add(key, slot); });
-  RETURN_IF_ERROR(writer.Finish());
-  io::RemoveOtherCheckpoints(folder, state.steps, kKeptBefore);
+sparse::CheckpointInfo RunCheckpoints::InfoOf(const sparse::LocalStore& store) const {
+  return {.num_features = store.shape().num_features,
+          .intercept = store.shape().intercept,
+          .update = store.options(),
+          .data = data_,
+          .input = input_};
+}
+
+Status RunCheckpoints::Claim() {
+  if (part_claim_) return {};
+  ASSIGN_OR_RETURN(const io::Manifest found, io::ReadManifest(folder_));
+  if (found.checkpoint && !loaded_) {
+    return Invalid(folder_ + " has checkpoint " + std::to_string(*found.checkpoint) +
+                   " of an earlier run: resume that run, or start a new one elsewhere");
+  }
+  io::Manifest mine = loaded_.value_or(io::Manifest());
+  mine.epoch = found.epoch + 1;
+  mine.owner = Owner();
+  ASSIGN_OR_RETURN(claim_, io::FolderClaim::Take(folder_, mine));
+  const std::string part_folder = io::PartFolder(folder_, 0);
+  ASSIGN_OR_RETURN(const io::Manifest part, io::ReadManifest(part_folder));
+  ASSIGN_OR_RETURN(part_claim_, io::FolderClaim::Take(
+                                    part_folder, {.epoch = std::max(mine.epoch, part.epoch + 1),
+                                                  .owner = mine.owner}));
   return {};
 }
 
-Result<LatestCheckpoint> LoadLatestCheckpoint(const std::string& folder,
-                                              sparse::LocalStore& store) {
+Status RunCheckpoints::Save(const sparse::LocalStore& store, const TrainingState& state) {
+  TRACE_SCOPE("save_checkpoint", profiler::Cat::kCheckpoint);
+  RETURN_IF_ERROR(Claim());
+  // Nothing was trained since the checkpoint of several servers, whose parts must stay.
+  const io::Manifest& committed = claim_->manifest();
+  if (committed.checkpoint == state.steps && committed.shards != 1) return {};
+  const std::string folder = io::PartFolder(folder_, 0);
   io::RemoveTemporaryFiles(folder);
-  ASSIGN_OR_RETURN(const std::vector<io::CheckpointFile> files, io::ListCheckpoints(folder));
+  sparse::CheckpointInfo info = InfoOf(store);
+  info.steps = store.steps();
+  info.examples = state.examples;
+  info.loss = state.total_loss;
+  info.weight = state.total_weight;
+  info.chief_state = EncodeTrainingState(state);
+  info.workers = {{.sequence = state.own.batches, .state = state.own.Encode()}};
+  ASSIGN_OR_RETURN(io::StateWriter part,
+                   sparse::WritePart(io::CheckpointPath(folder, state.steps), info, store,
+                                     [](uint64_t key) { return key; }));
+  RETURN_IF_ERROR(part_claim_->CommitPart(part, state.steps, committed.checkpoint));
+  return claim_->CommitCheckpoint(state.steps, 1);
+}
+
+Result<TrainingState> RunCheckpoints::Load(const sparse::CheckpointParts& parts,
+                                           const sparse::LocalStore& like,
+                                           std::unique_ptr<sparse::LocalStore>& loaded) const {
+  TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
+  ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(like.shape(), like.options()));
+  const sparse::CheckpointInfo mine = InfoOf(like);
+  ASSIGN_OR_RETURN(
+      const sparse::CheckpointInfo info,
+      sparse::ReadParts(
+          parts, store->slot_floats(),
+          [&](const sparse::CheckpointInfo& theirs) { return sparse::CheckSameRun(mine, theirs); },
+          [&](uint64_t key, std::span<const float> state) { return store->Load(key, state); }));
+  ASSIGN_OR_RETURN(TrainingState state, DecodeTrainingState(info.chief_state));
+  if (info.workers.size() == 1) {
+    ASSIGN_OR_RETURN(state.own, ResumePoint::Decode(info.workers[0].state));
+  } else {
+    std::vector<std::string> earlier;
+    for (const sparse::WorkerPosition& worker : info.workers) earlier.push_back(worker.state);
+    ASSIGN_OR_RETURN(std::vector<ResumePoint> own, DivideStreams(earlier, 1));
+    state.own = std::move(own[0]);
+  }
+  store->set_steps(info.steps);
+  loaded = std::move(store);
+  return state;
+}
+
+Result<LatestCheckpoint> RunCheckpoints::LoadLatest(const sparse::LocalStore& store) {
+  ASSIGN_OR_RETURN(const io::Manifest manifest, io::ReadManifestToResume(folder_));
   LatestCheckpoint latest;
-  for (const io::CheckpointFile& file : files) {
-    Result<TrainingState> state = Load(file.path, store);
+  const std::pair<std::optional<uint64_t>, uint64_t> candidates[] = {
+      {manifest.checkpoint, manifest.shards}, {manifest.previous, manifest.previous_shards}};
+  for (const auto& [id, shards] : candidates) {
+    if (!id) continue;
+    Result<TrainingState> state =
+        Load({.checkpoints = folder_, .id = *id, .shards = shards}, store, latest.store);
     if (state.ok()) {
       latest.state = std::move(*state);
-      latest.path = file.path;
+      loaded_ = manifest;
+      if (manifest.previous == id) loaded_->previous.reset();
+      loaded_->checkpoint = *id;
+      loaded_->shards = shards;
       return latest;
     }
-    if (state.status().code() != Code::kCorrupt) return state.status();
+    const Code code = state.status().code();
+    if (code != Code::kCorrupt && code != Code::kNotFound) return state.status();
     latest.warnings.push_back(state.status().message());
   }
-  if (files.empty()) return latest;
-  return Corrupt(folder + ": all " + std::to_string(files.size()) +
-                 " checkpoints are corrupt; the newest: " + latest.warnings.front());
+  if (latest.warnings.empty()) return latest;
+  return Invalid(latest.warnings.front() + ": no checkpoint in " + folder_ +
+                 " can be used; the run stays as it is. Start a new one elsewhere");
+}
+
+Status ContinueFrom(const sparse::CheckpointParts& earlier, sparse::LocalStore& store,
+                    TrainingState& state) {
+  TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
+  const sparse::CheckpointInfo mine = {.num_features = store.shape().num_features,
+                                       .intercept = store.shape().intercept,
+                                       .update = store.options()};
+  sparse::UpdateOptions trained_with = mine.update;
+  const auto check = [&](const sparse::CheckpointInfo& theirs) {
+    trained_with = theirs.update;
+    return sparse::CheckContinues(mine, theirs);
+  };
+  const auto take = [&](uint64_t key, std::span<const float> slot) {
+    return store.LoadTrainedWith(trained_with, key, slot);
+  };
+  ASSIGN_OR_RETURN(const sparse::CheckpointInfo info,
+                   sparse::ReadParts(earlier, store.slot_floats(), check, take));
+  store.set_steps(info.steps);
+  state.steps = info.steps;
+  state.examples = state.evaluated_at = info.examples;
+  return {};
 }
 
 }  // namespace millrace::trainer

@@ -5,19 +5,17 @@
 #include <utility>
 
 #include "sparse/kernels.h"
+#include "trainer/sparse/earlier_run.h"
 
 namespace millrace::trainer {
 namespace {
 
 // Adds the model and the data, which all workers must agree on.
 void AddConfig(const TrainOptions& options, ps::JobConfig& config) {
-  TrainOptions first_worker = options;
-  first_worker.train.shard = 0;
-  first_worker.train.num_shards = config.num_workers;
   config.num_features = options.shape.num_features;
   config.intercept = options.shape.intercept;
   config.update = options.update;
-  config.data = OptionsDigest(first_worker);
+  config.data = OptionsDigest(options);
 }
 
 }  // namespace
@@ -35,41 +33,57 @@ Result<std::unique_ptr<ClusterBackend>> ClusterBackend::Join(ps::SessionOptions 
   AddConfig(options, session_options.config);
   session_options.checkpoints = options.checkpoints;
   const bool rejoin = session_options.rejoin;
+  const auto on_note = session_options.wait.on_note;
   ASSIGN_OR_RETURN(auto session, ps::JobSession::Join(std::move(session_options)));
   auto backend =
       std::make_unique<ClusterBackend>(Private{}, std::move(session), options.train.batch_size);
   // Servers scale the gradient themselves, when they have those of all workers.
   backend->learner_ = MakeStoreLearner(backend->store_, *kernels, sparse::GradientScale::kSum);
-  if (backend->chief() && !rejoin) RETURN_IF_ERROR(backend->Prepare(options));
+  if (backend->chief() && !rejoin) RETURN_IF_ERROR(backend->Prepare(options, on_note));
   if (backend->chief() && before_start) {
     RETURN_IF_ERROR(before_start(backend->start_.resumed_step));
   }
   ASSIGN_OR_RETURN(const ps::JobSession::ResumePoint own, backend->session_->Start());
-  // The examples before this process's start, of whatever process.
-  backend->start_.state.steps = backend->session_->progress().step;
-  backend->start_.state.examples = backend->session_->progress().examples;
-  backend->start_.state.own = {};
-  if (own.sequence > 0) {
-    ASSIGN_OR_RETURN(backend->start_.state.own, ResumePoint::Decode(own.state));
+  TrainingState& state = backend->start_.state;
+  state.own = {};
+  if (!own.state.empty()) {
+    ASSIGN_OR_RETURN(state.own, ResumePoint::Decode(own.state));
+  }
+  if (!backend->start_.resumed_step) {
+    state.steps = backend->session_->progress().step;
+    state.examples = state.evaluated_at = backend->session_->progress().examples;
   }
   return backend;
 }
 
-// The chief's: the model of the newest checkpoint (resume) or of a model file (warm start).
-Status ClusterBackend::Prepare(const TrainOptions& options) {
+// The chief's: the model of the newest checkpoint (resume), of an earlier run or of a model file.
+Status ClusterBackend::Prepare(const TrainOptions& options,
+                               const std::function<void(const std::string&)>& on_note) {
   if (options.resume) {
-    ASSIGN_OR_RETURN(const std::optional<std::string> state, session_->RestoreLatest());
-    if (state) {
-      ASSIGN_OR_RETURN(start_.state, DecodeTrainingState(*state));
-      start_.resumed_step = start_.state.steps;
-      return {};
-    }
+    ASSIGN_OR_RETURN(const std::optional<ps::RestoredReply> restored, session_->RestoreLatest());
+    if (restored) return TakeRestored(*restored);
   }
-  if (options.model_in.empty()) return {};
-  return ReadModelFor(options.model_in, options.shape, session_->config().update,
+  ASSIGN_OR_RETURN(const WeightSource source, FindWeights(options));
+  if (on_note && !source.note.empty()) on_note(source.note);
+  if (source.earlier.checkpoint) return session_->ContinueFrom(*source.earlier.checkpoint);
+  if (source.earlier.model.empty()) return {};
+  return ReadModelFor(source.earlier.model, options.shape, session_->config().update,
+                      source.may_grow,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
                         return session_->LoadWeights(keys, weights);
                       });
+}
+
+Status ClusterBackend::TakeRestored(const ps::RestoredReply& restored) {
+  ASSIGN_OR_RETURN(start_.state, DecodeTrainingState(restored.chief_state));
+  start_.resumed_step = start_.state.steps;
+  const uint64_t workers = session_->config().num_workers;
+  if (restored.workers.size() == workers) return {};
+  std::vector<std::string> earlier, states;
+  for (const sparse::WorkerPosition& worker : restored.workers) earlier.push_back(worker.state);
+  ASSIGN_OR_RETURN(const std::vector<ResumePoint> divided, DivideStreams(earlier, workers));
+  for (const ResumePoint& point : divided) states.push_back(point.Encode());
+  return session_->PlaceWorkers(states);
 }
 
 void ClusterBackend::Count(const StepResult&, TrainingState& state) const {

@@ -65,7 +65,9 @@ class ClusterBackend final : public SparseBackend {
   int64_t clock_offset_ns() const { return session_->clock_offset_ns(); }
 
  private:
-  Status Prepare(const TrainOptions& options);
+  Status Prepare(const TrainOptions& options,
+                 const std::function<void(const std::string&)>& on_note);
+  Status TakeRestored(const ps::RestoredReply& restored);
 
   const uint64_t uncounted_examples_;
   std::unique_ptr<ps::JobSession> session_;

@@ -59,7 +59,7 @@ void HogwildUpdate(const CsrBatch& batch, std::span<const float> residuals, floa
 
 class Hogwild {
  public:
-  Hogwild(sparse::LocalStore& store, const sparse::Kernels& kernels, io::InputQueue& queue,
+  Hogwild(sparse::LocalStore& store, const sparse::Kernels& kernels, SegmentInput& queue,
           uint64_t examples)
       : store_(store), kernels_(kernels), queue_(queue), examples_(examples) {}
 
@@ -117,7 +117,7 @@ class Hogwild {
 
   sparse::LocalStore& store_;
   const sparse::Kernels& kernels_;
-  io::InputQueue& queue_;
+  SegmentInput& queue_;
   const uint64_t examples_;
   std::mutex mu_;
   HogwildStretch stretch_;  // guarded by mu_, as are the queue and the store's steps
@@ -127,7 +127,7 @@ class Hogwild {
 }  // namespace
 
 Result<HogwildStretch> RunHogwild(sparse::LocalStore& store, const sparse::Kernels& kernels,
-                                  io::InputQueue& queue, size_t threads, uint64_t examples) {
+                                  SegmentInput& queue, size_t threads, uint64_t examples) {
   Hogwild hogwild(store, kernels, queue, examples);
   {
     std::vector<std::jthread> workers;

@@ -7,9 +7,9 @@
 #include <cstdint>
 
 #include "io/base/status.h"
-#include "io/queue/input_queue.h"
 #include "sparse/kernels.h"
 #include "sparse/local_store.h"
+#include "trainer/sparse/segment_input.h"
 
 namespace millrace::trainer {
 
@@ -26,6 +26,6 @@ struct HogwildStretch {
 // threads. On return the model has been trained on all batches that were taken from the queue. The
 // store must have hogwild_slots().
 Result<HogwildStretch> RunHogwild(sparse::LocalStore& store, const sparse::Kernels& kernels,
-                                  io::InputQueue& queue, size_t threads, uint64_t examples);
+                                  SegmentInput& queue, size_t threads, uint64_t examples);
 
 }  // namespace millrace::trainer

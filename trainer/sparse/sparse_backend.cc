@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include "io/state/manifest.h"
 #include "sparse/kernels.h"
-#include "trainer/sparse/checkpoint.h"
+#include "trainer/sparse/earlier_run.h"
 
 namespace millrace::trainer {
 
@@ -13,37 +12,37 @@ Result<std::unique_ptr<LocalBackend>> LocalBackend::Create(
     const TrainOptions& options, const std::function<void(const std::string&)>& on_note) {
   ASSIGN_OR_RETURN(const sparse::Kernels* kernels, sparse::KernelsByName(options.kernel));
   ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(options.shape, options.update));
-  auto backend =
-      std::make_unique<LocalBackend>(Private{}, std::move(store), options.checkpoints,
-                                     io::RowFormat{options.train.format, options.train.rows});
-  if (options.resume) RETURN_IF_ERROR(backend->Restore(options, on_note));
-  if (!backend->start_.resumed_step && !options.model_in.empty()) {
-    RETURN_IF_ERROR(WarmStart(options.model_in, *backend->store_));
-  }
+  auto backend = std::make_unique<LocalBackend>(Private{}, std::move(store), options);
+  if (options.resume) RETURN_IF_ERROR(backend->Restore(options.checkpoints, on_note));
+  if (!backend->start_.resumed_step) RETURN_IF_ERROR(backend->WarmStart(options, on_note));
   backend->learner_ = MakeLocalLearner(*backend->store_, *kernels, options.kernel == "auto");
   return backend;
 }
 
-Status LocalBackend::Restore(const TrainOptions& options,
+Status LocalBackend::Restore(const std::string& folder,
                              const std::function<void(const std::string&)>& on_note) {
-  RETURN_IF_ERROR(io::CheckNoShards(checkpoints_));
-  ASSIGN_OR_RETURN(LatestCheckpoint latest, LoadLatestCheckpoint(checkpoints_, *store_));
+  ASSIGN_OR_RETURN(LatestCheckpoint latest, checkpoints_.LoadLatest(*store_));
   if (!latest.state) {
-    latest.warnings.push_back(checkpoints_ + " has no checkpoint: starting from the beginning");
+    latest.warnings.push_back(folder + " has no checkpoint: starting from the beginning");
   }
   for (const std::string& warning : latest.warnings) {
     if (on_note) on_note(warning);
   }
   if (!latest.state) return {};
-  if (latest.state->options_digest != OptionsDigest(options)) {
-    return Invalid("resume: the order of the data would not be that of the checkpoint");
-  }
+  store_ = std::move(latest.store);
   start_ = {.state = *latest.state, .resumed_step = latest.state->steps};
   return {};
 }
 
-Status LocalBackend::Checkpoint(const TrainingState& state) {
-  return SaveCheckpoint(checkpoints_, *store_, state, input_);
+Status LocalBackend::WarmStart(const TrainOptions& options,
+                               const std::function<void(const std::string&)>& on_note) {
+  ASSIGN_OR_RETURN(const WeightSource source, FindWeights(options));
+  if (on_note && !source.note.empty()) on_note(source.note);
+  if (source.earlier.checkpoint) {
+    return ContinueFrom(*source.earlier.checkpoint, *store_, start_.state);
+  }
+  if (source.earlier.model.empty()) return {};
+  return trainer::WarmStart(source.earlier.model, *store_, source.may_grow);
 }
 
 }  // namespace millrace::trainer

@@ -13,6 +13,7 @@
 #include "trainer/loop/backend.h"
 #include "trainer/model/model_file.h"
 #include "trainer/sparse/batch_learner.h"
+#include "trainer/sparse/checkpoint.h"
 #include "trainer/sparse/train_options.h"
 
 namespace millrace::trainer {
@@ -39,24 +40,28 @@ class LocalBackend final : public SparseBackend {
   // Makes the model, or takes it from the newest checkpoint (resume) or a model file (warm start).
   static Result<std::unique_ptr<LocalBackend>> Create(
       const TrainOptions& options, const std::function<void(const std::string&)>& on_note);
-  LocalBackend(Private, std::unique_ptr<sparse::LocalStore> store, std::string checkpoints,
-               io::RowFormat input)
-      : store_(std::move(store)), checkpoints_(std::move(checkpoints)), input_(std::move(input)) {}
+  LocalBackend(Private, std::unique_ptr<sparse::LocalStore> store, const TrainOptions& options)
+      : store_(std::move(store)),
+        input_({options.train.format, options.train.rows}),
+        checkpoints_(options.checkpoints, OptionsDigest(options), input_) {}
 
   const TrainingStart& start() const override { return start_; }
   BatchLearner& learner() override { return *learner_; }
   sparse::LocalStore* local_store() override { return store_.get(); }
   ModelSource Source(uint64_t examples) override { return SourceOf(*store_, examples); }
-  Status Checkpoint(const TrainingState& state) override;
+  Status Checkpoint(const TrainingState& state) override {
+    return checkpoints_.Save(*store_, state);
+  }
 
  private:
-  Status Restore(const TrainOptions& options,
-                 const std::function<void(const std::string&)>& on_note);
+  Status Restore(const std::string& folder, const std::function<void(const std::string&)>& on_note);
+  Status WarmStart(const TrainOptions& options,
+                   const std::function<void(const std::string&)>& on_note);
 
   std::unique_ptr<sparse::LocalStore> store_;
   std::unique_ptr<BatchLearner> learner_;
-  std::string checkpoints_;  // a folder
   io::RowFormat input_;
+  RunCheckpoints checkpoints_;
   TrainingStart start_;
 };
 

@@ -90,17 +90,7 @@ Status SparseTrainer::OpenInput(TrainingState& start) {
     options_.test.batch_size = std::max(options_.test.batch_size, kRemoteTestRows);
   }
   options_.train.compact = options_.test.compact = backend_->learner().wants_compact_batches();
-  options_.train.start = start.own.position;
-  ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
-  if (start.own.input_fingerprint != 0 && queue_->fingerprint() != start.own.input_fingerprint) {
-    return Invalid(
-        "resume: the training files are not those of the checkpoint: their number or order "
-        "differs, "
-        "or the size, the first or the last bytes of " +
-        (options_.train.files.size() == 1 ? options_.train.files[0] : "one of them"));
-  }
-  start.own.input_fingerprint = queue_->fingerprint();
-  start.options_digest = OptionsDigest(options_);
+  ASSIGN_OR_RETURN(input_, SegmentInput::Open(options_.train, start.own));
   if (options_.test.files.empty() || !backend_->chief()) return {};
   test_set_ = std::make_unique<TestSet>(options_.test, options_.test_cache_bytes);
   if (backend_->remote()) test_set_->Preload();
@@ -112,13 +102,14 @@ Result<TrainSummary> SparseTrainer::Run() {
   profiler::MarkStep(loop_->state().steps);
   RETURN_IF_ERROR(summary.status());
   const bool stopped = summary->end == TrainSummary::End::kStopped;
-  if (summary->examples == 0 && !stopped && backend_->chief()) return NoExamples();
+  const bool fresh = !backend_->start().resumed_step;
+  if (summary->new_examples == 0 && fresh && !stopped && backend_->chief()) return NoExamples();
   return summary;
 }
 
 uint64_t SparseTrainer::EstimateExamples() {
   if (!train_bytes_) train_bytes_ = PlainBytes(options_.train.files);
-  const io::InputStats input = queue_->stats();
+  const io::InputStats input = input_->stats();
   // Later epochs may come from a cache, without bytes that are read.
   const bool first_epoch = loop_->state().own.position.epoch == options_.train.start.epoch;
   const uint64_t rows = options_.train.start.rows + input.rows + input.shuffle_size +
@@ -134,7 +125,7 @@ uint64_t SparseTrainer::EstimateExamples() {
 }
 
 Status SparseTrainer::NoExamples() const {
-  const io::CorruptionStats corruption = queue_->corruption();
+  const io::CorruptionStats corruption = input_->corruption();
   const std::vector<std::string>& files = options_.train.files;
   return Invalid(
       "the training data has no examples: " + files.front() +
@@ -150,16 +141,16 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
   profiler::MarkStep(state.steps);
   profiler::TraceScope span("step", profiler::Cat::kStep);
   const CsrBatch* batch = nullptr;
-  ASSIGN_OR_RETURN(const bool more, queue_->Next(batch));
+  ASSIGN_OR_RETURN(const bool more, input_->Next(batch));
   if (!more) return std::optional<StepResult>();
   span.args().rows = static_cast<int64_t>(batch->rows());
   ++state.own.batches;
   state.own.examples += batch->rows();
-  state.own.position = queue_->position();
+  input_->Position(state.own);
   backend_->SetResumePoint(state.own);
   BatchLearner& learner = backend_->learner();
   const bool is_last = state.own.examples >= max_own_examples_;
-  const CsrBatch* next = learner.wants_next() && !is_last ? queue_->Peek() : nullptr;
+  const CsrBatch* next = learner.wants_next() && !is_last ? input_->Peek() : nullptr;
   ASSIGN_OR_RETURN(const double loss, learner.Learn(*batch, next));
   if (!std::isfinite(loss)) {
     return Diverged(state.own.batches, state.own.examples, loss, options_.update.Rate());
@@ -175,11 +166,11 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
 Result<std::optional<StepResult>> SparseTrainer::HogwildStep(TrainingState& state, uint64_t until) {
   const uint64_t examples = std::min(until - state.examples, kHogwildExamples);
   ASSIGN_OR_RETURN(const HogwildStretch stretch, RunHogwild(*backend_->local_store(), *kernels_,
-                                                            *queue_, options_.hogwild, examples));
+                                                            *input_, options_.hogwild, examples));
   if (stretch.examples == 0) return std::optional<StepResult>();
   state.own.batches += stretch.steps;
   state.own.examples += stretch.examples;
-  state.own.position = queue_->position();
+  input_->Position(state.own);
   if (!std::isfinite(stretch.loss)) {
     return Diverged(state.own.batches, state.own.examples, stretch.loss, options_.update.Rate());
   }
@@ -198,11 +189,11 @@ Evaluation SparseTrainer::Evaluate(const TrainingState&) {
 
 // The pass over the data that the last example belongs to, from 1 on.
 double SparseTrainer::Epoch(const TrainingState& state) const {
-  return static_cast<double>(state.own.position.epoch + 1);
+  return static_cast<double>(state.own.segments.front().position.epoch + 1);
 }
 
 std::vector<std::string> SparseTrainer::Warnings(const TrainSummary& summary) {
-  const io::CorruptionStats corruption = queue_->corruption();
+  const io::CorruptionStats corruption = input_->corruption();
   RunFacts facts = {.corrupt_regions = corruption.events,
                     .corrupt_bytes = corruption.bytes,
                     .first_corruption = corruption.first};

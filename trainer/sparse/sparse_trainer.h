@@ -18,6 +18,7 @@
 #include "trainer/loop/training_loop.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_warnings.h"
+#include "trainer/sparse/segment_input.h"
 #include "trainer/sparse/sparse_backend.h"
 #include "trainer/sparse/test_set.h"
 #include "trainer/sparse/train_options.h"
@@ -38,6 +39,9 @@ class SparseTrainer final : private TrainingTask {
   std::optional<uint64_t> resumed_step() const { return backend_->start().resumed_step; }
   // To be called once.
   Result<TrainSummary> Run();
+  // A checkpoint of the end of the run, if there is a folder for it: for a later run that continues
+  // from this one, or resumes it with more data. After Run.
+  Status SaveState() { return loop_->SaveState(); }
   // Also during the run, in on_best.
   Status SaveModel(const std::string& path, ModelFormat format,
                    io::AtPath at_path = io::AtPath::kFollow);
@@ -48,11 +52,11 @@ class SparseTrainer final : private TrainingTask {
   const sparse::Kernels& kernels() const { return *kernels_; }
   // Steps work on the model's own memory, without compacted batches.
   bool direct() const { return !backend_->learner().wants_compact_batches(); }
-  io::InputStats input() const { return queue_->stats(); }
+  io::InputStats input() const { return input_->stats(); }
   // About how many examples the run will have trained on at its end, by the bytes of the training
   // files; 0: unknown, because they are compressed or no regular files.
   uint64_t EstimateExamples();
-  io::CorruptionStats corruption() const { return queue_->corruption(); }  // skipped records
+  io::CorruptionStats corruption() const { return input_->corruption(); }  // skipped records
 
  private:
   Status Prepare(TrainObserver observer, SparseBackend* backend);
@@ -74,7 +78,7 @@ class SparseTrainer final : private TrainingTask {
   uint64_t max_own_examples_ = kNoLimit;
   std::optional<uint64_t> train_bytes_;    // of all training files; 0: unknown
   uint64_t estimated_epoch_examples_ = 0;  // 0: unknown yet
-  std::unique_ptr<io::InputQueue> queue_;
+  std::unique_ptr<SegmentInput> input_;
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;
 };

@@ -32,6 +32,11 @@ Status TrainOptions::Validate() const {
   if (checkpoint_every > 0 && checkpoints.empty()) {
     return Invalid("checkpoint_every needs a folder for checkpoints: expected run_dir, found none");
   }
+  if (!model_in.empty() && !continue_from.empty()) {
+    return Invalid(
+        "continue takes weights and optimizer state of an earlier run, model_in the weights alone: "
+        "expected one of them");
+  }
   if (resume && checkpoints.empty())
     return Invalid("resume needs a folder with checkpoints: expected run_dir, found none");
   return {};
@@ -45,7 +50,6 @@ std::string OptionsDigest(const TrainOptions& options) {
   return text("batch_size=", in.batch_size) + text(" seed=", in.seed) +
          text(" shuffle_capacity=", in.shuffle_capacity) +
          text(" min_after_dequeue=", in.min_after_dequeue) + text(" interleave=", in.interleave) +
-         text(" shard=", in.shard) + text(" of ", in.num_shards) +
          text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +

@@ -26,7 +26,8 @@ struct TrainOptions {
   uint64_t max_examples = 0;      // of all workers together; 0: all epochs
   uint64_t eval_every = 0;        // training examples between evaluations; 0: at the end only
   EarlyStopRule early_stop = {};  // also which evaluation is the best
-  std::string model_in;           // warm start
+  std::string model_in;           // warm start: the weights of a model
+  std::string continue_from;      // an earlier run, with its optimizer state: see FindEarlierRun
   std::string checkpoints;        // folder; empty: none are written
   uint64_t checkpoint_every = 0;  // training examples; 0: only when stopped
   bool resume = false;
@@ -36,7 +37,7 @@ struct TrainOptions {
 };
 
 // The options that decide which rows come next and what they mean. They must not change when a run
-// is resumed.
+// is resumed; the number of processes may. Words "name=value".
 std::string OptionsDigest(const TrainOptions& options);
 
 }  // namespace millrace::trainer

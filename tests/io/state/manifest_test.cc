@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "io/state/checkpoint_folder.h"
 #include "tests/support/test_files.h"
 
 namespace millrace::io {
@@ -88,14 +89,37 @@ TEST(FolderClaim, AFailedChangeLeavesTheManifestAsItWas) {
   EXPECT_EQ(ReadManifest(folder.path())->checkpoint, 7u);
 }
 
-TEST(Manifest, CheckpointsOfServersAreRefusedForOneProcess) {
+TEST(Manifest, ProgressThatCannotBeUsedIsNotTakenForNone) {
   const TemporaryFolder folder;
-  EXPECT_TRUE(CheckNoShards(folder.path()).ok());
-  ASSERT_TRUE(
-      FolderClaim::Take(folder.path(), {.epoch = 1, .owner = 5, .shards = 2, .checkpoint = 7})
-          .ok());
-  const Status refused = CheckNoShards(folder.path());
-  EXPECT_NE(refused.message().find("has checkpoints of 2 servers"), std::string::npos);
+  EXPECT_EQ(ReadManifestToResume(folder.path())->epoch, 0u);
+  std::filesystem::create_directories(PartFolder(folder.path(), 1));
+  WriteFile(CheckpointPath(PartFolder(folder.path(), 1), 7), "");
+  const Status without = ReadManifestToResume(folder.path()).status();
+  EXPECT_EQ(without.code(), Code::kInvalid);
+  EXPECT_NE(without.message().find("no manifest that names one"), std::string::npos);
+  ASSERT_TRUE(FolderClaim::Take(folder.path(), {.epoch = 1, .owner = 5}).ok());
+  EXPECT_TRUE(ReadManifestToResume(folder.path()).ok());
+  WriteFile(folder / "manifest", "damaged");
+  EXPECT_EQ(ReadManifestToResume(folder.path()).status().code(), Code::kInvalid);
+}
+
+TEST(FolderClaim, PartsOfShardsThatNoCheckpointHasAnyMoreAreRemoved) {
+  const TemporaryFolder folder;
+  auto claim = FolderClaim::Take(folder.path(), {.epoch = 1, .owner = 5});
+  ASSERT_TRUE(claim.ok());
+  const auto part = [&](uint64_t shard) {
+    return CheckpointPath(PartFolder(folder.path(), shard), 1);
+  };
+  for (uint64_t shard = 0; shard < 3; ++shard) {
+    std::filesystem::create_directories(PartFolder(folder.path(), shard));
+    WriteFile(part(shard), "");
+  }
+  ASSERT_TRUE(claim->CommitCheckpoint(1, 3).ok());
+  ASSERT_TRUE(claim->CommitCheckpoint(2, 1).ok());
+  EXPECT_TRUE(std::filesystem::exists(part(2))) << "of the checkpoint before";
+  EXPECT_EQ(claim->manifest().previous_shards, 3u);
+  ASSERT_TRUE(claim->CommitCheckpoint(3, 1).ok());
+  EXPECT_FALSE(std::filesystem::exists(part(1)) || std::filesystem::exists(part(2)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,10 +42,10 @@ TEST(ShardFile, RestoredShardContinuesBitForBit) {
     Shard restored(again);
     ASSERT_TRUE(restored.Join(JoinOf(0, "h", config)).ok());
     EXPECT_EQ(restored.SavedCheckpoints(), std::vector<uint64_t>{5});
-    ASSERT_TRUE(restored.Restore(5).ok());
+    ASSERT_TRUE(restored.Restore({.id = 5, .shards = 1}).ok());
     ASSERT_TRUE(restored.Join(JoinOf(1, "h", config)).ok());
     ASSERT_TRUE(restored.Open(0).ok());
-    EXPECT_EQ(restored.chief_state(), "the chief");
+    EXPECT_EQ(restored.restored().chief_state, "the chief");
     EXPECT_EQ(restored.worker(1).received, 5u);
     EXPECT_EQ(restored.worker(1).received_state, "state 5");
     for (uint64_t n = 5; n < 9; ++n) step(restored, n);
@@ -73,7 +74,7 @@ TEST(ShardFile, PendingGradientDoesNotBlockAfterARestore) {
   for (size_t w = 0; w < 3; ++w) {
     ASSERT_TRUE(restored.Join(JoinOf(w, "", config)).ok());
   }
-  ASSERT_TRUE(restored.Restore(1).ok());
+  ASSERT_TRUE(restored.Restore({.id = 1, .shards = 1}).ok());
   EXPECT_EQ(restored.worker(2).received, 1u);
   EXPECT_TRUE(restored.DenseReady(2, 0, 1));
   EXPECT_TRUE(restored.InitDense(0, 0, weights).ok());
@@ -93,7 +94,8 @@ TEST(ShardFile, OnlyTheNextCheckpointRemovesOthersAndNeverTheCommittedOne) {
   options.instance = 2;
   Shard again(options);
   ASSERT_TRUE(again.Join(JoinOf(0, "", config, false, /*epoch=*/2)).ok());
-  ASSERT_TRUE(again.Restore(5).ok());  // another shard does not have the newer one
+  ASSERT_TRUE(
+      again.Restore({.id = 5, .shards = 1}).ok());  // another shard does not have the newer one
   EXPECT_EQ(again.SavedCheckpoints(), (std::vector<uint64_t>{8, 5}));
   ASSERT_TRUE(again.Open(0).ok());
   ASSERT_TRUE(again.Save({.id = 7, .committed = 5}).ok());
@@ -110,7 +112,7 @@ TEST(ShardFile, AServerWhoseJobWasResumedElsewhereChangesNothing) {
   options.instance = 2;
   Shard newer(options);
   ASSERT_TRUE(newer.Join(JoinOf(0, "", config, false, /*epoch=*/2)).ok());
-  ASSERT_TRUE(newer.Restore(5).ok() && newer.Open(0).ok());
+  ASSERT_TRUE(newer.Restore({.id = 5, .shards = 1}).ok() && newer.Open(0).ok());
   ASSERT_TRUE(newer.Save({.id = 9, .committed = 5}).ok());
   const Status saved = suspended->Save({.id = 7, .committed = 6});
   EXPECT_EQ(saved.code(), Code::kInvalid);
@@ -159,11 +161,11 @@ struct SavedShard {
   // Restores the checkpoint with these bytes, which is an error that changes nothing.
   void ExpectRefused(Shard& shard, const std::string& damaged) const {
     test::WriteFile(path, damaged);
-    const Status status = ShardFile::Restore(shard, 1);
+    const Status status = ShardFile::Restore(shard, {.id = 1, .shards = 1});
     EXPECT_EQ(status.code(), Code::kCorrupt);
     EXPECT_EQ(status.message().find(path + ": "), 0u) << status.message();
     EXPECT_EQ(shard.progress().step, 0u);
-    EXPECT_EQ(shard.chief_state(), "");
+    EXPECT_EQ(shard.restored().chief_state, "");
     EXPECT_EQ(shard.worker(0).received, 0u);
     if (shard.dense()) {
       EXPECT_EQ(shard.dense()->size(), 0u);
@@ -194,9 +196,9 @@ TEST(ShardFile, EveryTruncationIsRefusedAndChangesNothing) {
       saved.ExpectRefused(*shard, saved.bytes.substr(0, size));
     }
     test::WriteFile(saved.path, saved.bytes);
-    ASSERT_TRUE(ShardFile::Restore(*shard, 1).ok());
+    ASSERT_TRUE(ShardFile::Restore(*shard, {.id = 1, .shards = 1}).ok());
     EXPECT_EQ(shard->progress().step, 1u);
-    EXPECT_EQ(shard->chief_state(), "the chief");
+    EXPECT_EQ(shard->restored().chief_state, "the chief");
   }
 }
 
@@ -234,21 +236,81 @@ TEST(ShardFile, FileOfAnotherKindOrShapeIsRefused) {
   const auto refusal = [&](const std::string& changed, const std::string& value, uint64_t key,
                            const std::vector<float>& numbers) {
     WriteChanged(saved, changed, value, key, numbers);
-    const Status status = ShardFile::Restore(*shard, 1);
+    const Status status = ShardFile::Restore(*shard, {.id = 1, .shards = 1});
     EXPECT_EQ(shard->progress().step, 0u);
     EXPECT_EQ(Weight(*shard, 5), 0);
     return status.message();
   };
-  EXPECT_EQ(refusal("kind", "model", 5, {1}), saved.path + ": expected a shard's checkpoint");
-  EXPECT_EQ(refusal("shard", "1", 5, {1}), saved.path + ": expected shard 0");
+  EXPECT_EQ(refusal("kind", "model", 5, {1}),
+            saved.path + ": expected a checkpoint, found kind model");
+  EXPECT_EQ(refusal("shard", "1", 5, {1}),
+            saved.path + ": header: expected a shard of at most 4096, found shard 1 of 1");
+  EXPECT_EQ(refusal("shards", "2", 5, {1}),
+            saved.path + ": expected part 0 of 1, found 0 of 2, or one of other workers");
   EXPECT_EQ(refusal("num_features", "999", 5, {1}),
-            saved.path + ": the job has num_features 1000, found 999");
+            saved.path +
+                ": num_features: this run has 1000, the checkpoint 999; a resumed run needs the "
+                "options that it started with");
   EXPECT_EQ(refusal("", "", 5, {1, 2}), saved.path + ": expected 1 numbers a feature, found 2");
   EXPECT_NE(refusal("", "", 1000, {1}), "") << "a key outside the shard";
   EXPECT_NE(refusal("chief_state", "x0", 5, {1}), "") << "half a byte";
   WriteChanged(saved, "", "", 5, {1});
-  EXPECT_TRUE(ShardFile::Restore(*shard, 1).ok()) << "the same file without a fault";
+  EXPECT_TRUE(ShardFile::Restore(*shard, {.id = 1, .shards = 1}).ok())
+      << "the same file without a fault";
   EXPECT_EQ(Weight(*shard, 5), 1);
+}
+
+// All parts of a checkpoint of two shards are read, and each key finds its new shard.
+TEST(ShardFile, AnotherNumberOfShardsTakesItsKeysFromAllParts) {
+  const test::TemporaryFolder folder;
+  const auto join = [](Shard& shard, const JobConfig& config) {
+    ASSERT_TRUE(shard.Join(JoinOf(0, "host", config)).ok());
+  };
+  const auto options = [&](size_t shard, size_t shards) {
+    return ShardOptions{
+        .shard = shard, .num_shards = shards, .checkpoints = io::PartFolder(folder.path(), shard)};
+  };
+  JobConfig two = Config(Mode::kSync, 1, sparse::Rule::kFtrl);
+  two.num_shards = 2;
+  for (size_t s = 0; s < 2; ++s) {
+    Shard shard(options(s, 2));
+    join(shard, two);
+    ASSERT_TRUE(shard.Open(0).ok());
+    // The local keys of global keys 0 to 9.
+    std::vector<uint64_t> locals;
+    const Sharding sharding(two.num_features, 2);
+    for (uint64_t key = 0; key < 10; ++key) {
+      if (sharding.Of(key).shard == s) locals.push_back(sharding.Of(key).local);
+    }
+    ASSERT_TRUE(shard.Receive(0, MakePush(1, 0, locals, 1), 0).ok());
+    const Status saved = shard.Save({.id = 1, .chief_state = "the chief"});
+    ASSERT_TRUE(saved.ok()) << saved.message();
+  }
+  for (const size_t shards : {size_t{1}, size_t{3}}) {
+    JobConfig config = two;
+    config.num_shards = shards;
+    const Sharding sharding(config.num_features, shards);
+    for (size_t s = 0; s < shards; ++s) {
+      Shard shard(options(s, shards));
+      join(shard, config);
+      const Status status = shard.Restore({.id = 1, .shards = 2});
+      ASSERT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(shard.progress().step, 1u);
+      EXPECT_EQ(shard.restored().chief_state, "the chief");
+      for (uint64_t key = 0; key < 20; ++key) {
+        const Sharding::Place place = sharding.Of(key);
+        if (place.shard != s) continue;
+        EXPECT_EQ(Weight(shard, place.local) != 0, key < 10) << key;
+      }
+    }
+  }
+  std::filesystem::remove(io::CheckpointPath(folder / "shard-1", 1));
+  Shard shard(options(0, 1));
+  JobConfig one = two;
+  one.num_shards = 1;
+  join(shard, one);
+  EXPECT_NE(shard.Restore({.id = 1, .shards = 2}).message().find("part 1 of the 2 of checkpoint 1"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -141,7 +141,8 @@ TEST_F(ServerTest, OnlyTheChiefOrdersAndRestoresCheckpointsAndLoadsWeights) {
   bool done = false;
   for (const auto& call : std::vector<std::function<Status(Channel&)>>{
            [&](Channel& c) { return c.Checkpoint({.id = 9}, done); },
-           [&](Channel& c) { return c.Restore(0, done); }, [](Channel& c) { return c.Load(""); }}) {
+           [&](Channel& c) { return c.Restore({}, done); },
+           [](Channel& c) { return c.Load(""); }}) {
     const Status refused = other->session->client(0).Call(call);
     EXPECT_EQ(refused.code(), Code::kInvalid);
     EXPECT_NE(refused.message().find("only worker 0"), std::string::npos) << refused.message();

@@ -164,7 +164,7 @@ class ResumeTest : public ServerTest {
     return folder_ /
            ("shard-" + std::to_string(shard) + "/checkpoint-0000000000" + std::to_string(id));
   }
-  Result<std::optional<std::string>> Resume(size_t shards = kShards) {
+  Result<std::optional<RestoredReply>> Resume(size_t shards = kShards) {
     StartServers(shards);
     auto worker = Join(shards);
     if (!worker) return Failed("cannot join");
@@ -184,11 +184,11 @@ TEST_F(ResumeTest, TheNewestCheckpointThatAllServersHaveIsTaken) {
   MakeRun();
   auto state = Resume();
   ASSERT_TRUE(state.ok() && *state) << state.status().message();
-  EXPECT_EQ(**state, "state 20");
+  EXPECT_EQ((*state)->chief_state, "state 20");
   std::filesystem::remove(Checkpoint(1, 20));
   state = Resume();
   ASSERT_TRUE(state.ok() && *state) << state.status().message();
-  EXPECT_EQ(**state, "state 10");
+  EXPECT_EQ((*state)->chief_state, "state 10");
   EXPECT_TRUE(std::filesystem::exists(Checkpoint(0, 20))) << "a resume removes nothing";
 }
 
@@ -207,15 +207,20 @@ TEST_F(ResumeTest, ADamagedCheckpointOnOneServerCostsTheOthersNothing) {
   for (const int id : {10, 20}) EXPECT_TRUE(std::filesystem::exists(Checkpoint(0, id)));
 }
 
-TEST_F(ResumeTest, AnotherNumberOfServersIsRefused) {
+TEST_F(ResumeTest, AnotherNumberOfServersReadsAllParts) {
   MakeRun();
-  ExpectRefused("has checkpoints of 2 servers, this job has 1 servers", 1);
+  const auto state = Resume(3);
+  ASSERT_TRUE(state.ok() && *state) << state.status().message();
+  EXPECT_EQ((*state)->chief_state, "state 20");
+  EXPECT_EQ((*state)->workers.size(), 1u);
+  for (const int id : {10, 20}) std::filesystem::remove(Checkpoint(1, id));
+  ExpectRefused("part 1 of the 2 of checkpoint 10 is missing", 1);
 }
 
 TEST_F(ResumeTest, CheckpointsWithoutAManifestAreRefused) {
   MakeRun();
   std::filesystem::remove(folder_ / "manifest");
-  ExpectRefused("has checkpoints (20, 10), but " + folder_.path() + " has no manifest");
+  ExpectRefused(folder_.path() + " has checkpoints, but no manifest that names one");
 }
 
 TEST_F(ResumeTest, ANewRunDoesNotTakeTheFolderOfAnEarlierOne) {
@@ -230,7 +235,7 @@ TEST_F(ResumeTest, ANewRunDoesNotTakeTheFolderOfAnEarlierOne) {
 
 TEST_F(ResumeTest, CheckpointsOfOneProcessAreRefused) {
   test::WriteFile(folder_ / "checkpoint-000000000010", "");
-  ExpectRefused("has checkpoints of one process");
+  ExpectRefused("has checkpoints, but no manifest that names one");
 }
 
 TEST_F(ResumeTest, ARunThatWasKilledBeforeItsFirstCheckpointWasCompleteStartsAgain) {

@@ -488,7 +488,8 @@ TEST_F(LrTest, ResumeWithoutTheInterceptIsRefused) {
 }
 
 TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {
-  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  const std::string flags =
+      Data() + "--max_examples=1000 --nosave_state --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
   const ProgramRun again = RunProgram("millrace-lr", flags + " --seed=2");
@@ -563,8 +564,9 @@ TEST_F(LrTest, ResumeWithOtherFlagsNamesThem) {
     return run.err;
   };
   const std::string seed = error("--seed=2");
-  EXPECT_NE(seed.find("the order of the data would not be that of the checkpoint; changed "
-                      "since: no --max_examples (was 1000), --seed=2 (was 1)\n"),
+  EXPECT_NE(seed.find("data: this run has seed=2, the checkpoint seed=1; a resumed run needs the "
+                      "options that it started with; changed since: no --max_examples (was 1000), "
+                      "--seed=2 (was 1)\n"),
             std::string::npos)
       << seed;
   const std::string l2 = error("--l2=0.05");

@@ -59,8 +59,8 @@ TrainingState StateAt(uint64_t steps) {
   state.seconds = 1.0 / 3;
   state.own = {.batches = 8,
                .examples = 9,
-               .position = {.epoch = 3, .rows = 12345},
-               .input_fingerprint = ~uint64_t{0}};
+               .input_fingerprint = ~uint64_t{0},
+               .segments = {{.position = {.epoch = 3, .rows = 12345}}}};
   state.row_loss = .1;
   state.row_weight = .2;
   state.total_loss = 1e300;
@@ -80,8 +80,24 @@ TrainingState StateAt(uint64_t steps) {
   state.lowest_logloss = .5;
   state.lowest_logloss_step = 3;
   state.lowest_logloss_loss = .6;
-  state.options_digest = "batch_size 100, seed 1";
   return state;
+}
+
+// As a new process.
+Status Save(const std::string& folder, const LocalStore& store, const TrainingState& state,
+            const std::string& data = "batch_size=100 seed=1") {
+  RunCheckpoints checkpoints(folder, data);
+  std::filesystem::path manifest = folder + "/manifest";
+  if (std::filesystem::exists(manifest)) {
+    const auto latest = checkpoints.LoadLatest(store);
+    RETURN_IF_ERROR(latest.status());
+  }
+  return checkpoints.Save(store, state);
+}
+
+Result<LatestCheckpoint> Load(const std::string& folder, const LocalStore& like,
+                              const std::string& data = "batch_size=100 seed=1") {
+  return RunCheckpoints(folder, data).LoadLatest(like);
 }
 
 std::set<std::string> Names(const std::string& folder) {
@@ -101,13 +117,13 @@ TEST(Checkpoint, ResumedRunGivesTheSameBits) {
       Train(*undisturbed, 0, 40);
       const auto first = EmptyStore(num_features, {.rule = rule});
       Train(*first, 0, 17);
-      ASSERT_TRUE(SaveCheckpoint(folder / "new/checkpoints", *first, StateAt(17)).ok());
+      ASSERT_TRUE(Save(folder / "new/checkpoints", *first, StateAt(17)).ok());
       const auto second = EmptyStore(num_features, {.rule = rule});
-      const auto latest = LoadLatestCheckpoint(folder / "new/checkpoints", *second);
+      const auto latest = Load(folder / "new/checkpoints", *second);
       ASSERT_TRUE(latest.ok()) << latest.status().message();
-      EXPECT_EQ(Bits(*second), Bits(*first));
-      Train(*second, 17, 40);
-      EXPECT_EQ(Bits(*second), Bits(*undisturbed));
+      EXPECT_EQ(Bits(*latest->store), Bits(*first));
+      Train(*latest->store, 17, 40);
+      EXPECT_EQ(Bits(*latest->store), Bits(*undisturbed));
     }
   }
 }
@@ -126,8 +142,8 @@ TEST(Checkpoint, AsAModelItKnowsHowItsInputIsWritten) {
 TEST(Checkpoint, TrainingStateRoundTrips) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(17)).ok());
-  const auto latest = LoadLatestCheckpoint(folder.path(), *store);
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(17)).ok());
+  const auto latest = Load(folder.path(), *store);
   ASSERT_TRUE(latest.ok() && latest->state);
   const TrainingState expected = StateAt(17), &found = *latest->state;
   EXPECT_EQ(found.steps, expected.steps);
@@ -153,16 +169,14 @@ TEST(Checkpoint, TrainingStateRoundTrips) {
   EXPECT_EQ(found.lowest_logloss_step, expected.lowest_logloss_step);
   EXPECT_EQ(found.lowest_logloss_loss, expected.lowest_logloss_loss);
   EXPECT_EQ(found.early_stop.evaluations_since_best, expected.early_stop.evaluations_since_best);
-  EXPECT_EQ(found.options_digest, expected.options_digest);
-  EXPECT_EQ(latest->path, folder / "checkpoint-000000000017");
   EXPECT_TRUE(latest->warnings.empty());
 }
 
 TEST(Checkpoint, NoBestYetStaysNan) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, {}).ok());
-  const auto latest = LoadLatestCheckpoint(folder.path(), *store);
+  ASSERT_TRUE(Save(folder.path(), *store, {}).ok());
+  const auto latest = Load(folder.path(), *store);
   ASSERT_TRUE(latest.ok() && latest->state);
   EXPECT_TRUE(std::isnan(latest->state->early_stop.best));
 }
@@ -171,7 +185,7 @@ TEST(Checkpoint, AnEmptyOrAbsentFolderHasNone) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
   for (const std::string& path : {folder.path(), folder / "absent"}) {
-    const auto latest = LoadLatestCheckpoint(path, *store);
+    const auto latest = Load(path, *store);
     ASSERT_TRUE(latest.ok());
     EXPECT_FALSE(latest->state);
   }
@@ -179,35 +193,35 @@ TEST(Checkpoint, AnEmptyOrAbsentFolderHasNone) {
 
 TEST(Checkpoint, NewestTwoCheckpointsStay) {
   const test::TemporaryFolder folder;
-  test::WriteFile(folder / "checkpoint-notes.txt", "mine");
+  std::filesystem::create_directories(folder / "shard-0");
+  test::WriteFile(folder / "shard-0/checkpoint-notes.txt", "mine");
   const auto store = EmptyStore(100);
+  RunCheckpoints checkpoints(folder.path(), "");
   for (const uint64_t steps : {1, 2, 30, 1000}) {
-    ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(steps)).ok());
+    ASSERT_TRUE(checkpoints.Save(*store, StateAt(steps)).ok());
   }
-  EXPECT_EQ(Names(folder.path()),
+  EXPECT_EQ(Names(folder / "shard-0"),
             (std::set<std::string>{"checkpoint-000000000030", "checkpoint-000000001000",
-                                   "checkpoint-notes.txt"}));
+                                   "checkpoint-notes.txt", "manifest"}));
 }
 
-TEST(Checkpoint, CheckpointOfARolledBackRunIsRemoved) {
+TEST(Checkpoint, AFolderWithProgressIsNotTakenByANewRun) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
-  for (const uint64_t steps : {20, 30, 25}) {
-    ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(steps)).ok());
-  }
-  EXPECT_EQ(Names(folder.path()),
-            (std::set<std::string>{"checkpoint-000000000020", "checkpoint-000000000025"}));
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(20)).ok());
+  const Status status = RunCheckpoints(folder.path(), "").Save(*store, StateAt(3));
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_NE(status.message().find("has checkpoint 20 of an earlier run"), std::string::npos);
 }
 
 TEST(Checkpoint, LeftoversOfAKilledProcessAreIgnoredAndRemoved) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(100);
-  const std::string leftover = folder / "checkpoint-000000000009.tmp-123-0";
+  std::filesystem::create_directories(folder / "shard-0");
+  const std::string leftover = folder / "shard-0/checkpoint-000000000009.tmp-123-0";
   test::WriteFile(leftover, "half");
-  EXPECT_FALSE(LoadLatestCheckpoint(folder.path(), *store)->state);
-  EXPECT_FALSE(std::filesystem::exists(leftover));
-  test::WriteFile(leftover, "half");
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(3)).ok());
+  EXPECT_FALSE(Load(folder.path(), *store)->state);
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(3)).ok());
   EXPECT_FALSE(std::filesystem::exists(leftover));
 }
 
@@ -215,51 +229,66 @@ TEST(Checkpoint, CorruptCheckpointIsReplacedByTheOneBeforeWithAWarning) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(5000);
   Train(*store, 0, 10);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(10)).ok());
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(10)).ok());
   const auto expected = Bits(*store);
   Train(*store, 10, 20);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(20)).ok());
-  const std::string newest = folder / "checkpoint-000000000020";
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(20)).ok());
+  const std::string newest = folder / "shard-0/checkpoint-000000000020";
   const std::string bytes = test::ReadFile(newest);
   for (const size_t size : {size_t{0}, size_t{10}, bytes.size() / 2, bytes.size() - 1}) {
     SCOPED_TRACE(size);
     test::WriteFile(newest, bytes.substr(0, size));
     const auto other = EmptyStore(5000);
-    const auto latest = LoadLatestCheckpoint(folder.path(), *other);
+    const auto latest = Load(folder.path(), *other);
     ASSERT_TRUE(latest.ok()) << latest.status().message();
     EXPECT_EQ(latest->state->steps, 10u);
-    EXPECT_EQ(latest->path, folder / "checkpoint-000000000010");
     ASSERT_EQ(latest->warnings.size(), 1u);
     EXPECT_EQ(latest->warnings[0].find(newest + ": offset " + std::to_string(size)), 0u);
-    EXPECT_EQ(Bits(*other), expected);
+    EXPECT_EQ(Bits(*latest->store), expected);
   }
 }
 
 TEST(Checkpoint, FolderOfCorruptCheckpointsIsAnError) {
   const test::TemporaryFolder folder;
-  test::WriteFile(folder / "checkpoint-000000000001", "MILL");
-  test::WriteFile(folder / "checkpoint-000000000002", "MILLRACE");
   const auto store = EmptyStore(100);
-  const Status status = LoadLatestCheckpoint(folder.path(), *store).status();
-  EXPECT_EQ(status.code(), Code::kCorrupt);
-  EXPECT_EQ(status.message(), folder.path() + ": all 2 checkpoints are corrupt; the newest: " +
-                                  (folder / "checkpoint-000000000002") +
-                                  ": offset 8: expected 12 more bytes, found the end of the file");
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(10)).ok());
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(20)).ok());
+  for (const char* id : {"10", "20"}) {
+    test::WriteFile(folder / ("shard-0/checkpoint-0000000000" + std::string(id)), "MILLRACE");
+  }
+  const Status status = Load(folder.path(), *store).status();
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_EQ(status.message(),
+            (folder / "shard-0/checkpoint-000000000020") +
+                ": offset 8: expected 12 more bytes, found the end of the file: "
+                "no checkpoint in " +
+                folder.path() + " can be used; the run stays as it is. Start a new one elsewhere");
+}
+
+TEST(Checkpoint, AnotherOrderOfTheDataIsRefusedWithBothValues) {
+  const test::TemporaryFolder folder;
+  const auto store = EmptyStore(100);
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(3)).ok());
+  const Status status = Load(folder.path(), *store, "batch_size=100 seed=2").status();
+  EXPECT_EQ(status.code(), Code::kInvalid);
+  EXPECT_NE(status.message().find("data: this run has seed=2, the checkpoint seed=1"),
+            std::string::npos)
+      << status.message();
 }
 
 TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(5000, {.rule = Rule::kFtrl, .rate = .25, .l1 = 2});
   Train(*store, 0, 3);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(3)).ok());
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(3)).ok());
   const auto message = [&](uint64_t num_features, UpdateOptions options) {
     const auto other = EmptyStore(num_features, options);
-    const Status status = LoadLatestCheckpoint(folder.path(), *other).status();
+    const Status status = Load(folder.path(), *other).status();
     EXPECT_EQ(status.code(), Code::kInvalid);
     EXPECT_EQ(Bits(*other), std::vector<uint64_t>{0});
     return status.message();
   };
-  const std::string path = (folder / "checkpoint-000000000003") + ": ";
+  const std::string path = (folder / "shard-0/checkpoint-000000000003") + ": ";
   const std::string end = "; a resumed run needs the options that it started with";
   const UpdateOptions same = {.rule = Rule::kFtrl, .rate = .25, .l1 = 2};
   EXPECT_EQ(message(6000, same),
@@ -280,44 +309,87 @@ TEST(Checkpoint, FullDiskKeepsTheEarlierCheckpoints) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(500000);
   Train(*store, 0, 10);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(10)).ok());
-  const std::string before = test::ReadFile(folder / "checkpoint-000000000010");
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(10)).ok());
+  const std::string before = test::ReadFile(folder / "shard-0/checkpoint-000000000010");
   Train(*store, 10, 20, 500000);
   rlimit old_limit{};
   getrlimit(RLIMIT_FSIZE, &old_limit);
   const auto old_handler = signal(SIGXFSZ, SIG_IGN);
   const rlimit small = {.rlim_cur = 100 << 10, .rlim_max = old_limit.rlim_max};
   setrlimit(RLIMIT_FSIZE, &small);
-  const Status status = SaveCheckpoint(folder.path(), *store, StateAt(20));
+  const Status status = Save(folder.path(), *store, StateAt(20));
   setrlimit(RLIMIT_FSIZE, &old_limit);
   signal(SIGXFSZ, old_handler);
   EXPECT_EQ(status.code(), Code::kIo);
-  EXPECT_NE(status.message().find("cannot write " + (folder / "checkpoint-000000000020")),
+  EXPECT_NE(status.message().find("cannot write " + (folder / "shard-0/checkpoint-000000000020")),
             std::string::npos)
       << status.message();
-  EXPECT_EQ(Names(folder.path()), std::set<std::string>{"checkpoint-000000000010"});
-  EXPECT_EQ(test::ReadFile(folder / "checkpoint-000000000010"), before);
+  EXPECT_EQ(Names(folder / "shard-0"),
+            (std::set<std::string>{"checkpoint-000000000010", "manifest"}));
+  EXPECT_EQ(test::ReadFile(folder / "shard-0/checkpoint-000000000010"), before);
 }
 
 TEST(Checkpoint, UnwritableFolderIsAnError) {
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "file", "");
-  const Status status = SaveCheckpoint(folder / "file/below", *EmptyStore(10), {});
-  EXPECT_NE(status.message().find("cannot create the folder " + (folder / "file/below")),
-            std::string::npos);
+  EXPECT_FALSE(Save(folder / "file/below", *EmptyStore(10), {}).ok());
 }
 
 TEST(Checkpoint, WeightsOfACheckpointCanBeReadAsAModel) {
   const test::TemporaryFolder folder;
   const auto store = EmptyStore(5000);
   Train(*store, 0, 10);
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *store, StateAt(10)).ok());
-  const auto model = LoadModel(folder / "checkpoint-000000000010");
+  ASSERT_TRUE(Save(folder.path(), *store, StateAt(10)).ok());
+  const auto model = LoadModel(folder / "shard-0/checkpoint-000000000010");
   ASSERT_TRUE(model.ok()) << model.status().message();
   EXPECT_EQ(model->info().steps, 10u);
   EXPECT_EQ(model->info().examples, 1000u);
   store->ForEach(
       [&](uint64_t key, std::span<const float> state) { EXPECT_EQ(model->Weight(key), state[0]); });
+}
+
+TEST(DivideStreams, EveryStreamIsFinishedOnceAndTheNextEpochIsDivided) {
+  ResumePoint first, second;
+  first.examples = 10;
+  first.segments = {{.shard = 0, .num_shards = 2, .position = {.epoch = 1, .rows = 5}}};
+  second.examples = 5;
+  second.segments = {{.shard = 1, .num_shards = 2, .position = {.epoch = 0, .rows = 7}}};
+  const auto divided = DivideStreams({first.Encode(), second.Encode()}, 3);
+  ASSERT_TRUE(divided.ok()) << divided.status().message();
+  ASSERT_EQ(divided->size(), 3u);
+  uint64_t examples = 0;
+  for (size_t w = 0; w < 3; ++w) {
+    const ResumePoint& point = (*divided)[w];
+    examples += point.examples;
+    ASSERT_EQ(point.segments.size(), w < 2 ? 2u : 1u);
+    EXPECT_EQ(point.segments.back().shard, w);
+    EXPECT_EQ(point.segments.back().num_shards, 3u);
+    EXPECT_EQ(point.segments.back().position.epoch, 2u);
+    if (w == 2) continue;
+    EXPECT_EQ(point.segments[0].shard, w);
+    EXPECT_EQ(point.segments[0].num_shards, 2u);
+    EXPECT_EQ(point.segments[0].end_epoch, 2u);
+  }
+  EXPECT_EQ(examples, 15u);
+  // Before the new partition has begun, another division changes only who finishes what.
+  std::vector<std::string> states;
+  for (const ResumePoint& point : *divided) states.push_back(point.Encode());
+  const auto again = DivideStreams(states, 1);
+  ASSERT_TRUE(again.ok());
+  ASSERT_EQ((*again)[0].segments.size(), 3u);
+  EXPECT_EQ((*again)[0].segments[2].position.epoch, 2u);
+  EXPECT_EQ((*again)[0].segments[2].num_shards, 1u);
+}
+
+TEST(DivideStreams, AWorkerThatHasNotStartedHasItsWholeStreamLeft) {
+  ResumePoint first;
+  first.segments = {{.shard = 0, .num_shards = 2, .position = {.epoch = 0, .rows = 5}}};
+  const auto divided = DivideStreams({first.Encode(), ""}, 1);
+  ASSERT_TRUE(divided.ok());
+  ASSERT_EQ((*divided)[0].segments.size(), 3u);
+  EXPECT_EQ((*divided)[0].segments[1].shard, 1u);
+  EXPECT_EQ((*divided)[0].segments[1].position.rows, 0u);
+  EXPECT_FALSE(DivideStreams({"short"}, 1).ok());
 }
 
 }  // namespace

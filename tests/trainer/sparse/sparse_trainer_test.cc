@@ -228,7 +228,8 @@ TEST_F(SparseTrainerTest, ResumeWithAnotherOrderOrOtherDataIsRefused) {
   Train(options_);
   options_.resume = true;
   options_.train.seed = 9;
-  EXPECT_NE(Failure(options_).message().find("the order of the data"), std::string::npos)
+  EXPECT_NE(Failure(options_).message().find("this run has seed=9, the checkpoint seed=1"),
+            std::string::npos)
       << Failure(options_).message();
   options_.train.seed = 1;
   WriteRows(options_.train.files[1], 5, 100);

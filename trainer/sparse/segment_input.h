@@ -12,7 +12,7 @@
 
 namespace millrace::trainer {
 
-// Not thread-safe, except stats and corruption.
+// Not thread-safe.
 class SegmentInput {
   struct Private {};  // only Open makes inputs
 

@@ -91,6 +91,7 @@ Status SparseTrainer::OpenInput(TrainingState& start) {
   }
   options_.train.compact = options_.test.compact = backend_->learner().wants_compact_batches();
   ASSIGN_OR_RETURN(input_, SegmentInput::Open(options_.train, start.own));
+  start_position_ = start.own.segments.front().position;
   if (options_.test.files.empty() || !backend_->chief()) return {};
   test_set_ = std::make_unique<TestSet>(options_.test, options_.test_cache_bytes);
   if (backend_->remote()) test_set_->Preload();
@@ -111,8 +112,9 @@ uint64_t SparseTrainer::EstimateExamples() {
   if (!train_bytes_) train_bytes_ = PlainBytes(options_.train.files);
   const io::InputStats input = input_->stats();
   // Later epochs may come from a cache, without bytes that are read.
-  const bool first_epoch = loop_->state().own.position.epoch == options_.train.start.epoch;
-  const uint64_t rows = options_.train.start.rows + input.rows + input.shuffle_size +
+  const std::vector<StreamSegment>& left = loop_->state().own.segments;
+  const bool first_epoch = left.front().position.epoch == start_position_.epoch;
+  const uint64_t rows = start_position_.rows + input.rows + input.shuffle_size +
                         input.batches_ready * options_.train.batch_size;
   if (first_epoch && input.bytes_read > 0) {
     estimated_epoch_examples_ =

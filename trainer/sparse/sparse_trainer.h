@@ -79,6 +79,7 @@ class SparseTrainer final : private TrainingTask {
   std::optional<uint64_t> train_bytes_;    // of all training files; 0: unknown
   uint64_t estimated_epoch_examples_ = 0;  // 0: unknown yet
   std::unique_ptr<SegmentInput> input_;
+  io::InputPosition start_position_;  // of the first segment, when this process started
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;
 };

@@ -43,6 +43,7 @@ struct Adder {
   io::StateFields& fields;
   void operator()(const char* name, uint64_t value) const { fields.AddUint(name, value); }
   void operator()(const char* name, double value) const { fields.AddDouble(name, value); }
+  void operator()(const char* name, const std::string& value) const { fields.Add(name, value); }
 };
 
 // Keeps the first error.
@@ -52,6 +53,7 @@ struct Taker {
 
   void operator()(const char* name, uint64_t& value) const { Take(fields.Uint(name), value); }
   void operator()(const char* name, double& value) const { Take(fields.Double(name), value); }
+  void operator()(const char* name, std::string& value) const { Take(fields.Text(name), value); }
 
   template <typename T>
   void Take(const Result<T>& field, T& value) const {

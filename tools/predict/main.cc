@@ -35,7 +35,7 @@ DEFINE_string(
     "tell another; by the content if the model does not know it)");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
-              "probability or margin");
+              "probability or margin; of a net: the class and its probability");
 DEFINE_string(out, "-", "output file; - is standard output");
 DEFINE_bool(
     metrics, false,
@@ -230,6 +230,8 @@ const CommandSpec& PredictSpec() {
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
                    "zcat test.svm.gz | millrace-predict --model=model.bin -",
+                   "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
+                   "t10k-labels-idx1-ubyte > classes",
                    "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}};
   return spec;
 }

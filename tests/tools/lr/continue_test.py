@@ -186,7 +186,7 @@ def never_destroyed(test):
     hidden = run / "hidden"
     part.rename(hidden)
     for job in (None, (1, 1), (2, 2)):
-        refused(["--resume"], "checkpoint-000000000007", job=job)
+        refused(["--resume"], "checkpoint 7", job=job)
     hidden.rename(part)
     (run / "run.json").unlink()
     out = test.lr(*common, status=2)

@@ -488,8 +488,7 @@ TEST_F(LrTest, ResumeWithoutTheInterceptIsRefused) {
 }
 
 TEST_F(LrTest, ExistingRunIsNotOverwrittenByDefault) {
-  const std::string flags =
-      Data() + "--max_examples=1000 --nosave_state --run_dir=" + folder_ / "run";
+  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
   const ProgramRun again = RunProgram("millrace-lr", flags + " --seed=2");
@@ -544,7 +543,8 @@ TEST_F(LrTest, FinishedRunWithCheckpointsCanContinue) {
 }
 
 TEST_F(LrTest, FinishedRunWithoutCheckpointsIsNotResumed) {
-  const std::string flags = Data() + "--max_examples=1000 --run_dir=" + folder_ / "run";
+  const std::string flags =
+      Data() + "--max_examples=1000 --nosave_state --run_dir=" + folder_ / "run";
   ASSERT_EQ(RunProgram("millrace-lr", flags).status, 0);
   const std::string model = test::ReadFile(folder_ / "run/model/model.bin");
   const ProgramRun again = RunProgram("millrace-lr", flags + " --resume --optimizer=sgd");

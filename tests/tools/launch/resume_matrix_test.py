@@ -57,7 +57,7 @@ def main():
                     key += 1
         flags = [f"--train={folder}/part-*.libsvm", f"--num_features={key}", "--optimizer=ftrl",
                  f"--l2={L2}", "--learning_rate=1", "--batch_size=7", "--shuffle_capacity=50", f"--epochs={EPOCHS}",
-                 "--model_format=text", "--sample_ms=0"]
+                 "--model_format=text", "--sample_ms=0", "--nointercept"]
         run(bin_dir, None, "", [*flags, f"--run_dir={folder / 'whole'}"])
         expected = {k: EPOCHS for k in range(key)}
         assert counts(folder / "whole") == expected

@@ -132,8 +132,9 @@ TEST(Checkpoint, AsAModelItKnowsHowItsInputIsWritten) {
   const test::TemporaryFolder folder;
   io::RowFormat input = {io::InputFormat::kLibsvm, {}};
   input.rows.index_base = 1;
-  ASSERT_TRUE(SaveCheckpoint(folder.path(), *EmptyStore(100), StateAt(17), input).ok());
-  const auto model = LoadModel(folder / "checkpoint-000000000017");
+  RunCheckpoints checkpoints(folder.path(), "", input);
+  ASSERT_TRUE(checkpoints.Save(*EmptyStore(100), StateAt(17)).ok());
+  const auto model = LoadModel(folder / "shard-0/checkpoint-000000000017");
   ASSERT_TRUE(model.ok() && model->info().input);
   EXPECT_EQ(model->info().input->format, io::InputFormat::kLibsvm);
   EXPECT_EQ(model->info().input->rows.index_base, 1);
@@ -299,7 +300,7 @@ TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
             path + "option.rate: this run has 0.5, the checkpoint 0.25" + end);
   auto without = sparse::LocalStore::Create({.num_features = 5000, .intercept = false}, same);
   ASSERT_TRUE(without.ok());
-  EXPECT_EQ(LoadLatestCheckpoint(folder.path(), **without).status().message(),
+  EXPECT_EQ(Load(folder.path(), **without).status().message(),
             path + "intercept: this run has 0, the checkpoint 1" + end);
   EXPECT_EQ(message(5000, {.rule = Rule::kFtrl, .rate = .25}),
             path + "option.l1: this run has 0, the checkpoint 2" + end);

@@ -30,7 +30,7 @@ void FuzzLine(const std::string& line, const VwOptions& options) {
   if (!parsed.ok() || !*parsed) return;
   CheckRow(row);
   for (const uint64_t key : row.keys) CHECK(key == MaskKey(key, options.hash_bits));
-  const Result<bool> reparsed = ParseVwLine(Print(row), {}, again);
+  const Result<bool> reparsed = ParseVwLine(Print(row), {.hash_all = false}, again);
   CHECK(reparsed.ok() && *reparsed);
   CheckSame(row, again);
 }

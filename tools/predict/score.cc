@@ -75,7 +75,9 @@ class KeyCoverage {
   KeyCoverage(const trainer::Model& model, bool all)
       : every_(all ? 1 : 64), has_weight_(Bits(model)), seen_(Bits(model)) {
     if (Bits(model) == 0) return;
-    model.ForEach([&](uint64_t key, float) { has_weight_.Set(key); });
+    model.ForEach([&](uint64_t key, float) {
+      if (key != io::kInterceptKey) has_weight_.Set(key);
+    });
   }
 
   // `weights`: of the keys of a compacted batch.

@@ -177,8 +177,8 @@ TEST(RowDecoder, UnknownKeysAreLeftOutWithTheirValues) {
                {InputFormat::kVw, "1 |f 3:0.5 9:-1 10:2 1099511627776:3"}};
   for (const auto& [format, row] : cases) {
     SCOPED_TRACE(InputFormatName(format));
-    const auto decoder =
-        MakeRowDecoder(format, {.num_features = 10, .unknown_key = UnknownKey::kLeaveOut});
+    const auto decoder = MakeRowDecoder(
+        format, {.num_features = 10, .unknown_key = UnknownKey::kLeaveOut, .hash_all = false});
     BatchBuilder rows;
     rows.Clear(false);
     const Status appended = Append(*decoder, row, rows);
@@ -201,6 +201,7 @@ TEST(RowDecoder, RowWithAKeyThatTheModelDoesNotKnowIsAnErrorAndLeavesNoTrace) {
     RowOptions options;
     options.num_features = num_features;
     options.knows_key = [](uint64_t key) { return key < 7; };
+    options.hash_all = false;
     const auto decoder = MakeRowDecoder(InputFormat::kVw, options);
     BatchBuilder rows;
     rows.Clear(num_features == 0);

@@ -477,8 +477,9 @@ std::string Framed(const std::vector<uint64_t>& keys) {
 }
 
 TEST_F(PredictTest, AnswersEachLineBeforeTheNextOne) {
-  for (const char* input : {"--format=libsvm IN", "--format=libsvm - < IN",
-                            "--format=libsvm --threads=1 IN", "--format=vw --hash_bits=7 IN"}) {
+  for (const char* input :
+       {"--format=libsvm IN", "--format=libsvm - < IN", "--format=libsvm --threads=1 IN",
+        "--format=vw --hash_bits=7 --novw_hash_all IN"}) {
     SCOPED_TRACE(input);
     const test::TemporaryFolder folder;
     Dialog dialog(folder, Model() + "--output=margin " + input);

@@ -5,8 +5,10 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "io/example/example_decoder.h"
+#include "io/rows/centered_rows.h"
 #include "io/text/criteo.h"
 #include "io/text/libsvm.h"
 #include "io/text/vw.h"
@@ -150,6 +152,20 @@ class CriteoRows final : public TextRows {
   CriteoLine line_;
 };
 
+std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptions& options) {
+  switch (format) {
+    case InputFormat::kTfRecord:
+      return std::make_unique<TfRecordRows>(options);
+    case InputFormat::kLibsvm:
+      return std::make_unique<LibsvmRows>(options);
+    case InputFormat::kVw:
+      return std::make_unique<VwRows>(options);
+    case InputFormat::kCriteo:
+      return std::make_unique<CriteoRows>(options);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 const char* InputFormatName(InputFormat format) {
@@ -196,17 +212,9 @@ Framing FramingOf(InputFormat format) {
 }
 
 std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options) {
-  switch (format) {
-    case InputFormat::kTfRecord:
-      return std::make_unique<TfRecordRows>(options);
-    case InputFormat::kLibsvm:
-      return std::make_unique<LibsvmRows>(options);
-    case InputFormat::kVw:
-      return std::make_unique<VwRows>(options);
-    case InputFormat::kCriteo:
-      return std::make_unique<CriteoRows>(options);
-  }
-  return nullptr;
+  auto decoder = MakeFormatDecoder(format, options);
+  if (options.centers.empty()) return decoder;
+  return CenterRows(std::move(decoder), options.centers);
 }
 
 }  // namespace millrace::io

@@ -26,6 +26,12 @@ Result<InputFormat> InputFormatFromExtensions(const std::vector<std::string>& fi
 bool HasKnownExtension(std::string_view path);
 Framing FramingOf(InputFormat format);
 
+// A number that is subtracted from the values of a feature, see centered_rows.h.
+struct ValueCenter {
+  uint64_t key = 0;
+  float center = 0;
+};
+
 struct RowOptions {
   FeatureNames names = {};    // TFRecord
   bool check_names = true;    // see CheckNamedFeatures in io/stream/input_files.h
@@ -34,6 +40,7 @@ struct RowOptions {
   int hash_bits = 0;          // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool hash_all = false;      // VW, see VwOptions
   Labels labels = Labels::kRequired;
+  std::vector<ValueCenter> centers = {};  // by key
 };
 
 // Whether the batch's keys need 64 bits.

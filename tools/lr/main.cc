@@ -16,6 +16,7 @@
 #include "tools/common/run_record.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/lr_flags.h"
+#include "trainer/sparse/auto_rate.h"
 
 namespace millrace::lr {
 namespace {
@@ -44,6 +45,7 @@ using trainer::MetricsRow;
 using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-lr";
+constexpr double kOverfit = 1.2;  // test loss divided by the loss of rows that were seen before
 
 // One run of the program: its run folder and its console output.
 class Run {
@@ -66,6 +68,7 @@ class Run {
   Result<RunOutcome> Work() {
     RETURN_IF_ERROR(StartDashboard());
     const double begin_s = NowSeconds();
+    RETURN_IF_ERROR(ChooseStart());
     RETURN_IF_ERROR(JoinJob());
     ASSIGN_OR_RETURN(trainer_,
                      trainer::SparseTrainer::Create(options_.train, Observer(), cluster_.get()));
@@ -85,6 +88,16 @@ class Run {
                           .steps = summary_->steps};
     if (summary_->last_row) outcome.metrics = summary_->last_row->test;
     return outcome;
+  }
+
+  // Before the job is joined: all workers must agree on the rate.
+  Status ChooseStart() {
+    options_.train.train.should_stop = Interrupted;
+    ASSIGN_OR_RETURN(start_, trainer::ChooseStart(options_.train));
+    trainer::ApplyStart(start_, options_.train);
+    record_.SetStart(start_);
+    if (!start_.note.empty() && Chief()) record_.Note(start_.note);
+    return {};
   }
 
   // Worker 0 of a job, and a process by itself.
@@ -130,11 +143,12 @@ class Run {
 
   void PrintHead(double seconds) const {
     const trainer::TrainOptions& o = options_.train;
-    std::printf("model     %s%s, %s, rate %g\n",
+    std::printf("model     %s%s, %s, rate %g%s\n",
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
                                          : "hashed keys (any 64-bit key)",
                 o.shape.intercept ? "" : " without intercept", sparse::RuleName(o.update.rule),
-                o.update.Rate());
+                o.update.Rate(), NormalizeText(o.update).c_str());
+    if (!start_.trials.empty()) PrintTrials();
     if (options_.session) PrintJob(*options_.session);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,
@@ -156,6 +170,23 @@ class Run {
       std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());
     }
     std::fflush(stdout);
+  }
+
+  static std::string NormalizeText(const sparse::UpdateOptions& update) {
+    if (!update.normalize) return "";
+    const size_t centered = update.centers.size();
+    return ", normalized values" +
+           (centered == 0 ? "" : " (" + Counted(centered, "centered feature") + ")");
+  }
+
+  void PrintTrials() const {
+    double loss = 0;
+    for (const trainer::RateTrial& trial : start_.trials) {
+      if (trial.rate == start_.rate) loss = trial.loss;
+    }
+    std::printf("rate      %g of %g .. %g (progressive loss %.4f over the first %s)\n", start_.rate,
+                start_.trials.front().rate, start_.trials.back().rate, loss,
+                Counted(start_.rows, "row").c_str());
   }
 
   void PrintJob(const ps::SessionOptions& session) const {
@@ -219,6 +250,7 @@ class Run {
           "note      nothing was left to train on: the checkpoint is as far as --epochs and "
           "--max_examples go\n");
     }
+    PrintOverfit(s);
     if (report_) PrintJobEnd(*report_, s);
     const io::CorruptionStats corruption = trainer_->corruption();
     if (corruption.events > 0) {
@@ -243,6 +275,17 @@ class Run {
     if (record_.folder()) std::printf("run       %s\n", record_.folder()->path().c_str());
   }
 
+  void PrintOverfit(const TrainSummary& s) const {
+    const double seen = trainer_->epoch_loss();
+    if (!s.last_row || trainer_->epochs() < 2 || seen == 0) return;
+    const double unseen = s.last_row->Metric("logloss");
+    if (!(unseen > kOverfit * seen)) return;
+    std::printf(
+        "warning   the model overfits: test logloss %.5f, progressive loss %.5f in epoch %llu; use "
+        "fewer --epochs, a lower --learning_rate, or --early_stop\n",
+        unseen, seen, static_cast<unsigned long long>(trainer_->epochs()));
+  }
+
   void PrintJobEnd(const trainer::JobReport& report, const TrainSummary& s) const {
     const uint64_t worker = WorkerNumber();
     const bool known = worker < report.workers.size();
@@ -253,6 +296,7 @@ class Run {
   }
 
   LrOptions options_;
+  trainer::StartChoice start_;
   RunRecord record_;
   std::unique_ptr<trainer::ClusterBackend> cluster_;  // null: one process
   std::unique_ptr<trainer::SparseTrainer> trainer_;

@@ -62,7 +62,11 @@ Status ClusterBackend::Prepare(const TrainOptions& options) {
       return {};
     }
   }
-  if (options.model_in.empty()) return {};
+  if (options.model_in.empty()) {
+    const auto intercept = static_cast<float>(options.intercept);
+    if (!options.shape.intercept || intercept == 0) return {};
+    return session_->LoadWeights({&io::kInterceptKey, 1}, {&intercept, 1});
+  }
   return ReadModelFor(options.model_in, options.shape, session_->config().update,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
                         return session_->LoadWeights(keys, weights);
@@ -121,12 +125,13 @@ Status ClusterBackend::Checkpoint(const TrainingState& state) {
 }
 
 ModelSource ClusterBackend::Source(uint64_t examples) {
-  return {
+  ModelSource source = {
       .info = {.num_features = session_->config().num_features,
                .rule = sparse::RuleName(session_->config().update.rule),
                .steps = session_->progress().step,
                .examples = examples},
       .for_each = [this](const ModelSource::Visit& visit) { return session_->ReadModel(visit); }};
+  return Uncentered(std::move(source), session_->config().update.centers);
 }
 
 JobReport ClusterBackend::Report() {

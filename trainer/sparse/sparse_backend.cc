@@ -17,6 +17,9 @@ Result<std::unique_ptr<LocalBackend>> LocalBackend::Create(
   if (options.resume) RETURN_IF_ERROR(backend->Restore(options, on_note));
   if (!backend->start_.resumed_step && !options.model_in.empty()) {
     RETURN_IF_ERROR(WarmStart(options.model_in, *backend->store_));
+  } else if (!backend->start_.resumed_step && options.shape.intercept) {
+    RETURN_IF_ERROR(
+        backend->store_->LoadWeight(io::kInterceptKey, static_cast<float>(options.intercept)));
   }
   backend->learner_ = MakeLocalLearner(*backend->store_, *kernels, options.kernel == "auto");
   return backend;

@@ -73,6 +73,7 @@ Status SparseTrainer::OpenInput(TrainingState& start) {
     options_.test.batch_size = std::max(options_.test.batch_size, kRemoteTestRows);
   }
   options_.train.compact = options_.test.compact = backend_->learner().wants_compact_batches();
+  options_.train.rows.centers = options_.test.rows.centers = options_.update.centers;
   options_.train.start = start.own.position;
   ASSIGN_OR_RETURN(queue_, io::InputQueue::Open(options_.train));
   if (start.own.input_fingerprint != 0 && queue_->fingerprint() != start.own.input_fingerprint) {
@@ -121,6 +122,7 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
   span.args().rows = static_cast<int64_t>(batch->rows());
   ++state.own.batches;
   state.own.examples += batch->rows();
+  if (queue_->position().epoch != state.own.position.epoch) epoch_loss_ = epoch_weight_ = 0;
   state.own.position = queue_->position();
   backend_->SetResumePoint(state.own);
   BatchLearner& learner = backend_->learner();
@@ -130,8 +132,11 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
   if (!std::isfinite(loss)) {
     return Diverged(state.own.batches, state.own.examples, loss, options_.update.Rate());
   }
+  const double weight = WeightOf(*batch);
+  epoch_loss_ += loss;
+  epoch_weight_ += weight;
   return std::optional(
-      StepResult{.steps = 1, .examples = batch->rows(), .loss = loss, .weight = WeightOf(*batch)});
+      StepResult{.steps = 1, .examples = batch->rows(), .loss = loss, .weight = weight});
 }
 
 // Some thousand batches by several threads.

@@ -39,6 +39,11 @@ class SparseTrainer final : private TrainingTask {
   Status SaveModel(const std::string& path, ModelFormat format,
                    io::AtPath at_path = io::AtPath::kFollow);
 
+  // Mean loss of this process's rows in the current epoch, each before its step. From the second
+  // epoch on the model has seen the rows before: a test loss far above it is a sign of overfitting.
+  double epoch_loss() const { return epoch_weight_ > 0 ? epoch_loss_ / epoch_weight_ : 0; }
+  uint64_t epochs() const { return loop_->state().own.position.epoch + 1; }
+
   const sparse::Kernels& kernels() const { return *kernels_; }
   // Steps work on the model's own memory, without compacted batches.
   bool direct() const { return !backend_->learner().wants_compact_batches(); }
@@ -65,6 +70,7 @@ class SparseTrainer final : private TrainingTask {
   std::unique_ptr<io::InputQueue> queue_;
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;
+  double epoch_loss_ = 0, epoch_weight_ = 0;
 };
 
 }  // namespace millrace::trainer

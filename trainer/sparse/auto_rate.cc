@@ -25,12 +25,14 @@ namespace {
 using io::CsrBatch;
 
 // The sample. Each trial is a pass over it.
-constexpr double kShare = 0.01;           // of the data
+constexpr double kShare = 0.005;          // of the data
 constexpr uint64_t kMinRows = 5000;       // at least that many rows or
-constexpr uint64_t kMinEntries = 200000;  // that many values, whichever comes first
+constexpr uint64_t kMinEntries = 100000;  // that many values, whichever comes first
 constexpr uint64_t kMaxRows = 100000;
 constexpr uint64_t kMaxEntries = 2000000;
-// Of a file, roughly: it decides how many rows are 1 %.
+// A sample needs no more, and every row in the shuffle buffer must be read.
+constexpr size_t kShuffleCapacity = 8000;
+// Of a file, roughly: it decides how many rows are that share.
 constexpr double kBytesPerEntry = 9, kBytesPerRow = 20;
 
 constexpr size_t kMaxBatch = 100;
@@ -84,6 +86,8 @@ Result<Sample> ReadSample(io::InputOptions input, uint64_t max_examples, uint64_
   input.epochs = 1;
   input.cache_bytes = 0;
   input.compact = true;
+  input.shuffle_capacity = std::min(input.shuffle_capacity, kShuffleCapacity);
+  input.min_after_dequeue = std::min(input.min_after_dequeue, input.shuffle_capacity / 2);
   const double total_bytes = TotalBytes(input.files);
   ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input));
   Sample sample;

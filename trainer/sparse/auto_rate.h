@@ -12,7 +12,7 @@
 
 namespace millrace::trainer {
 
-// Reads the first rows, in the order of the run.
+// Reads the first rows, shuffled by the seed of the run.
 //
 // Normalize::kAuto: values are normalised if there are any but ones. Features with different values
 // in most rows are also centered at their mean, if the model has an intercept.
@@ -23,7 +23,7 @@ namespace millrace::trainer {
 //
 // The choice depends on the data, the seed and the update options, and not on threads, servers,
 // workers or epochs: every worker of a job and a resumed run choose the same. The rows are about
-// 1 % of the data, or some thousand. Files that cannot be read twice leave the defaults.
+// 0.5 % of the data, or some thousand. Files that cannot be read twice leave the defaults.
 Result<StartChoice> ChooseStart(const TrainOptions& options);
 // Sets what was chosen.
 void ApplyStart(const StartChoice& choice, TrainOptions& options);

@@ -41,6 +41,9 @@ struct JobConfig {
   bool bf16 = false;                               // gradients are sent with 8 bits of precision
   std::string data;  // decides which rows a worker gets; compared, not parsed
 
+  // Numbers for each key of an exchange: weight or gradient, and with update.normalize the scale.
+  size_t floats_per_key() const { return !dense && update.normalize ? 2 : 1; }
+
   Status Validate() const;
   io::StateFields Fields() const;
   static Result<JobConfig> From(const io::StateFields& fields);

@@ -63,7 +63,7 @@ struct ExchangeRequest {
   5: bool pushes        // false: only pulls, or asks for the reply again
   6: i64 push_list      // signature of the pushed keys
   7: binary push_keys   // empty: the list that was pulled under that signature
-  8: binary gradient
+  8: binary gradient    // with normalized values, the largest |value| of each key follows
   9: i32 rows           // 0: an empty step
   10: double weight     // summed weights of the rows
   11: double loss       // summed over the rows, before the step
@@ -75,7 +75,7 @@ struct ExchangeRequest {
 }
 struct ExchangeReply {
   1: i32 outcome        // 0: done; 1: blocked; 2: a key list is unknown, send it
-  2: binary weights
+  2: binary weights     // with normalized values, the scale of each key follows
   3: i64 step
   4: i64 examples       // trained on by all workers
   5: double loss        // summed over them

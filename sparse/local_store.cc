@@ -5,8 +5,10 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "profiler/trace.h"
@@ -16,11 +18,33 @@
 #include "sparse/kernels.h"
 #include "sparse/tagged_step.h"
 #include "sparse/update_rules.h"
+#include "sparse/value_scale.h"
 
 namespace millrace::sparse {
 namespace {
 
 constexpr size_t kPrefetchAhead = 32;
+constexpr size_t kMaxSlotFloats = 3;
+
+// FTRL computes w from z and n, so a weight alone is no state. We take the state of a feature whose
+// gradients are forgotten (n = 0) and whose z gives w by the rule
+//   w = -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2),  sign(z) = -sign(w)
+// that is
+//   z = -w (beta / rate + l2) - sign(w) l1
+// All other rules keep w itself, with the rest of the slot zero.
+float FtrlZ(const FtrlParams& p, float w, float n = 0) {
+  return -w * ((p.beta + std::sqrt(n)) * p.inverse_rate + p.l2) - std::copysign(p.l1, w);
+}
+
+bool SameFtrl(const UpdateOptions& a, const UpdateOptions& b) {
+  return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.ftrl_beta == b.ftrl_beta;
+}
+
+std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
+  if (w == 0) return {};
+  if (options.rule != Rule::kFtrl) return {w, 0, 0};
+  return {w, FtrlZ(FtrlParamsAt(options, 1), w), 0};
+}
 
 template <typename Slot>
 constexpr size_t kFloats = sizeof(Slot) / sizeof(float);
@@ -38,7 +62,9 @@ class TableStore final : public LocalStore {
  public:
   template <typename... TableArgs>
   TableStore(const ModelShape& shape, const UpdateOptions& options, TableArgs... args)
-      : LocalStore(shape, options), table_(args...) {}
+      : LocalStore(shape, options), table_(args...) {
+    if (options.normalize) scales_.emplace(args...);
+  }
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
     TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
@@ -49,7 +75,10 @@ class TableStore final : public LocalStore {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       weights[i] = Form::Weight(params, table_.Get(features[i]));
     }
-    if (features.size() < keys.size()) weights[features.size()] = InterceptWeight();
+    if (scales_) PullScaled(features, keys.size(), weights);
+    if (features.size() == keys.size()) return {};
+    weights[features.size()] = InterceptWeight();
+    if (weights.size() > keys.size()) weights.back() = 1;
     return {};
   }
 
@@ -61,38 +90,65 @@ class TableStore final : public LocalStore {
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      Update(params, gradient[i], table_.At(features[i]));
+      State& state = table_.At(features[i]);
+      float g = gradient[i];
+      if (scales_) {
+        const bool has_scale = gradient.size() > keys.size();
+        const ScaleCode now = has_scale ? ScaleFor(gradient[keys.size() + i]) : kUnitScale;
+        ScaleCode& scale = scales_->At(features[i]);
+        if (now > scale) Grow(std::exchange(scale, now), now, state);
+        g *= InverseScale(scale);
+      }
+      Update(params, g, state);
     }
     if (features.size() < keys.size()) UpdateIntercept(gradient[features.size()]);
     return {};
   }
 
-  size_t slot_floats() const override { return kFloats<Slot>; }
+  size_t slot_floats() const override { return kFloats<Slot> + (scales_ ? 1 : 0); }
 
   void ForEach(const Visit& visit) const override {
     static constexpr State kUnseen{};
-    const auto visit_seen = [&](const Params& params, uint64_t key, const State& state) {
-      if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
+    const auto visit_seen = [&](const Params& params, uint64_t key, const State& state,
+                                ScaleCode scale) {
+      if (scale == kNoScale && std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
       const Slot slot = Form::Unpack(params, state);
-      visit(key, {&slot.w, kFloats<Slot>});
+      std::array<float, kMaxSlotFloats + 1> floats;
+      std::memcpy(floats.data(), &slot, sizeof slot);
+      floats[0] *= InverseScale(scale);
+      floats[kFloats<Slot>] = ScaleValue(scale);
+      visit(key, {floats.data(), slot_floats()});
     };
     const Params params = ParamsAt(options_, steps_ + 1);
-    table_.ForEach([&](uint64_t key, const State& state) { visit_seen(params, key, state); });
-    visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_);
+    table_.ForEach([&](uint64_t key, const State& state) {
+      visit_seen(params, key, state, scales_ ? scales_->Get(key) : kNoScale);
+    });
+    visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_, kNoScale);
   }
 
   Status Load(uint64_t key, std::span<const float> state) override {
-    if (state.size() != kFloats<Slot>) {
-      return Invalid("state of a feature: expected " + std::to_string(kFloats<Slot>) +
+    if (state.size() != slot_floats()) {
+      return Invalid("state of a feature: expected " + std::to_string(slot_floats()) +
                      " numbers, found " + std::to_string(state.size()));
     }
     RETURN_IF_ERROR(CheckKeys({&key, 1}));
-    if (!kSgd && std::signbit(state.back())) {
+    if (!kSgd && std::signbit(state[kFloats<Slot> - 1])) {
       return Invalid("state of feature " + io::KeyName(key) +
-                     ": expected a sum of squares, found " + io::NumberText(state.back()));
+                     ": expected a sum of squares, found " +
+                     io::NumberText(state[kFloats<Slot> - 1]));
     }
     Slot slot;
-    std::memcpy(&slot, state.data(), state.size_bytes());
+    std::memcpy(&slot, state.data(), sizeof slot);
+    if (scales_ && key != io::kInterceptKey) {
+      const ScaleCode scale = ScaleFor(state.back());
+      if (ScaleValue(scale) != state.back()) {
+        return Invalid("state of feature " + io::KeyName(key) +
+                       ": expected a power of two as the scale of its values, found " +
+                       io::NumberText(state.back()));
+      }
+      scales_->At(key) = scale;
+      if (scale != kNoScale) slot.w *= ScaleValue(scale);
+    }
     Put(slot, key == io::kInterceptKey ? intercept_ : table_.At(key));
     return {};
   }
@@ -105,23 +161,26 @@ class TableStore final : public LocalStore {
   void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const override {
     CHECK(direct() && !batch.compacted);
     const Params params = ParamsAt(options_, steps_ + 1);
-    if constexpr (kIndexed) sparse::DirectMargins(params, batch, table_.data(), margins);
+    if constexpr (kIndexed) {
+      sparse::DirectMargins(params, scales_ ? Scaled(batch) : batch, table_.data(), margins);
+    }
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
   }
 
   void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) override {
     CHECK(direct() && !batch.compacted);
-    if constexpr (kIndexed && kSgd) DirectMargins(batch, margins);
-    if constexpr (kIndexed && !kSgd) {
-      tagged_.Begin(ParamsAt(options_, steps_ + 1), batch, table_.data(), margins);
-      if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
-    }
+    const io::CsrBatch& scaled = scales_ ? GrowAndScale(batch) : batch;
+    const Params params = ParamsAt(options_, steps_ + 1);
+    if constexpr (kIndexed && kSgd) sparse::DirectMargins(params, scaled, table_.data(), margins);
+    if constexpr (kIndexed && !kSgd) tagged_.Begin(params, scaled, table_.data(), margins);
+    if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
   }
 
   void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) override {
     const Params params = ParamsAt(options_, ++steps_);
-    if constexpr (kIndexed && kSgd) DirectSgdStep(params, batch, residuals, table_.data());
-    if constexpr (kIndexed && !kSgd) tagged_.Finish(params, batch, residuals, table_.data());
+    const io::CsrBatch& scaled = scales_ ? scaled_ : batch;
+    if constexpr (kIndexed && kSgd) DirectSgdStep(params, scaled, residuals, table_.data());
+    if constexpr (kIndexed && !kSgd) tagged_.Finish(params, scaled, residuals, table_.data());
     if (shape_.intercept) UpdateIntercept(InterceptGradient(residuals));
   }
 
@@ -169,6 +228,76 @@ class TableStore final : public LocalStore {
   // Of the step that steps_ counts already.
   void UpdateIntercept(float gradient) { Update(InterceptParams(steps_), gradient, intercept_); }
 
+  // The weights of values as they are, from those of normalised ones. `weights` is as long as the
+  // pulled keys (features and intercept), or twice as long: then the scales follow.
+  void PullScaled(std::span<const uint64_t> features, size_t keys, std::span<float> weights) const {
+    for (size_t i = 0; i < features.size(); ++i) {
+      if (i + kPrefetchAhead < features.size()) scales_->Prefetch(features[i + kPrefetchAhead]);
+      const ScaleCode scale = scales_->Get(features[i]);
+      weights[i] *= InverseScale(scale);
+      if (weights.size() > keys) weights[keys + i] = ScaleValue(scale);
+    }
+  }
+
+  // The scale of a feature grows. One that had none has the weight of raw values, if any
+  // (LoadWeight), and keeps it.
+  void Grow(ScaleCode from, ScaleCode to, State& state) {
+    static constexpr State kUnseen{};
+    if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
+    if (from == kNoScale) {
+      const float w = Form::Weight(ParamsAt(options_, 1), state);
+      const auto floats = SlotFor(options_, w * ScaleValue(to));
+      Slot slot;
+      std::memcpy(&slot, floats.data(), sizeof slot);
+      Put(slot, state);
+    } else if (to == from + 1) {
+      const Params params = ParamsAt(options_, steps_ + 1);
+      Slot slot = Form::Unpack(params, state);
+      DoubleWeight(params, slot);
+      Put(slot, state);
+    }
+  }
+
+  // The batch with normalised values. Its scales do not change.
+  const io::CsrBatch& Scaled(const io::CsrBatch& batch) const {
+    scaled_.row_begin = batch.row_begin;
+    scaled_.cols = batch.cols;
+    scaled_.labels = batch.labels;
+    scaled_.values.resize(batch.nnz());
+    if constexpr (kIndexed) {
+      const ScaleCode* scales = scales_->data();
+      for (size_t i = 0; i < batch.nnz(); ++i) {
+        const float value = batch.values.empty() ? 1.0f : batch.values[i];
+        scaled_.values[i] = value * InverseScale(scales[batch.cols[i]]);
+      }
+    }
+    return scaled_;
+  }
+
+  const io::CsrBatch& GrowAndScale(const io::CsrBatch& batch) {
+    if constexpr (kIndexed) {
+      ScaleCode* scales = scales_->data();
+      const size_t nnz = batch.nnz();
+      grown_.clear();
+      for (size_t i = 0; i < nnz; ++i) {
+        if (i + kPrefetchAhead < nnz) __builtin_prefetch(&scales[batch.cols[i + kPrefetchAhead]]);
+        const ScaleCode now = batch.values.empty() ? kUnitScale : ScaleFor(batch.values[i]);
+        ScaleCode& scale = scales[batch.cols[i]];
+        if (now <= scale) continue;
+        grown_.push_back({batch.cols[i], scale});
+        scale = now;
+      }
+      // A feature grows once, from its first scale to its last.
+      std::stable_sort(grown_.begin(), grown_.end(),
+                       [](const Growth& a, const Growth& b) { return a.col < b.col; });
+      for (size_t i = 0; i < grown_.size(); ++i) {
+        const auto [col, from] = grown_[i];
+        if (i == 0 || grown_[i - 1].col != col) Grow(from, scales[col], table_.At(col));
+      }
+    }
+    return Scaled(batch);
+  }
+
   // Keys are sorted: the last one is the largest.
   Status CheckKeys(std::span<const uint64_t> keys) const {
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
@@ -181,31 +310,16 @@ class TableStore final : public LocalStore {
   }
 
   Table<State> table_;
-  State intercept_{};  // all zero without one
+  State intercept_{};                       // all zero without one
+  std::optional<Table<ScaleCode>> scales_;  // if the options say normalize
+  mutable io::CsrBatch scaled_;
+  struct Growth {
+    uint32_t col;
+    ScaleCode from;
+  };
+  std::vector<Growth> grown_;  // in this batch
   std::conditional_t<kIndexed && !kSgd, TaggedStep<Params>, Nothing> tagged_;
 };
-
-constexpr size_t kMaxSlotFloats = 3;
-
-// FTRL computes w from z and n, so a weight alone is no state. We take the state of a feature whose
-// gradients are forgotten (n = 0) and whose z gives w by the rule
-//   w = -(z - sign(z) l1) / ((beta + sqrt(n)) / rate + l2),  sign(z) = -sign(w)
-// that is
-//   z = -w (beta / rate + l2) - sign(w) l1
-// All other rules keep w itself, with the rest of the slot zero.
-float FtrlZ(const FtrlParams& p, float w, float n = 0) {
-  return -w * ((p.beta + std::sqrt(n)) * p.inverse_rate + p.l2) - std::copysign(p.l1, w);
-}
-
-bool SameFtrl(const UpdateOptions& a, const UpdateOptions& b) {
-  return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.ftrl_beta == b.ftrl_beta;
-}
-
-std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
-  if (w == 0) return {};
-  if (options.rule != Rule::kFtrl) return {w, 0, 0};
-  return {w, FtrlZ(FtrlParamsAt(options, 1), w), 0};
-}
 
 template <typename Params, template <typename> typename RuleState,
           Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
@@ -237,7 +351,10 @@ std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions
 Status LocalStore::LoadWeight(uint64_t key, float weight) {
   const auto slot =
       SlotFor(key == io::kInterceptKey ? InterceptOptions(options_) : options_, weight);
-  return Load(key, {slot.data(), slot_floats()});
+  std::array<float, kMaxSlotFloats + 1> floats{};
+  std::copy(slot.begin(), slot.end(), floats.begin());
+  if (options_.normalize) floats[slot_floats() - 1] = 0;  // no scale yet
+  return Load(key, {floats.data(), slot_floats()});
 }
 
 // With FTRL the weight is a function of z, n and the rule's numbers, so other numbers need another
@@ -251,7 +368,9 @@ Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
   const FtrlParams params =
       FtrlParamsAt(key == io::kInterceptKey ? InterceptOptions(options_) : options_, 1);
   std::vector<float> changed(state.begin(), state.end());
-  const float w = state[0], z = state[1], n = state[2];
+  // z is that of normalized values, the weight that of values as they are.
+  const float scale = options_.normalize && state.back() > 0 ? state.back() : 1;
+  const float w = state[0] * scale, z = state[1], n = state[2];
   changed[1] = w != 0 ? FtrlZ(params, w, n) : std::clamp(z, -params.l1, params.l1);
   return Load(key, changed);
 }

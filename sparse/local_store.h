@@ -32,7 +32,10 @@ class LocalStore : public WeightStore {
   const UpdateOptions& options() const { return options_; }
   bool has_intercept() const final { return shape_.intercept; }
 
-  // Floats of state a feature; the first one is the weight.
+  bool has_scales() const override { return options_.normalize; }
+  // Floats of state a feature; the first one is the weight (of values as they are). With
+  // UpdateOptions::normalize the last one is the scale of its values, and the others are the state
+  // of the normalised ones.
   virtual size_t slot_floats() const = 0;
   // Calls visit(key, state) for each feature whose state is not all zero, in the order of keys. The
   // span is valid during the call.

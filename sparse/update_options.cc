@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sparse/update_options.h"
 
+#include <charconv>
 #include <cmath>
 #include <string>
 
@@ -19,6 +20,34 @@ double DefaultRate(Rule rule) {
       return 0.001;
   }
   return 0;
+}
+
+// "key:center key:center"
+std::string CentersText(const std::vector<io::ValueCenter>& centers) {
+  std::string text;
+  for (const auto& [key, center] : centers) {
+    text += (text.empty() ? "" : " ") + std::to_string(key) + ":" + io::NumberText(center);
+  }
+  return text;
+}
+
+Result<std::vector<io::ValueCenter>> CentersFrom(const std::string& text) {
+  std::vector<io::ValueCenter> centers;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (at < end) {
+    io::ValueCenter next;
+    const auto key = std::from_chars(at, end, next.key);
+    const bool has_key = key.ec == std::errc() && key.ptr < end && *key.ptr == ':';
+    const auto center = std::from_chars(has_key ? key.ptr + 1 : end, end, next.center);
+    const bool ascends = centers.empty() || centers.back().key < next.key;
+    if (!has_key || center.ec != std::errc() || !std::isfinite(next.center) || !ascends) {
+      return Corrupt("option.centers: expected pairs key:center with ascending keys");
+    }
+    centers.push_back(next);
+    at = center.ptr + (center.ptr < end && *center.ptr == ' ' ? 1 : 0);
+  }
+  return centers;
 }
 
 float RateAt(const UpdateOptions& options, uint64_t t) {
@@ -111,6 +140,8 @@ void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.AddDouble("option.adam_beta1", options.adam_beta1);
   fields.AddDouble("option.adam_beta2", options.adam_beta2);
   fields.AddDouble("option.adam_epsilon", options.adam_epsilon);
+  fields.AddUint("option.normalize", options.normalize ? 1 : 0);
+  fields.Add("option.centers", CentersText(options.centers));
 }
 
 Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
@@ -128,6 +159,10 @@ Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(options.adam_beta1, fields.Double("option.adam_beta1"));
   ASSIGN_OR_RETURN(options.adam_beta2, fields.Double("option.adam_beta2"));
   ASSIGN_OR_RETURN(options.adam_epsilon, fields.Double("option.adam_epsilon"));
+  ASSIGN_OR_RETURN(const uint64_t normalize, fields.Uint("option.normalize"));
+  options.normalize = normalize != 0;
+  ASSIGN_OR_RETURN(const std::string centers, fields.Text("option.centers"));
+  ASSIGN_OR_RETURN(options.centers, CentersFrom(centers));
   return options;
 }
 

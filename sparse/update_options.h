@@ -5,8 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "io/base/status.h"
+#include "io/rows/row_decoder.h"
 #include "io/state/state_fields.h"
 #include "sparse/update_rules.h"
 
@@ -37,6 +39,12 @@ struct UpdateOptions {
   double adam_beta1 = 0.9;
   double adam_beta2 = 0.999;
   double adam_epsilon = 1e-8;
+  // Train on values divided by the largest one of their feature so far (value_scale.h), so that the
+  // units of a column do not matter. l1 and l2 then penalise the weights of normalised values.
+  bool normalize = false;
+  // Subtracted from the values of these features before all else (io/rows/centered_rows.h): the
+  // intercept is that of centered rows. Saved models are of rows as they are.
+  std::vector<io::ValueCenter> centers = {};
 
   Status Validate() const;
   double Rate() const;  // `rate`, or the default if it is 0

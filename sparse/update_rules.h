@@ -113,6 +113,16 @@ void Step(const AdamParams& p, F g, AdamState<F>& slot) {
   slot.w -= p.rate * slot.m / (Sqrt(slot.v) + p.epsilon);
 }
 
+// Makes the weight twice as large; the rest of the state stays.
+template <typename Params, typename Slot>
+void DoubleWeight(const Params&, Slot& slot) {
+  slot.w *= 2;
+}
+inline void DoubleWeight(const FtrlParams& p, FtrlSlot& slot) {
+  slot.w *= 2;
+  if (std::abs(slot.z) > p.l1) slot.z += slot.z - std::copysign(p.l1, slot.z);
+}
+
 template <typename F>
 struct FtrlPackedState {
   F z, n;

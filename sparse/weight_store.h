@@ -19,6 +19,12 @@ struct PushInfo {
 
 // Keys are sorted and unique in every call. Not thread-safe.
 //
+// A store with scales (UpdateOptions::normalize) trains on values divided by a scale per feature
+// (value_scale.h). PullBatch then fills two arrays, one behind the other: the weights and the
+// scales, 0 for a feature without one. Push takes two: the gradient and the largest |value| of each
+// key in the batch, which makes the scale grow. Weights and gradients are those of values as they
+// are.
+//
 // A training loop numbers its batches 1, 2, 3, ... For each one it may prefetch the next one's
 // keys; it pulls the batch and pushes its gradient:
 //
@@ -30,6 +36,7 @@ class WeightStore {
   virtual ~WeightStore() = default;
   // Whether the model has an intercept: a batch's keys then end with io::kInterceptKey.
   virtual bool has_intercept() const = 0;
+  virtual bool has_scales() const { return false; }
   // The weights of `keys` as they are now; a key that was never pushed has weight 0.
   virtual Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // One step: applies the update rule to each key with its gradient.

@@ -7,8 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "io/example/example_decoder.h"
+#include "io/rows/centered_rows.h"
 #include "io/text/criteo.h"
 #include "io/text/file_format.h"
 #include "io/text/libsvm.h"
@@ -293,8 +295,11 @@ Framing FramingOf(InputFormat format) {
 
 std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options) {
   std::unique_ptr<RowDecoder> decoder = MakeFormatDecoder(format, options);
-  if (!options.knows_key) return decoder;
-  return std::make_unique<KnownRows>(std::move(decoder), options.knows_key);
+  if (options.knows_key) {
+    decoder = std::make_unique<KnownRows>(std::move(decoder), options.knows_key);
+  }
+  if (options.centers.empty()) return decoder;
+  return CenterRows(std::move(decoder), options.centers);
 }
 
 }  // namespace millrace::io

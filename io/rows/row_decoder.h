@@ -29,6 +29,12 @@ Result<InputFormat> DetectInputFormat(const std::vector<std::string>& files);
 bool HasKnownExtension(std::string_view path);
 Framing FramingOf(InputFormat format);
 
+// A number that is subtracted from the values of a feature, see centered_rows.h.
+struct ValueCenter {
+  uint64_t key = 0;
+  float center = 0;
+};
+
 struct RowOptions {
   FeatureNames names = {};    // TFRecord
   bool check_names = true;    // see CheckNamedFeatures in io/stream/input_files.h
@@ -40,6 +46,7 @@ struct RowOptions {
   int hash_bits = 0;     // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool hash_all = true;  // VW, see VwOptions
   Labels labels = Labels::kRequired;
+  std::vector<ValueCenter> centers = {};  // by key
 };
 
 // Whether the batch's keys need 64 bits.

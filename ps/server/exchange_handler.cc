@@ -70,8 +70,9 @@ Status ExchangeHandler::Accept(const ExchangeRequest& request, ExchangeReply& re
     return {};
   }
   const KeyBounds bounds = access_.shard().key_bounds();
+  const size_t floats_per_key = access_.shard().config().floats_per_key();
   lock.unlock();
-  RETURN_IF_ERROR(Decode(request, bounds));
+  RETURN_IF_ERROR(Decode(request, bounds, floats_per_key));
   lock.lock();
   RETURN_IF_ERROR(Enter(reply));
   return reply.outcome == Outcome::kDone ? Receive(request) : Status();
@@ -103,7 +104,8 @@ bool ExchangeHandler::FindLists(const ExchangeRequest& request) {
   return pull_list_ != nullptr;
 }
 
-Status ExchangeHandler::Decode(const ExchangeRequest& request, const KeyBounds& bounds) {
+Status ExchangeHandler::Decode(const ExchangeRequest& request, const KeyBounds& bounds,
+                               size_t floats_per_key) {
   TRACE_SCOPE("decode_request", Cat::kServer,
               {.bytes = static_cast<int64_t>(request.gradient.size() + request.pull_keys.size())});
   if (request.pushes) {
@@ -114,7 +116,7 @@ Status ExchangeHandler::Decode(const ExchangeRequest& request, const KeyBounds& 
     if (!(request.weight >= 0) || !std::isfinite(request.loss)) {
       return Corrupt("a push's weight and loss: expected finite numbers, weight at least 0");
     }
-    gradient_.resize(push_list_->keys.size());
+    gradient_.resize(floats_per_key * push_list_->keys.size());
     RETURN_IF_ERROR(floats_.Decode(request.gradient, gradient_));
   }
   if (request.pulls && !request.pull_keys.empty()) {

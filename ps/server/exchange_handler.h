@@ -33,7 +33,7 @@ class ExchangeHandler {
  private:
   // Looks up the lists whose keys the request leaves out. False: one of them is unknown.
   bool FindLists(const ExchangeRequest& request);
-  Status Decode(const ExchangeRequest& request, const KeyBounds& bounds);
+  Status Decode(const ExchangeRequest& request, const KeyBounds& bounds, size_t floats_per_key);
   Status Receive(const ExchangeRequest& request);
   Status WaitUntilDue(const ExchangeRequest& request, ExchangeReply& reply);
   Status FillReply(const ExchangeRequest& request, ExchangeReply& reply);

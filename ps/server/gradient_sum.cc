@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/server/gradient_sum.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace millrace::ps {
@@ -12,6 +13,10 @@ void GradientSum::Add(std::span<const uint64_t> keys, std::span<const float> gra
 }
 
 void GradientSum::Merge(std::span<const uint64_t> keys, std::span<const float> gradient) {
+  const bool has_scales = gradient_.size() > keys_.size();
+  if (has_scales) MergeLargest(keys, gradient.subspan(keys.size()));
+  const std::span<const float> sum(gradient_.data(), keys_.size());
+  gradient = gradient.first(keys.size());
   merged_keys_.resize(keys_.size() + keys.size());
   merged_.resize(keys_.size() + keys.size());
   size_t left = 0, right = 0, count = 0;
@@ -19,7 +24,7 @@ void GradientSum::Merge(std::span<const uint64_t> keys, std::span<const float> g
   for (; left < keys_.size() && right < keys.size(); ++count) {
     const uint64_t a = keys_[left], b = keys[right];
     const bool from_left = a <= b, from_right = b <= a;
-    const float x = gradient_[left], y = gradient[right];
+    const float x = sum[left], y = gradient[right];
     merged_keys_[count] = from_left ? a : b;
     merged_[count] = (from_left ? x : 0.0f) + (from_right ? y : 0.0f);
     left += from_left;
@@ -31,11 +36,29 @@ void GradientSum::Merge(std::span<const uint64_t> keys, std::span<const float> g
     to.insert(to.end(), from.begin() + static_cast<ptrdiff_t>(begin), from.end());
   };
   append(merged_keys_, std::span<const uint64_t>(keys_), left);
-  append(merged_, std::span<const float>(gradient_), left);
+  append(merged_, sum, left);
   append(merged_keys_, keys, right);
   append(merged_, gradient, right);
+  if (has_scales) append(merged_, std::span<const float>(merged_largest_), 0);
   std::swap(keys_, merged_keys_);
   std::swap(gradient_, merged_);
+}
+
+// Before Merge changes anything.
+void GradientSum::MergeLargest(std::span<const uint64_t> keys, std::span<const float> largest) {
+  const std::span<const float> ours(gradient_.data() + keys_.size(), keys_.size());
+  merged_largest_.clear();
+  size_t left = 0, right = 0;
+  while (left < keys_.size() || right < keys.size()) {
+    const bool from_left =
+        right == keys.size() || (left < keys_.size() && keys_[left] <= keys[right]);
+    const bool from_right =
+        left == keys_.size() || (right < keys.size() && keys[right] <= keys_[left]);
+    const float x = from_left ? ours[left] : 0.0f, y = from_right ? largest[right] : 0.0f;
+    merged_largest_.push_back(std::max(x, y));
+    left += from_left;
+    right += from_right;
+  }
 }
 
 }  // namespace millrace::ps

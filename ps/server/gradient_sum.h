@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sum of several workers' sparse gradients.
+// The sum of several workers' sparse gradients, and the largest of their values.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@ class GradientSum {
     gradient_.clear();
   }
 
-  // Keys are sorted and unique.
+  // Keys are sorted and unique. With scales (sparse/weight_store.h) the gradient is followed by the
+  // largest |value| of each key, of which the sum keeps the largest.
   void Add(std::span<const uint64_t> keys, std::span<const float> gradient);
 
   std::span<const uint64_t> keys() const { return keys_; }
@@ -26,9 +27,10 @@ class GradientSum {
 
  private:
   void Merge(std::span<const uint64_t> keys, std::span<const float> gradient);
+  void MergeLargest(std::span<const uint64_t> keys, std::span<const float> largest);
 
   PodVector<uint64_t> keys_, merged_keys_;
-  PodVector<float> gradient_, merged_;
+  PodVector<float> gradient_, merged_, merged_largest_;
 };
 
 }  // namespace millrace::ps

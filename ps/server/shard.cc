@@ -193,8 +193,9 @@ Status Shard::Receive(size_t worker, Push push, int64_t now_ns) {
     return Invalid(Describe(worker) + ": expected a gradient from step " +
                    std::to_string(progress_.step) + " at most, found " + std::to_string(push.step));
   }
-  if (push.gradient.size() != push.list->keys.size()) {
-    return Invalid(Describe(worker) + ": expected " + std::to_string(push.list->keys.size()) +
+  const size_t floats = config_->floats_per_key() * push.list->keys.size();
+  if (push.gradient.size() != floats) {
+    return Invalid(Describe(worker) + ": expected " + std::to_string(floats) +
                    " gradients, found " + std::to_string(push.gradient.size()));
   }
   record.received = push.sequence;
@@ -233,7 +234,8 @@ void Shard::Count(WorkerRecord& worker, const Push& push) {
 void Shard::Scale(std::span<float> gradient, uint64_t rows) const {
   if (sparse::GradientScaleOf(config_->update.rule) != sparse::GradientScale::kMean) return;
   const auto factor = static_cast<float>(1 / static_cast<double>(std::max<uint64_t>(rows, 1)));
-  for (float& g : gradient) g *= factor;
+  // The scales behind the gradient stay as they are.
+  for (float& g : gradient.first(gradient.size() / config_->floats_per_key())) g *= factor;
 }
 
 // One update of the model.
@@ -324,7 +326,8 @@ Result<Shard::Weights> Shard::Gather(size_t worker, uint64_t sequence, const Sha
   Weights weights = {.step = progress_.step, .numbers = std::make_shared<PlainNumbers>()};
   {
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
-    RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(list->keys.size())));
+    const size_t floats = config_->floats_per_key() * list->keys.size();
+    RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(floats)));
   }
   keys_pulled_ += list->keys.size();
   if (remember) {

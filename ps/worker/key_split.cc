@@ -40,17 +40,23 @@ void KeySplit::Scatter(size_t shard, std::span<const float> all, PodVector<float
     part.assign(all.begin(), all.end());
     return;
   }
-  part.resize(p.keys);
-  for (size_t i = 0; i < p.keys; ++i) part[i] = all[p.positions[i]];
+  const size_t arrays = size_ == 0 ? 0 : all.size() / size_;
+  part.resize(arrays * p.keys);
+  for (size_t a = 0; a < arrays; ++a) {
+    for (size_t i = 0; i < p.keys; ++i) part[a * p.keys + i] = all[a * size_ + p.positions[i]];
+  }
 }
 
 void KeySplit::Gather(size_t shard, std::span<const float> part, std::span<float> all) const {
   const Part& p = parts_[shard];
   if (parts_.size() == 1) {
-    std::copy(part.begin(), part.end(), all.begin());
+    std::copy_n(part.begin(), std::min(part.size(), all.size()), all.begin());
     return;
   }
-  for (size_t i = 0; i < p.keys; ++i) all[p.positions[i]] = part[i];
+  const size_t arrays = size_ == 0 ? 0 : all.size() / size_;
+  for (size_t a = 0; a < arrays; ++a) {
+    for (size_t i = 0; i < p.keys; ++i) all[a * size_ + p.positions[i]] = part[a * p.keys + i];
+  }
 }
 
 }  // namespace millrace::ps

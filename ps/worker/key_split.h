@@ -33,7 +33,9 @@ class KeySplit {
   Part& part(size_t shard) { return parts_[shard]; }
   const Part& part(size_t shard) const { return parts_[shard]; }
 
-  // Copies numbers between the order of the batch's keys and that of a shard's part.
+  // Copies numbers between the order of the batch's keys and that of a shard's part. There may be
+  // several numbers for each key, in as many arrays one behind the other. Gather copies only those
+  // that `all` has room for.
   void Scatter(size_t shard, std::span<const float> all, PodVector<float>& part) const;
   void Gather(size_t shard, std::span<const float> part, std::span<float> all) const;
 

@@ -107,7 +107,7 @@ Status RemoteStore::Receive(std::optional<std::span<float>> into) {
   const KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
   const bool stashing = pull && !into;
   if (stashing) {
-    stash_.resize(pull->size());
+    stash_.resize(session_.config().floats_per_key() * pull->size());
     stashed_ = true;
   }
   const std::span<float> weights = into.value_or(stash_);
@@ -150,10 +150,11 @@ Status RemoteStore::Receive(std::optional<std::span<float>> into) {
 Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights) {
   const std::string_view bytes = replies_[shard].weights;
   Status decoded;
-  if (session_.shards() == 1) {
+  const size_t floats = session_.config().floats_per_key();
+  if (session_.shards() == 1 && weights.size() == floats * pull.size()) {
     decoded = floats_.Decode(bytes, weights);
   } else {
-    part_.resize(pull.part(shard).keys);
+    part_.resize(floats * pull.part(shard).keys);
     decoded = floats_.Decode(bytes, part_);
     if (decoded.ok()) pull.Gather(shard, part_, weights);
   }

@@ -34,6 +34,7 @@ class RemoteStore final : public sparse::WeightStore {
   explicit RemoteStore(JobSession& session);
 
   bool has_intercept() const override { return session_.config().intercept; }
+  bool has_scales() const override { return session_.config().floats_per_key() > 1; }
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
   void Prefetch(uint64_t batch, std::span<const uint64_t> keys) override;
   bool wants_prefetch() const override { return true; }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -18,6 +20,7 @@
 #include "ps/wire/key_codec.h"
 #include "ps/worker/job_session.h"
 #include "ps/worker/remote_store.h"
+#include "sparse/value_scale.h"
 #include "tests/support/sim_cluster.h"
 
 namespace millrace::ps::test {
@@ -43,6 +46,9 @@ struct Job {
   size_t slow_worker = ~size_t{0};
   double misbehave = 0;  // a worker makes a call that it may not make, before a step
   std::function<void(uint64_t step)> before_step = nullptr;
+
+  // The seed decides whether values are normalized: two numbers for each key.
+  bool has_scales() const { return seed % 3 == 2 && !ones; }
 };
 
 inline std::vector<uint64_t> KeysOf(const Job& job, size_t worker, uint64_t step) {
@@ -56,8 +62,14 @@ inline std::vector<uint64_t> KeysOf(const Job& job, size_t worker, uint64_t step
   return keys;
 }
 
-// Each number of it depends on all weights, as in a real model: weights of different steps on
-// different shards would show.
+// A worker's largest |value| of a key: 2^-3 to 2^6, growing now and then.
+inline float LargestOf(const Job& job, size_t worker, uint64_t step, uint64_t key) {
+  Random random(DeriveSeed(job.seed + 2, worker * 1000 + step, key));
+  return std::ldexp(1.0f, static_cast<int>(random.Below(4) + step / 5) - 3);
+}
+
+// Each number of it depends on all weights (and scales), as in a real model: weights of different
+// steps on different shards would show.
 inline std::vector<float> GradientOf(const Job& job, size_t worker, uint64_t step,
                                      std::span<const uint64_t> keys,
                                      std::span<const float> weights) {
@@ -67,6 +79,9 @@ inline std::vector<float> GradientOf(const Job& job, size_t worker, uint64_t ste
   for (size_t i = 0; i < keys.size() && !job.ones; ++i) {
     Random random(DeriveSeed(job.seed + 1, worker * 1000 + step, keys[i]));
     gradient[i] = static_cast<float>(random.Uniform() - 0.5) + 0.03125f * sum;
+  }
+  for (size_t i = 0; i < keys.size() && job.has_scales(); ++i) {
+    gradient.push_back(LargestOf(job, worker, step, keys[i]));
   }
   return gradient;
 }
@@ -85,6 +100,7 @@ inline JobConfig ConfigOf(const Job& job) {
   config.num_features = kFeatures;
   config.update.rule = sparse::Rule::kSgd;
   config.update.rate = job.ones ? 1 : 0.3;
+  config.update.normalize = job.has_scales();
   return config;
 }
 
@@ -105,7 +121,7 @@ inline Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size
     if (cluster.Happens(0.1)) store.Prefetch(kSteps + step, std::vector<uint64_t>{1, 2, 3});
     if (cluster.Happens(0.9)) store.Prefetch(step + 2, KeysOf(job, worker, step + 1));
   }
-  std::vector<float> weights(keys.size());
+  std::vector<float> weights(store.has_scales() ? 2 * keys.size() : keys.size());
   RETURN_IF_ERROR(store.PullBatch(step + 1, keys, weights));
   for (int i = 0; worker == job.slow_worker && i < 30; ++i) cluster.Yield(worker);
   const std::vector<float> gradient = GradientOf(job, worker, step, keys, weights);
@@ -151,7 +167,8 @@ inline void Misbehave(const Job& job, SimCluster& cluster, JobSession& session, 
   std::string keys, gradient;
   EncodeKeys(std::vector<uint64_t>{1}, keys);
   FloatCodec floats;
-  EXPECT_TRUE(floats.Encode(std::vector<float>{1}, {}, gradient).ok());
+  const std::vector<float> numbers(job.has_scales() ? 2 : 1, 1.0f);
+  EXPECT_TRUE(floats.Encode(numbers, {}, gradient).ok());
   push.pushes = true;
   push.rows = 1;
   push.push_list = ListSignature(keys);
@@ -272,9 +289,11 @@ inline std::vector<float> RunJob(const Job& job) {
 }
 
 // What sync training must give, in plain loops: each step's gradients added up in the order of
-// workers, divided by their rows, and applied once.
+// workers, divided by their rows, and applied once. With scales, the steps are those of the
+// weights of normalized values.
 inline std::vector<float> Serial(const Job& job) {
-  std::vector<float> weights(kFeatures + 1);
+  std::vector<float> weights(kFeatures + 1), scales(kFeatures + 1);
+  scales.back() = 1;  // the intercept's
   for (uint64_t step = 0; step < kSteps; ++step) {
     std::map<uint64_t, float> sum;
     double rows = 0;
@@ -282,6 +301,9 @@ inline std::vector<float> Serial(const Job& job) {
       const std::vector<uint64_t> keys = KeysOf(job, worker, step);
       std::vector<float> pulled;
       for (const uint64_t key : keys) pulled.push_back(weights[IndexOf(key)]);
+      for (size_t i = 0; i < keys.size() && job.has_scales(); ++i) {
+        pulled.push_back(scales[IndexOf(keys[i])]);
+      }
       const std::vector<float> gradient = GradientOf(job, worker, step, keys, pulled);
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto [at, is_new] = sum.emplace(keys[i], gradient[i]);
@@ -289,8 +311,19 @@ inline std::vector<float> Serial(const Job& job) {
       }
       rows += RowsOf(job, worker, step);
     }
+    const std::vector<float> old_scales = scales;
+    for (size_t worker = 0; worker < job.workers && job.has_scales(); ++worker) {
+      for (const uint64_t key : KeysOf(job, worker, step)) {
+        if (key == io::kInterceptKey) continue;
+        scales[key] = std::max(scales[key], LargestOf(job, worker, step, key));
+      }
+    }
+    for (size_t i = 0; i < kFeatures; ++i) {
+      if (old_scales[i] > 0) weights[i] *= sparse::GrowthFactor(old_scales[i], scales[i]);
+    }
     for (const auto& [key, g] : sum) {
-      weights[IndexOf(key)] -= 0.3f * (g * static_cast<float>(1 / rows));
+      const float scale = job.has_scales() ? scales[IndexOf(key)] : 1;
+      weights[IndexOf(key)] -= 0.3f * (g * static_cast<float>(1 / rows)) / (scale * scale);
     }
   }
   return weights;

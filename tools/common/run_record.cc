@@ -142,6 +142,7 @@ Status RunRecord::Begin(std::optional<uint64_t> resumed_step) {
   info.pid = ::getpid();
   info.start_time_s = WallNow();
   info.resumed_step = resumed_step;
+  info.start = start_;
   RETURN_IF_ERROR(folder_->Begin(info));
   begun_ = true;
   ASSIGN_OR_RETURN(auto log, trainer::MetricsLog::Open({.run_dir = folder_->path(),

@@ -56,6 +56,8 @@ class RunRecord {
   Result<int> Conduct(bool chief, const std::function<Result<RunOutcome>()>& work,
                       const std::function<void()>& print_end);
 
+  // For run.json; before Begin.
+  void SetStart(trainer::StartChoice start) { start_ = std::move(start); }
   // Erases an earlier run if it is to be overwritten, writes run.json and opens the metrics log. To
   // be called once.
   Status Begin(std::optional<uint64_t> resumed_step);
@@ -100,6 +102,7 @@ class RunRecord {
   std::string earlier_;                       // the run.json of the run to resume
   std::vector<trainer::FlagChange> changes_;  // since that run, without those that may change
   std::optional<trainer::RunFolder> folder_;
+  std::optional<trainer::StartChoice> start_;
   bool begun_ = false;  // run.json is written
   std::optional<trainer::MetricsLog> log_;
   profiler::Session profile_;

@@ -4,6 +4,8 @@
 #include <gflags/gflags.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <thread>
 
 #include "io/stream/file_list.h"
@@ -47,8 +49,12 @@ DEFINE_bool(intercept, millrace::sparse::ModelShape{}.intercept,
             "the model has an intercept, which is not regularised; --nointercept: none");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
-DEFINE_double(learning_rate, UpdateOptions{}.rate,
-              "0: the optimizer's default (sgd 0.5, adagrad and ftrl 0.1, adam 0.001)");
+DEFINE_string(learning_rate, "auto",
+              "a number, or auto: the best of six rates around the optimizer's default (sgd 0.5, "
+              "adagrad and ftrl 0.1, adam 0.001) on the first rows");
+DEFINE_string(normalize, "auto",
+              "train on values divided by the largest of their feature, so that units do not "
+              "matter: on, off, or auto (on if the first rows have values other than 1)");
 DEFINE_string(decay, "constant",
               "decay of the learning rate of sgd and adam: constant, or sqrt (rate / sqrt(step))");
 DEFINE_double(l1, UpdateOptions{}.l1, "L1 strength (ftrl)");
@@ -62,7 +68,8 @@ DEFINE_double(adagrad_initial, UpdateOptions{}.adagrad_initial,
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
 
-DEFINE_uint64(batch_size, InputOptions{}.batch_size, "examples per step");
+DEFINE_uint64(batch_size, 0,
+              "examples per step; 0: 100, or fewer if a pass would have less than 300 steps");
 DEFINE_uint64(test_batch_size, 1000, "examples per batch of the evaluation");
 DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
 DEFINE_uint64(
@@ -123,7 +130,8 @@ using tools::WorkerFlags;
 bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
 // Options of the earlier run that the command line does not give.
-Status TakeEarlierOptions(trainer::TrainOptions& options) {
+Status TakeEarlierOptions(LrOptions& lr) {
+  trainer::TrainOptions& options = lr.train;
   if (FLAGS_continue.empty()) return {};
   ASSIGN_OR_RETURN(const trainer::EarlierRun earlier, trainer::FindEarlierRun(FLAGS_continue));
   uint64_t num_features = earlier.info.num_features;
@@ -131,12 +139,15 @@ Status TakeEarlierOptions(trainer::TrainOptions& options) {
     UpdateOptions update = earlier.info.update;
     const UpdateOptions& given = options.update;
     if (IsGiven("optimizer")) update.rule = given.rule;
-    if (IsGiven("learning_rate")) update.rate = given.rate;
+    if (given.rate > 0) update.rate = given.rate;
     if (IsGiven("decay")) update.decay = given.decay;
     if (IsGiven("l1")) update.l1 = given.l1;
     if (IsGiven("l2")) update.l2 = given.l2;
     if (IsGiven("ftrl_beta")) update.ftrl_beta = given.ftrl_beta;
+    if (IsGiven("adagrad_epsilon")) update.adagrad_epsilon = given.adagrad_epsilon;
+    if (IsGiven("adagrad_initial")) update.adagrad_initial = given.adagrad_initial;
     options.update = update;
+    lr.continues = true;
   } else {
     ASSIGN_OR_RETURN(const auto model, trainer::ModelReader::Open(earlier.model));
     num_features = model->info().num_features;
@@ -146,8 +157,10 @@ Status TakeEarlierOptions(trainer::TrainOptions& options) {
     options.train.rows.num_features = options.test.rows.num_features = num_features;
   }
   if (!earlier.checkpoint) return {};
-  const Status fits = sparse::CheckContinues(
-      {.num_features = options.shape.num_features, .update = options.update}, earlier.info);
+  const Status fits = sparse::CheckContinues({.num_features = options.shape.num_features,
+                                              .intercept = options.shape.intercept,
+                                              .update = options.update},
+                                             earlier.info);
   return fits.ok() ? fits : Invalid("--continue=" + FLAGS_continue + ": " + fits.message());
 }
 
@@ -181,7 +194,7 @@ Result<InputOptions> Input(const std::string& patterns) {
 Result<InputOptions> TrainInput() {
   if (FLAGS_train.empty()) return Invalid("--train is missing: expected the training files");
   ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_train));
-  input.batch_size = FLAGS_batch_size;
+  if (FLAGS_batch_size > 0) input.batch_size = FLAGS_batch_size;
   input.epochs = FLAGS_epochs;
   input.seed = FLAGS_seed;
   if (FLAGS_order == "files") {
@@ -205,11 +218,22 @@ Result<InputOptions> TestInput() {
   return input;
 }
 
+// 0 for auto.
+Result<double> LearningRate() {
+  const std::string& text = FLAGS_learning_rate;
+  if (text == "auto") return 0.0;
+  double rate = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), rate);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  if (whole && rate > 0 && std::isfinite(rate)) return rate;
+  return Invalid("--learning_rate=" + text + ": expected a number above 0, or auto");
+}
+
 Result<UpdateOptions> Update() {
   UpdateOptions update;
   ASSIGN_OR_RETURN(update.rule, sparse::RuleFromName(FLAGS_optimizer));
   ASSIGN_OR_RETURN(update.decay, sparse::DecayFromName(FLAGS_decay));
-  update.rate = FLAGS_learning_rate;
+  ASSIGN_OR_RETURN(update.rate, LearningRate());
   update.l1 = FLAGS_l1;
   update.l2 = FLAGS_l2;
   update.ftrl_beta = FLAGS_ftrl_beta;
@@ -281,9 +305,10 @@ const CommandSpec& LrSpec() {
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
-                  {"optimizer", "learning_rate", "decay", "l1", "l2", "ftrl_beta",
+                  {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
                    "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
+                   {"normalize", OneOf({"auto", "on", "off"})},
                    {"decay", OneOf({"constant", "sqrt"})},
                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
                  {"Schedule",
@@ -307,6 +332,7 @@ const CommandSpec& LrSpec() {
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
+                {{"normalize"}, {"continue"}, {""}},
                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
                 {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
@@ -344,6 +370,8 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.early_stop, BestRule());
   ASSIGN_OR_RETURN(options.model_format, trainer::ModelFormatFromName(FLAGS_model_format));
   ASSIGN_OR_RETURN(options.session, SessionFromFlags());
+  ASSIGN_OR_RETURN(options.train.normalize, trainer::NormalizeFromName(FLAGS_normalize));
+  options.train.auto_batch_size = FLAGS_batch_size == 0;
   options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
@@ -359,7 +387,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.dashboard_port = static_cast<uint16_t>(FLAGS_dashboard);
   options.model_out = FLAGS_model_out;
   options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
-  RETURN_IF_ERROR(TakeEarlierOptions(options.train));
+  RETURN_IF_ERROR(TakeEarlierOptions(options));
   RETURN_IF_ERROR(options.train.Validate());
   return options;
 }

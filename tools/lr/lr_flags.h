@@ -25,6 +25,7 @@ struct LrOptions {
   trainer::RunFolderOptions run;              // empty path: nothing is written
   profiler::SessionOptions profile;
   uint16_t dashboard_port = 0;  // 0: none
+  bool continues = false;       // with the optimizer state of an earlier run
   bool save_state = false;      // at the end
   std::string model_out;        // empty: the run folder's model/
   trainer::ModelFormat model_format = trainer::ModelFormat::kBinary;

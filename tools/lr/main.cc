@@ -17,6 +17,7 @@
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/lr_flags.h"
 #include "trainer/model/model_reader.h"
+#include "trainer/sparse/auto_rate.h"
 
 namespace millrace::lr {
 namespace {
@@ -65,6 +66,7 @@ class Run {
   Result<RunOutcome> Work() {
     RETURN_IF_ERROR(StartDashboard());
     const double begin_s = NowSeconds();
+    RETURN_IF_ERROR(ChooseStart());
     RETURN_IF_ERROR(JoinJob());
     ASSIGN_OR_RETURN(trainer_,
                      trainer::SparseTrainer::Create(options_.train, Observer(), cluster_.get()));
@@ -90,6 +92,17 @@ class Run {
     outcome.best = trainer::BestOf(summary_->state);
     outcome.warnings = warnings_;
     return outcome;
+  }
+
+  // Before the job is joined: all workers must agree on the rate.
+  Status ChooseStart() {
+    if (options_.continues) return {};  // all of that is as in the earlier run
+    options_.train.train.should_stop = Interrupted;
+    ASSIGN_OR_RETURN(start_, trainer::ChooseStart(options_.train));
+    trainer::ApplyStart(start_, options_.train);
+    record_.SetStart(start_);
+    if (!start_.note.empty() && Chief()) record_.Note(start_.note);
+    return {};
   }
 
   // Worker 0 of a job, and a process by itself.
@@ -136,11 +149,12 @@ class Run {
 
   void PrintHead(double seconds) const {
     const trainer::TrainOptions& o = options_.train;
-    std::printf("model     %s%s, %s, rate %g\n",
+    std::printf("model     %s%s, %s, rate %g%s\n",
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
                                          : "hashed keys (any 64-bit key)",
                 o.shape.intercept ? "" : " without intercept", sparse::RuleName(o.update.rule),
-                o.update.Rate());
+                o.update.Rate(), NormalizeText(o.update).c_str());
+    if (!start_.trials.empty()) PrintTrials();
     if (options_.session) PrintJob(*options_.session);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
                 o.train.files.size(), o.test.files.size(), o.train.batch_size,
@@ -165,6 +179,23 @@ class Run {
       std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());
     }
     std::fflush(stdout);
+  }
+
+  static std::string NormalizeText(const sparse::UpdateOptions& update) {
+    if (!update.normalize) return "";
+    const size_t centered = update.centers.size();
+    return ", normalized values" +
+           (centered == 0 ? "" : " (" + Counted(centered, "centered feature") + ")");
+  }
+
+  void PrintTrials() const {
+    double loss = 0;
+    for (const trainer::RateTrial& trial : start_.trials) {
+      if (trial.rate == start_.rate) loss = trial.loss;
+    }
+    std::printf("rate      %g of %g .. %g (progressive loss %.4f over the first %s)\n", start_.rate,
+                start_.trials.front().rate, start_.trials.back().rate, loss,
+                Counted(start_.rows, "row").c_str());
   }
 
   void PrintJob(const ps::SessionOptions& session) const {
@@ -304,6 +335,7 @@ class Run {
   }
 
   LrOptions options_;
+  trainer::StartChoice start_;
   RunRecord record_;
   std::unique_ptr<trainer::ClusterBackend> cluster_;  // null: one process
   std::unique_ptr<trainer::SparseTrainer> trainer_;

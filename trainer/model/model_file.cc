@@ -8,6 +8,7 @@
 #include "io/state/state_file.h"
 #include "profiler/trace.h"
 #include "sparse/update_options.h"
+#include "trainer/model/centers.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/model/model_text.h"
 #include "trainer/model/output_buffer.h"
@@ -163,17 +164,42 @@ Result<ModelFormat> ModelFormatFromName(std::string_view name) {
   return Invalid("model format: expected binary, text or npy, found '" + std::string(name) + "'");
 }
 
+ModelSource Uncentered(ModelSource source, std::vector<io::ValueCenter> centers) {
+  if (centers.empty()) return source;
+  auto for_each = [all = std::move(source.for_each),
+                   centers = std::move(centers)](const ModelSource::Visit& visit) {
+    CenterSum shift(centers);
+    bool has_intercept = false;  // it is the last one
+    const Status status = all([&](uint64_t key, float weight) {
+      has_intercept = key == io::kInterceptKey;
+      if (!has_intercept) {
+        shift.Add(key, weight);
+        return visit(key, weight);
+      }
+      weight = static_cast<float>(static_cast<double>(weight) - shift.sum());
+      if (weight != 0) visit(key, weight);
+    });
+    if (status.ok() && !has_intercept && shift.sum() != 0) {
+      visit(io::kInterceptKey, static_cast<float>(-shift.sum()));
+    }
+    return status;
+  };
+  source.for_each = std::move(for_each);
+  return source;
+}
+
 ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples) {
-  return {.info = {.num_features = store.shape().num_features,
-                   .rule = sparse::RuleName(store.options().rule),
-                   .steps = store.steps(),
-                   .examples = examples},
-          .for_each = [&store](const ModelSource::Visit& visit) {
-            store.ForEach([&](uint64_t key, std::span<const float> state) {
-              if (state[0] != 0) visit(key, state[0]);
-            });
-            return Status();
-          }};
+  ModelSource source = {.info = {.num_features = store.shape().num_features,
+                                 .rule = sparse::RuleName(store.options().rule),
+                                 .steps = store.steps(),
+                                 .examples = examples},
+                        .for_each = [&store](const ModelSource::Visit& visit) {
+                          store.ForEach([&](uint64_t key, std::span<const float> state) {
+                            if (state[0] != 0) visit(key, state[0]);
+                          });
+                          return Status();
+                        }};
+  return Uncentered(std::move(source), store.options().centers);
 }
 
 Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format,
@@ -218,11 +244,21 @@ Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
   }));
   ASSIGN_OR_RETURN(const auto second_pass, ModelReader::Open(path));
   PodVector<float> weights;
-  return ReadAll(*second_pass, [&](const io::StateBlock& block) -> Status {
+  CenterSum shift(options.centers);
+  bool has_intercept = false;  // it is the last one
+  RETURN_IF_ERROR(ReadAll(*second_pass, [&](const io::StateBlock& block) -> Status {
     weights.resize(block.size());
-    for (size_t i = 0; i < block.size(); ++i) weights[i] = block.state(i)[0];
+    for (size_t i = 0; i < block.size(); ++i) {
+      weights[i] = block.state(i)[0];
+      shift.Add(block.keys[i], weights[i]);
+    }
+    has_intercept = io::HasIntercept(block.keys);
+    if (has_intercept) weights.back() += static_cast<float>(shift.sum());
     return take(block.keys, weights);
-  });
+  }));
+  if (has_intercept || shift.sum() == 0) return {};
+  const auto intercept = static_cast<float>(shift.sum());
+  return take({&io::kInterceptKey, 1}, {&intercept, 1});
 }
 
 Status WarmStart(const std::string& path, sparse::LocalStore& store, bool may_grow) {

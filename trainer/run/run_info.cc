@@ -50,6 +50,31 @@ void WriteFlags(const RunInfo& info, JsonWriter& json) {
   json.EndObject();
 }
 
+void WriteNumber(std::string_view name, double value, JsonWriter& json) {
+  json.Key(name);
+  std::isfinite(value) ? json.Double(value) : json.Null();
+}
+
+void WriteStart(const StartChoice& start, JsonWriter& json) {
+  json.Key("learning_rate");
+  json.BeginObject();
+  WriteNumber("rate", start.rate, json);
+  json.Key("trials");
+  json.BeginArray();
+  for (const RateTrial& trial : start.trials) {
+    json.BeginObject();
+    WriteNumber("rate", trial.rate, json);
+    WriteNumber("loss", trial.loss, json);
+    json.EndObject();
+  }
+  json.EndArray();
+  WriteUint("rows", start.rows, json);
+  json.EndObject();
+  WriteUint("normalize", start.normalize ? 1 : 0, json);
+  WriteUint("centered_features", start.centers.size(), json);
+  WriteUint("batch_size", start.batch_size, json);
+}
+
 void WriteInfo(const RunInfo& info, JsonWriter& json) {
   WriteString("program", info.program, json);
   WriteString("version", info.version, json);
@@ -60,6 +85,7 @@ void WriteInfo(const RunInfo& info, JsonWriter& json) {
   if (info.resumed_step) WriteUint("resumed_step", *info.resumed_step, json);
   WriteHost(info.host, json);
   WriteFlags(info, json);
+  if (info.start) WriteStart(*info.start, json);
 }
 
 void WriteBest(const BestEvaluation& best, JsonWriter& json) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/rows/row_decoder.h"
 #include "trainer/run/binary_metrics.h"
 #include "trainer/run/host_info.h"
 
@@ -19,6 +20,24 @@ enum class RunStatus { kRunning, kFinished, kFailed, kInterrupted };
 // "running", "finished", "failed", "interrupted"
 std::string_view RunStatusName(RunStatus status);
 
+// A learning rate that was tried on the first rows.
+struct RateTrial {
+  double rate = 0;
+  double loss = 0;  // progressive; not finite: the trial diverged
+};
+
+// What a run of a sparse model decided before it started.
+struct StartChoice {
+  double rate = 0;
+  bool normalize = false;
+  std::vector<io::ValueCenter> centers = {};
+  double intercept = 0;  // of the first step
+  size_t batch_size = 0;
+  uint64_t rows = 0;                   // that the choice is based on; 0: none were read
+  std::vector<RateTrial> trials = {};  // by rate; empty: the rate was given, or see `note`
+  std::string note = {};               // why no rate was tried although none was given
+};
+
 struct RunInfo {
   std::string program;
   std::string version;
@@ -28,6 +47,7 @@ struct RunInfo {
   int64_t pid = 0;
   double start_time_s = 0;                    // since 1970
   std::optional<uint64_t> resumed_step = {};  // of the checkpoint that the run resumed from
+  std::optional<StartChoice> start = {};
 };
 
 // The evaluation whose model is kept as the best.

@@ -14,6 +14,8 @@ constexpr double kLowCalibration = 0.8, kHighCalibration = 1.25;
 constexpr double kUnknownEntries = 0.3, kUnknownEntriesPruned = 0.95;
 // An evaluation is no better or worse than another within this share of its logloss.
 constexpr double kLoglossTolerance = 0.002;
+// Test loss divided by the loss of rows that the model has seen in earlier epochs.
+constexpr double kOverfit = 1.2;
 
 template <typename... Args>
 std::string Text(const char* format, Args... args) {
@@ -85,8 +87,15 @@ std::string UnknownKeys(const RunFacts& facts) {
 std::string Overfitting(const RunFacts& facts) {
   const MetricsRow& row = *facts.last_row;
   const double logloss = row.Metric("logloss");
+  if (row.epoch <= 1) return "";
   const bool rose = logloss > facts.lowest_logloss * (1 + kLoglossTolerance);
-  if (row.epoch <= 1 || !rose || !(row.loss < facts.lowest_logloss_loss)) return "";
+  if (!rose || !(row.loss < facts.lowest_logloss_loss)) {
+    if (!(logloss > kOverfit * facts.last_epoch_loss)) return "";
+    return Text(
+        "the model overfits: test logloss %.5f, progressive loss of the last epoch %.5f: fewer "
+        "epochs, a lower learning_rate, or early_stop",
+        logloss, facts.last_epoch_loss);
+  }
   return Text(
       "the model overfits: since step %llu the test logloss rose from %.5f to %.5f, while the "
       "progressive loss fell from %.5f to %.5f: fewer epochs, the best model (save_best), or more "

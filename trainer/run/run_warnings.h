@@ -29,6 +29,7 @@ struct RunFacts {
   double lowest_logloss = kUnknown;
   uint64_t lowest_logloss_step = 0;
   double lowest_logloss_loss = kUnknown;
+  double last_epoch_loss = kUnknown;  // progressive, of this process
   // Of the distinct keys and of the entries of the first `checked_examples` test examples, the
   // shares that have no weight in the model.
   uint64_t checked_examples = 0;

@@ -2,9 +2,11 @@
 #include "trainer/sparse/batch_learner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "profiler/trace.h"
+#include "sparse/value_scale.h"
 
 namespace millrace::trainer {
 namespace {
@@ -58,10 +60,13 @@ class StoreLearner final : public BatchLearner {
     const uint64_t number = ++batches_;
     if (next) store_.Prefetch(number + 1, ModelKeys(*next, keys_));
     Prepare(batch);
+    const size_t floats_per_key = store_.has_scales() ? 2 : 1;
+    weights_.resize(floats_per_key * keys_.size());
+    gradient_.resize(floats_per_key * keys_.size());
     RETURN_IF_ERROR(store_.PullBatch(number, keys_, weights_));
+    if (store_.has_scales()) Rescale(batch);
     Margins(batch);
     residuals_.resize(batch.rows());
-    gradient_.resize(keys_.size());
     const double loss = LossAndGradient(batch);
     RETURN_IF_ERROR(store_.Push(keys_, gradient_,
                                 {.batch = number,
@@ -88,11 +93,28 @@ class StoreLearner final : public BatchLearner {
     margins_.resize(batch.rows());
   }
 
+  // Fills the second half of gradient_ with the scales of this batch's values, and gives the
+  // weights the values that they have under these scales: the step makes the model's scales grow.
+  void Rescale(const CsrBatch& batch) {
+    const std::span<float> scales = std::span(weights_).subspan(keys_.size());
+    const std::span<float> largest = std::span(gradient_).subspan(keys_.size());
+    std::fill(largest.begin(), largest.end(), batch.values.empty() ? 1.0f : 0.0f);
+    for (size_t i = 0; i < batch.values.size(); ++i) {
+      float& at = largest[batch.cols[i]];
+      at = std::max(at, std::abs(batch.values[i]));
+    }
+    for (size_t k = 0; k < batch.keys.size(); ++k) {
+      largest[k] = sparse::ScaleValue(sparse::ScaleFor(largest[k]));
+      if (scales[k] > 0) weights_[k] *= sparse::GrowthFactor(scales[k], largest[k]);
+    }
+    if (keys_.size() > batch.keys.size()) largest.back() = 1;  // the intercept
+  }
+
   void Margins(const CsrBatch& batch) {
     TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     const size_t features = batch.keys.size();
     kernels_.margins(batch, std::span(weights_).first(features), margins_);
-    if (weights_.size() > features) sparse::AddIntercept(weights_.back(), margins_);
+    if (keys_.size() > features) sparse::AddIntercept(weights_[features], margins_);
   }
 
   double LossAndGradient(const CsrBatch& batch) {
@@ -103,7 +125,7 @@ class StoreLearner final : public BatchLearner {
     if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
     const size_t features = batch.keys.size();
     kernels_.gradient(batch, residuals_, std::span(gradient_).first(features));
-    if (gradient_.size() > features) gradient_.back() = sparse::InterceptGradient(residuals_);
+    if (keys_.size() > features) gradient_[features] = sparse::InterceptGradient(residuals_);
     return loss;
   }
 

@@ -66,7 +66,11 @@ Status ClusterBackend::Prepare(const TrainOptions& options,
   ASSIGN_OR_RETURN(const WeightSource source, FindWeights(options));
   if (on_note && !source.note.empty()) on_note(source.note);
   if (source.earlier.checkpoint) return session_->ContinueFrom(*source.earlier.checkpoint);
-  if (source.earlier.model.empty()) return {};
+  if (source.earlier.model.empty()) {
+    const auto intercept = static_cast<float>(options.intercept);
+    if (!options.shape.intercept || intercept == 0) return {};
+    return session_->LoadWeights({&io::kInterceptKey, 1}, {&intercept, 1});
+  }
   return ReadModelFor(source.earlier.model, options.shape, session_->config().update,
                       source.may_grow,
                       [&](std::span<const uint64_t> keys, std::span<const float> weights) {
@@ -136,12 +140,13 @@ Status ClusterBackend::Checkpoint(const TrainingState& state) {
 }
 
 ModelSource ClusterBackend::Source(uint64_t examples) {
-  return {
+  ModelSource source = {
       .info = {.num_features = session_->config().num_features,
                .rule = sparse::RuleName(session_->config().update.rule),
                .steps = session_->progress().step,
                .examples = examples},
       .for_each = [this](const ModelSource::Visit& visit) { return session_->ReadModel(visit); }};
+  return Uncentered(std::move(source), session_->config().update.centers);
 }
 
 JobReport ClusterBackend::Report() {

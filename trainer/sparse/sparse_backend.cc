@@ -41,7 +41,10 @@ Status LocalBackend::WarmStart(const TrainOptions& options,
   if (source.earlier.checkpoint) {
     return ContinueFrom(*source.earlier.checkpoint, *store_, start_.state);
   }
-  if (source.earlier.model.empty()) return {};
+  if (source.earlier.model.empty()) {
+    if (!options.shape.intercept) return {};
+    return store_->LoadWeight(io::kInterceptKey, static_cast<float>(options.intercept));
+  }
   return trainer::WarmStart(source.earlier.model, *store_, source.may_grow);
 }
 

@@ -90,6 +90,7 @@ Status SparseTrainer::OpenInput(TrainingState& start) {
     options_.test.batch_size = std::max(options_.test.batch_size, kRemoteTestRows);
   }
   options_.train.compact = options_.test.compact = backend_->learner().wants_compact_batches();
+  options_.train.rows.centers = options_.test.rows.centers = options_.update.centers;
   ASSIGN_OR_RETURN(input_, SegmentInput::Open(options_.train, start.own));
   start_position_ = start.own.segments.front().position;
   if (options_.test.files.empty() || !backend_->chief()) return {};
@@ -157,10 +158,15 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
   if (!std::isfinite(loss)) {
     return Diverged(state.own.batches, state.own.examples, loss, options_.update.Rate());
   }
+  const double weight = WeightOf(*batch);
+  const uint64_t epoch = state.own.segments.front().position.epoch;
+  if (std::exchange(loss_epoch_, epoch) != epoch) epoch_loss_ = epoch_weight_ = 0;
+  epoch_loss_ += loss;
+  epoch_weight_ += weight;
   return std::optional(StepResult{.steps = 1,
                                   .examples = batch->rows(),
                                   .loss = loss,
-                                  .weight = WeightOf(*batch),
+                                  .weight = weight,
                                   .positive = PositiveWeight(*batch)});
 }
 
@@ -209,6 +215,7 @@ std::vector<std::string> SparseTrainer::Warnings(const TrainSummary& summary) {
   facts.lowest_logloss = state.lowest_logloss;
   facts.lowest_logloss_step = state.lowest_logloss_step;
   facts.lowest_logloss_loss = state.lowest_logloss_loss;
+  if (epoch_weight_ > 0) facts.last_epoch_loss = epoch_loss_ / epoch_weight_;
   facts.prunes_weights = options_.update.l1 > 0;
   // Without an answer there is no warning: the training is complete.
   if (test_set_ && !CountUnknownKeys(facts).ok()) facts.checked_examples = 0;

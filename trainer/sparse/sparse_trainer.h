@@ -82,6 +82,9 @@ class SparseTrainer final : private TrainingTask {
   io::InputPosition start_position_;  // of the first segment, when this process started
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;
+  // Progressive, of this process in the present epoch.
+  uint64_t loss_epoch_ = 0;
+  double epoch_loss_ = 0, epoch_weight_ = 0;
 };
 
 }  // namespace millrace::trainer

@@ -5,6 +5,13 @@
 
 namespace millrace::trainer {
 
+Result<Normalize> NormalizeFromName(std::string_view name) {
+  if (name == "auto") return Normalize::kAuto;
+  if (name == "on") return Normalize::kOn;
+  if (name == "off") return Normalize::kOff;
+  return Invalid("normalize: expected auto, on or off, found '" + std::string(name) + "'");
+}
+
 Status TrainOptions::Validate() const {
   RETURN_IF_ERROR(train.Validate());
   if (!test.files.empty()) RETURN_IF_ERROR(test.Validate());
@@ -14,6 +21,9 @@ Status TrainOptions::Validate() const {
   if (hogwild > 1 && (!plain_sgd || io::NeedsWideKeys(shape.num_features) || kernel != "auto")) {
     return Invalid(
         "hogwild: expected optimizer sgd without l2, num_features up to 2^32 and kernel auto");
+  }
+  if (hogwild > 1 && (update.normalize || normalize == Normalize::kOn)) {
+    return Invalid("hogwild: expected normalize = off, found on");
   }
   if (hogwild > 256)
     return Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "io/base/status.h"
 #include "io/queue/input_options.h"
@@ -13,11 +14,24 @@
 
 namespace millrace::trainer {
 
+// Whether to set UpdateOptions::normalize.
+enum class Normalize {
+  kAuto,  // if the first rows have values other than 1, or cannot be read twice
+  kOn,
+  kOff,
+};
+// Accepts "auto", "on", "off".
+Result<Normalize> NormalizeFromName(std::string_view name);
+
 struct TrainOptions {
   io::InputOptions train;
   io::InputOptions test = {};  // without files: no evaluation
   sparse::ModelShape shape = {};
   sparse::UpdateOptions update = {};
+  // What ChooseStart decides on, in addition to a rate of 0; nothing else reads these two.
+  Normalize normalize = Normalize::kAuto;
+  bool auto_batch_size = false;
+  double intercept = 0;  // of a model that starts from nothing
   // "auto": the fastest. "native", "mkl", "plain": compacted batches with those kernels.
   std::string kernel = "auto";
   // Threads that train without locks (dense-index table with SGD only). 0 and 1: one thread, which

@@ -43,5 +43,16 @@ TEST(GradientSum, EqualsAMapForAnyLists) {
   }
 }
 
+TEST(GradientSum, KeepsTheLargestValueOfEachKey) {
+  GradientSum sum;
+  sum.Add(std::vector<uint64_t>{1, 5, 9}, std::vector<float>{1, 2, 3, 8, 16, 32});
+  sum.Add(std::vector<uint64_t>{0, 5, 9, 11}, std::vector<float>{4, 5, 6, 7, 64, 64, 0.5f, 1});
+  sum.Add(std::vector<uint64_t>{1}, std::vector<float>{0.5f, 2});
+  EXPECT_EQ(std::vector<uint64_t>(sum.keys().begin(), sum.keys().end()),
+            (std::vector<uint64_t>{0, 1, 5, 9, 11}));
+  EXPECT_EQ(std::vector<float>(sum.gradient().begin(), sum.gradient().end()),
+            (std::vector<float>{4, 1.5f, 7, 9, 7, 64, 8, 64, 32, 1}));
+}
+
 }  // namespace
 }  // namespace millrace::ps

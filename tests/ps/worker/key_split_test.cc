@@ -49,5 +49,25 @@ TEST(KeySplit, PartsCoverTheBatch) {
   }
 }
 
+TEST(KeySplit, CopiesSeveralNumbersOfEachKey) {
+  Random random(6);
+  for (const size_t shards : {1, 3}) {
+    const std::vector<uint64_t> keys = RandomKeys(random, 200, 10000);
+    KeySplit split;
+    split.Assign(Sharding(10000, shards), 1, keys);
+    std::vector<float> numbers(2 * keys.size()), back(2 * keys.size()), first(keys.size());
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+    for (size_t s = 0; s < shards; ++s) {
+      PodVector<float> part;
+      split.Scatter(s, numbers, part);
+      ASSERT_EQ(part.size(), 2 * split.part(s).keys);
+      split.Gather(s, part, back);
+      split.Gather(s, part, first);
+    }
+    EXPECT_EQ(back, numbers);
+    EXPECT_TRUE(std::equal(first.begin(), first.end(), numbers.begin()));
+  }
+}
+
 }  // namespace
 }  // namespace millrace::ps

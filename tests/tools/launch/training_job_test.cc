@@ -135,6 +135,46 @@ TEST_F(TrainingTest, AttackedJobEndsWithTheSameModel) {
   EXPECT_TRUE(Model("attacked") == expected);
 }
 
+// Columns in different units and with means far from 0, as in a table that nobody prepared. All
+// workers choose the same rate, and servers scale as one process does.
+TEST_F(TrainingTest, UnscaledNumbersTrainOnServersAsInOneProcess) {
+  std::string text;
+  uint32_t state = 1;
+  const auto next = [&] {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<double>(state >> 8) / (1 << 24) - 0.5;
+  };
+  for (int r = 0; r < 6000; ++r) {
+    const double a = next(), b = next(), c = next();
+    text += std::to_string(4 * a - 3 * b + 2 * c + next() > 0 ? 1 : 0) +
+            " 1:" + std::to_string(2000 + 10 * a) + " 2:" + std::to_string(1e-3 * b) +
+            " 3:" + std::to_string(1e6 * c) + "\n";
+  }
+  test::WriteFile(folder_ / "rows.libsvm", text);
+  const auto command = [&](const std::string& run) -> std::vector<std::string> {
+    return {"millrace-lr", "--train=" + folder_ / "rows.libsvm",
+            "--test=" + folder_ / "rows.libsvm", "--run_dir=" + folder_ / run};
+  };
+  std::string words;
+  for (const std::string& word : command("one")) words += word == "millrace-lr" ? "" : word + " ";
+  const ProgramRun one = RunProgram("millrace-lr", words);
+  ASSERT_EQ(one.status, 0) << one.err;
+  EXPECT_NE(one.out.find("(3 centered features)"), std::string::npos) << one.out;
+  EXPECT_LT(LastLogloss("one"), 0.35);
+  const auto job = [&](const char* servers, const char* workers, const std::string& run) {
+    std::vector<std::string> words_of_job = command(run);
+    words_of_job.push_back("--mode=sync");
+    Program program = Launch({servers, workers}, words_of_job);
+    EXPECT_EQ(program.Wait(), 0) << program.output();
+  };
+  job("--num_ps=1", "--num_workers=1", "job");
+  EXPECT_NEAR(LastLogloss("job"), LastLogloss("one"), 1e-4);
+  job("--num_ps=2", "--num_workers=2", "two");
+  job("--num_ps=2", "--num_workers=2", "again");
+  EXPECT_LT(LastLogloss("two"), 0.4);
+  EXPECT_TRUE(Model("two") == Model("again"));
+}
+
 // A failure that a restart repeats is not retried, however many restarts are left.
 TEST_F(TrainingTest, CorruptDataUsesUpOneRestart) {
   const std::string file = folder_ / "corrupt.tfrecord";

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/sparse/auto_rate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "io/base/pod_vector.h"
+#include "io/batch/key_compactor.h"
+#include "io/queue/input_queue.h"
+#include "io/stream/input_files.h"
+#include "profiler/trace.h"
+#include "sparse/kernels.h"
+#include "trainer/sparse/batch_learner.h"
+
+namespace millrace::trainer {
+namespace {
+
+using io::CsrBatch;
+
+// The sample. Each trial is a pass over it.
+constexpr double kShare = 0.005;          // of the data
+constexpr uint64_t kMinRows = 5000;       // at least that many rows or
+constexpr uint64_t kMinEntries = 100000;  // that many values, whichever comes first
+constexpr uint64_t kMaxRows = 100000;
+constexpr uint64_t kMaxEntries = 2000000;
+// A sample needs no more, and every row in the shuffle buffer must be read.
+constexpr size_t kShuffleCapacity = 8000;
+// Of a file, roughly: it decides how many rows are that share.
+constexpr double kBytesPerEntry = 9, kBytesPerRow = 20;
+
+constexpr size_t kMaxBatch = 100;
+constexpr double kStepsPerPass = 300;  // at least, unless there are fewer rows
+
+constexpr double kDensity = 0.5;  // share of the rows that have a centered feature
+constexpr size_t kMaxCenters = 4096;
+
+// Half decades around the default rate. The best rate is seldom below the default.
+constexpr int kStepsDown = 1, kStepsUp = 4;
+constexpr double kSkippedShare = 0.25;
+constexpr double kStandardErrors = 2;
+
+struct Sample {
+  std::vector<CsrBatch> batches;  // compacted, as the input made them
+  uint64_t rows = 0;
+  uint64_t entries = 0;
+  bool complete = false;  // all rows of an epoch
+  bool has_values = false;
+
+  double bytes() const {
+    return kBytesPerEntry * static_cast<double>(entries) + kBytesPerRow * static_cast<double>(rows);
+  }
+};
+
+double TotalBytes(const std::vector<std::string>& files) {
+  double bytes = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(file, error);
+    if (!error) bytes += static_cast<double>(size);
+  }
+  return bytes;
+}
+
+// `max_examples`: that the run trains on; 0: all.
+bool IsEnough(const Sample& sample, double total_bytes, uint64_t max_examples) {
+  if (sample.rows >= kMaxRows || sample.entries >= kMaxEntries) return true;
+  if (sample.rows < kMinRows && sample.entries < kMinEntries) return false;
+  const auto rows = static_cast<double>(sample.rows);
+  if (max_examples > 0 && rows >= kShare * static_cast<double>(max_examples)) return true;
+  return sample.bytes() >= kShare * total_bytes;
+}
+
+// `rows`: as many, or (0) as many as are enough.
+Result<Sample> ReadSample(io::InputOptions input, uint64_t max_examples, uint64_t rows) {
+  TRACE_SCOPE("read_sample", profiler::Cat::kInput);
+  input.shard = 0;
+  input.num_shards = 1;
+  input.start = {};
+  input.epochs = 1;
+  input.cache_bytes = 0;
+  input.compact = true;
+  input.shuffle_capacity = std::min(input.shuffle_capacity, kShuffleCapacity);
+  input.min_after_dequeue = std::min(input.min_after_dequeue, input.shuffle_capacity / 2);
+  const double total_bytes = TotalBytes(input.files);
+  ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input));
+  Sample sample;
+  const CsrBatch* batch = nullptr;
+  while (rows > 0 ? sample.rows < rows : !IsEnough(sample, total_bytes, max_examples)) {
+    ASSIGN_OR_RETURN(const bool more, queue->Next(batch));
+    sample.complete = !more;
+    if (!more) break;
+    sample.batches.push_back(*batch);
+    sample.rows += batch->rows();
+    sample.entries += batch->nnz();
+    sample.has_values = sample.has_values || !batch->values.empty();
+  }
+  return sample;
+}
+
+// Means of the features that most rows have, with different values.
+std::vector<io::ValueCenter> CentersOf(const Sample& sample) {
+  struct Moments {
+    double sum = 0;
+    uint64_t rows = 0;
+    float first = 0;
+    bool varies = false;
+  };
+  std::unordered_map<uint64_t, Moments> features;
+  for (const CsrBatch& batch : sample.batches) {
+    std::vector<Moments> here(batch.keys.size());
+    for (size_t i = 0; i < batch.nnz(); ++i) {
+      Moments& m = here[batch.cols[i]];
+      const float value = batch.values.empty() ? 1.0f : batch.values[i];
+      if (m.rows == 0) m.first = value;
+      m.varies = m.varies || value != m.first;
+      m.sum += static_cast<double>(value);
+      ++m.rows;
+    }
+    for (size_t k = 0; k < here.size(); ++k) {
+      Moments& m = features[batch.keys[k]];
+      if (m.rows == 0) m.first = here[k].first;
+      m.varies = m.varies || here[k].varies || here[k].first != m.first;
+      m.sum += here[k].sum;
+      m.rows += here[k].rows;
+    }
+  }
+  std::vector<io::ValueCenter> centers;
+  const auto rows = static_cast<double>(sample.rows);
+  for (const auto& [key, m] : features) {
+    if (!m.varies || static_cast<double>(m.rows) < kDensity * rows) continue;
+    centers.push_back({key, static_cast<float>(m.sum / rows)});
+  }
+  std::sort(centers.begin(), centers.end(),
+            [](const auto& a, const auto& b) { return a.key < b.key; });
+  if (centers.size() > kMaxCenters) centers.resize(kMaxCenters);
+  return centers;
+}
+
+size_t BatchSizeFor(const Sample& sample, double total_bytes) {
+  const double rows = sample.complete
+                          ? static_cast<double>(sample.rows)
+                          : total_bytes / sample.bytes() * static_cast<double>(sample.rows);
+  return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
+}
+
+double WeightOf(const CsrBatch& batch) {
+  if (batch.weights.empty()) return static_cast<double>(batch.rows());
+  return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
+}
+
+// Log-odds of the labels, with half a row more of each.
+double InterceptFor(const Sample& sample) {
+  double positives = 0.5, negatives = 0.5;
+  for (const CsrBatch& batch : sample.batches) {
+    for (size_t r = 0; r < batch.rows(); ++r) {
+      const double weight = batch.weights.empty() ? 1.0 : static_cast<double>(batch.weights[r]);
+      (batch.labels[r] > 0 ? positives : negatives) += weight;
+    }
+  }
+  return std::log(positives / negatives);
+}
+
+// Replaces keys by numbers from 0 on, and returns how many there are: a trial needs a small model
+// only. The order of keys stays.
+uint64_t NumberKeys(Sample& sample) {
+  PodVector<uint64_t> all, unique;
+  PodVector<uint32_t> numbers;
+  for (const CsrBatch& batch : sample.batches) {
+    all.insert(all.end(), batch.keys.begin(), batch.keys.end());
+  }
+  io::KeyCompactor(0).Compact(all, numbers, unique);
+  size_t at = 0;
+  for (CsrBatch& batch : sample.batches) {
+    for (uint64_t& key : batch.keys) key = numbers[at++];
+  }
+  return unique.size();
+}
+
+// Batches that are not compacted, for stores that are direct.
+void Expand(Sample& sample) {
+  for (CsrBatch& batch : sample.batches) {
+    for (uint32_t& col : batch.cols) col = static_cast<uint32_t>(batch.keys[col]);
+    batch.keys.clear();
+    batch.compacted = false;
+  }
+}
+
+// The mean loss of each batch before its step, up to the first that is not finite.
+Result<std::vector<double>> RunTrial(const Sample& sample, BatchLearner& learner) {
+  std::vector<double> losses;
+  for (const CsrBatch& batch : sample.batches) {
+    ASSIGN_OR_RETURN(const double loss, learner.Learn(batch));
+    if (!std::isfinite(loss)) break;
+    const double weight = WeightOf(batch);
+    losses.push_back(weight > 0 ? loss / weight : 0);
+  }
+  return losses;
+}
+
+// With three digits: people read a rate and give it again.
+double Rounded(double rate) {
+  const double unit = std::pow(10, std::floor(std::log10(rate)) - 2);
+  return std::round(rate / unit) * unit;
+}
+
+struct Trials {
+  std::vector<double> rates;
+  std::vector<std::unique_ptr<sparse::LocalStore>> stores;
+  std::vector<std::vector<double>> losses;
+};
+
+Result<Trials> RunTrials(const TrainOptions& options, Sample sample) {
+  TRACE_SCOPE("try_rates", profiler::Cat::kCompute);
+  Trials trials;
+  sparse::ModelShape shape = options.shape;
+  shape.num_features = NumberKeys(sample);
+  for (int step = -kStepsDown; step <= kStepsUp; ++step) {
+    sparse::UpdateOptions update = options.update;
+    update.rate = Rounded(update.Rate() * std::pow(10, 0.5 * step));
+    ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(shape, update));
+    if (shape.intercept) {
+      RETURN_IF_ERROR(store->LoadWeight(io::kInterceptKey, static_cast<float>(options.intercept)));
+    }
+    trials.rates.push_back(update.rate);
+    trials.stores.push_back(std::move(store));
+  }
+  if (trials.stores.front()->direct()) Expand(sample);
+  ASSIGN_OR_RETURN(const sparse::Kernels* kernels, sparse::KernelsByName("auto"));
+  trials.losses.resize(trials.rates.size());
+  std::vector<Status> statuses(trials.rates.size());
+  std::atomic<size_t> next = 0;
+  {
+    std::vector<std::jthread> threads;
+    const size_t count = std::clamp<size_t>(options.train.threads, 1, trials.rates.size());
+    for (size_t t = 0; t < count; ++t) {
+      threads.emplace_back([&] {
+        profiler::NameThread("try_rates");
+        for (size_t i = next++; i < trials.rates.size(); i = next++) {
+          const auto learner = MakeLocalLearner(*trials.stores[i], *kernels, true);
+          auto losses = RunTrial(sample, *learner);
+          statuses[i] = losses.status();
+          if (losses.ok()) trials.losses[i] = std::move(*losses);
+        }
+      });
+    }
+  }
+  for (const Status& status : statuses) RETURN_IF_ERROR(status);
+  return trials;
+}
+
+double MeanOf(const std::vector<double>& losses, size_t begin, size_t end) {
+  if (losses.size() < end) return std::numeric_limits<double>::infinity();
+  return std::accumulate(losses.begin() + static_cast<ptrdiff_t>(begin),
+                         losses.begin() + static_cast<ptrdiff_t>(end), 0.0) /
+         static_cast<double>(end - begin);
+}
+
+struct JudgedRange {
+  size_t begin = 0, end = 0;  // batches
+};
+JudgedRange Judged(const std::vector<std::vector<double>>& losses) {
+  size_t batches = 0;
+  for (const auto& list : losses) batches = std::max(batches, list.size());
+  return {static_cast<size_t>(kSkippedShare * static_cast<double>(batches)), batches};
+}
+
+// Whether `losses` are worse than `best` beyond their noise.
+bool IsWorse(const std::vector<double>& losses, const std::vector<double>& best,
+             JudgedRange range) {
+  if (losses.size() < range.end) return true;
+  const auto count = static_cast<double>(range.end - range.begin);
+  double mean = 0, squares = 0;
+  for (size_t b = range.begin; b < range.end; ++b) mean += (losses[b] - best[b]) / count;
+  for (size_t b = range.begin; b < range.end; ++b) {
+    const double deviation = losses[b] - best[b] - mean;
+    squares += deviation * deviation;
+  }
+  return count < 2 ? false : mean > kStandardErrors * std::sqrt(squares) / count;
+}
+
+}  // namespace
+
+size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle) {
+  const JudgedRange range = Judged(losses);
+  if (range.end == 0) return middle;
+  size_t best = middle;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const double loss = MeanOf(losses[i], range.begin, range.end);
+    if (loss < MeanOf(losses[best], range.begin, range.end)) best = i;
+  }
+  size_t chosen = best;
+  const auto distance = [&](size_t i) { return i > middle ? i - middle : middle - i; };
+  for (size_t i = 0; i < losses.size(); ++i) {
+    if (distance(i) < distance(chosen) && !IsWorse(losses[i], losses[best], range)) chosen = i;
+  }
+  return chosen;
+}
+
+void ApplyStart(const StartChoice& choice, TrainOptions& options) {
+  options.update.rate = choice.rate;
+  options.update.normalize = choice.normalize;
+  options.update.centers = choice.centers;
+  options.train.rows.centers = options.test.rows.centers = choice.centers;
+  options.train.batch_size = choice.batch_size;
+  options.intercept = choice.intercept;
+}
+
+Result<StartChoice> ChooseStart(const TrainOptions& options) {
+  const bool tries_rates = options.update.rate == 0;
+  StartChoice choice = {.rate = options.update.Rate(),
+                        .normalize = options.normalize == Normalize::kOn,
+                        .batch_size = options.train.batch_size};
+  RETURN_IF_ERROR(io::CheckInputFiles(options.train.files));
+  if (!io::CheckReadableAgain(options.train.files, "").ok()) {
+    choice.normalize = options.normalize != Normalize::kOff && options.hogwild <= 1;
+    if (tries_rates) {
+      choice.note = "the learning rate is the default " + io::NumberText(choice.rate) +
+                    ": rates are tried on the first rows, and this input cannot be read twice";
+    }
+    return choice;
+  }
+  if (!tries_rates && options.normalize == Normalize::kOff && !options.auto_batch_size) {
+    return choice;
+  }
+  TrainOptions chosen = options;
+  Result<Sample> read = ReadSample(options.train, options.max_examples, 0);
+  if (read.status().code() == Code::kCancelled) return read.status();
+  // The run reads the same rows first, and its message says what to do about them.
+  if (!read.ok() || read->rows == 0) return choice;
+  Sample sample = std::move(*read);
+  choice.rows = sample.rows;
+  choice.normalize =
+      options.hogwild <= 1 && (options.normalize == Normalize::kOn ||
+                               (options.normalize == Normalize::kAuto && sample.has_values));
+  if (choice.normalize && options.shape.intercept) choice.centers = CentersOf(sample);
+  if (options.auto_batch_size) {
+    choice.batch_size = BatchSizeFor(sample, TotalBytes(options.train.files));
+  }
+  if (!tries_rates) return choice;
+  if (options.shape.intercept) choice.intercept = InterceptFor(sample);
+  ApplyStart(choice, chosen);
+  if (!choice.centers.empty() || choice.batch_size != options.train.batch_size) {
+    ASSIGN_OR_RETURN(sample, ReadSample(chosen.train, options.max_examples, choice.rows));
+  }
+  chosen.update.rate = 0;
+  ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample)));
+  choice.rate = trials.rates[ChooseTrial(trials.losses, kStepsDown)];
+  const JudgedRange range = Judged(trials.losses);
+  for (size_t i = 0; i < trials.rates.size(); ++i) {
+    choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});
+  }
+  return choice;
+}
+
+}  // namespace millrace::trainer

@@ -43,11 +43,13 @@ Result<std::optional<sparse::CheckpointParts>> PartsOf(const std::string& path) 
 }  // namespace
 
 Result<EarlierRun> FindEarlierRun(const std::string& path) {
+  EarlierRun earlier;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
     ASSIGN_OR_RETURN(const auto parts, PartsOf(path));
     if (parts) return FromCheckpoint(*parts);
-    return EarlierRun{.model = path};
+    earlier.model = path;
+    return earlier;
   }
   // Servers of a job may have another working folder.
   const std::string checkpoints = fs::absolute(path, ignored).lexically_normal() / "checkpoints";
@@ -56,7 +58,6 @@ Result<EarlierRun> FindEarlierRun(const std::string& path) {
     return FromCheckpoint(
         {.checkpoints = checkpoints, .id = *manifest.checkpoint, .shards = manifest.shards});
   }
-  EarlierRun earlier;
   ASSIGN_OR_RETURN(earlier.model, ModelFileOf(path));
   return earlier;
 }

@@ -156,6 +156,15 @@ Status JobSession::CallAll(const std::function<Status(size_t shard, Channel&)>& 
   return {};
 }
 
+Status JobSession::CallAllThatRemain(const std::function<Status(size_t shard, Channel&)>& call) {
+  for (size_t shard = 0; shard < clients_.size(); ++shard) {
+    const Status status =
+        clients_[shard].Call([&](Channel& channel) { return call(shard, channel); });
+    if (!status.ok() && status.code() != Code::kIo) return status;
+  }
+  return {};
+}
+
 Status JobSession::Restore(const RestoreRequest& request) {
   return CallAll([&](size_t, Channel& channel) -> Status {
     bool done = false;
@@ -307,8 +316,11 @@ Status JobSession::Stop(const std::function<Status()>& flush) {
   return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 
+// A server waits for the chief, but not for the reply of another worker's last call: when all have
+// finished and the chief has left, it exits.
 Status JobSession::Finish() {
-  return CallAll([](size_t, Channel& channel) { return channel.Finish(); });
+  const auto finish = [](size_t, Channel& channel) { return channel.Finish(); };
+  return chief() ? CallAll(finish) : CallAllThatRemain(finish);
 }
 
 Result<bool> JobSession::WaitForProgress(uint64_t until_examples) {
@@ -356,11 +368,7 @@ Status JobSession::NotePartialPushes() {
 
 // A server exits when all workers have left, perhaps before its last reply has arrived.
 Status JobSession::Leave() {
-  for (ShardClient& client : clients_) {
-    const Status left = client.Call([](Channel& channel) { return channel.Leave(); });
-    if (!left.ok() && left.code() != Code::kIo) return left;
-  }
-  return {};
+  return CallAllThatRemain([](size_t, Channel& channel) { return channel.Leave(); });
 }
 
 // Shards differ only if a worker stopped between its pushes to them.

@@ -88,7 +88,8 @@ class JobSession {
   // does an incomplete step. `flush` receives the replies that the store waits for; it is not
   // called if a store gave up on them.
   Status Stop(const std::function<Status()>& flush);
-  // This worker sends no more pushes. The store is flushed.
+  // This worker sends no more pushes. The store is flushed. For the chief a server that is gone is
+  // an error; another worker has done its part, and if the job fails, the chief says so.
   Status Finish();
   // Waits until all workers have finished, the job has trained on `until_examples`, or some time
   // has passed. False when all have finished.
@@ -140,6 +141,8 @@ class JobSession {
  private:
   Status JoinAll();
   Status CallAll(const std::function<Status(size_t shard, Channel&)>& call);
+  // The same, where a server that is gone is no error.
+  Status CallAllThatRemain(const std::function<Status(size_t shard, Channel&)>& call);
   // The epoch of this job, and the checkpoints that it may take.
   Status ReadEpoch();
   Status ClaimFolder();

@@ -87,6 +87,7 @@ config = (
     "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nintercept 1\nmodel sparse\n"
     "rule sgd\noption.rate 0.5\noption.decay constant\noption.l1 0\noption.l2 0\noption.ftrl_beta 1\n"
     "option.adagrad_epsilon 1e-06\noption.adagrad_initial 0\noption.adam_beta1 0.9\noption.adam_beta2 0.999\noption.adam_epsilon 1e-08\n"
+    "option.normalize 1\noption.centers 2:0.5 7:-1000\n"
     "zstd 0\nbf16 0\ndata x\n"
 )
 seeds = {

@@ -56,6 +56,8 @@ constexpr std::pair<const char*, const char*> kDescriptions[] = {
     {"serve_pull_dense", "sends the weights of a block"},
     // Evaluation, checkpoints, models.
     {"evaluate", "a whole evaluation"},
+    {"read_sample", "reads the first rows"},
+    {"try_rates", "tries rates on the first rows"},
     {"read_test_set", "prefetches the test data"},
     {"score_test_set", "evaluation in parallel to training"},
     {"check_test_keys", "looks up test keys"},

@@ -45,6 +45,7 @@ constexpr size_t kMaxCenters = 4096;
 constexpr int kStepsDown = 1, kStepsUp = 4;
 constexpr double kSkippedShare = 0.25;
 constexpr double kStandardErrors = 2;
+constexpr double kAdaptiveTolerance = 0.02, kConstantTolerance = 0.05;
 
 struct Sample {
   std::vector<CsrBatch> batches;  // compacted, as the input made them
@@ -75,6 +76,14 @@ bool IsEnough(const Sample& sample, double total_bytes, uint64_t max_examples) {
   const auto rows = static_cast<double>(sample.rows);
   if (max_examples > 0 && rows >= kShare * static_cast<double>(max_examples)) return true;
   return sample.bytes() >= kShare * total_bytes;
+}
+
+// The share of a run's rows that the sample has, roughly.
+double ShareOf(const Sample& sample, double total_bytes, uint64_t max_examples) {
+  if (sample.complete || total_bytes <= 0) return 1;
+  const double of_run =
+      max_examples > 0 ? static_cast<double>(sample.rows) / static_cast<double>(max_examples) : 0;
+  return std::min(1.0, std::max(of_run, sample.bytes() / total_bytes));
 }
 
 // `rows`: as many, or (0) as many as are enough.
@@ -255,6 +264,14 @@ Result<Trials> RunTrials(const TrainOptions& options, Sample sample) {
   return trials;
 }
 
+// What the first rows say about a rate fades with the rows that follow: the share of the loss by
+// which a rate may be worse on a sample of that `share` of the run. A rule that does not lower its
+// rates by itself needs a lower one the more steps it makes.
+double ToleranceFor(const TrainOptions& options, double share) {
+  const bool adapts = sparse::GradientScaleOf(options.update.rule) == sparse::GradientScale::kSum;
+  return (adapts ? kAdaptiveTolerance : kConstantTolerance) * (1 - std::min(1.0, share));
+}
+
 double MeanOf(const std::vector<double>& losses, size_t begin, size_t end) {
   if (losses.size() < end) return std::numeric_limits<double>::infinity();
   return std::accumulate(losses.begin() + static_cast<ptrdiff_t>(begin),
@@ -287,7 +304,8 @@ bool IsWorse(const std::vector<double>& losses, const std::vector<double>& best,
 
 }  // namespace
 
-size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle) {
+size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle,
+                   double tolerance) {
   const JudgedRange range = Judged(losses);
   if (range.end == 0) return middle;
   size_t best = middle;
@@ -296,9 +314,14 @@ size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle
     if (loss < MeanOf(losses[best], range.begin, range.end)) best = i;
   }
   size_t chosen = best;
+  const double good = MeanOf(losses[best], range.begin, range.end) * (1 + tolerance);
+  const auto is_good = [&](size_t i) {
+    return MeanOf(losses[i], range.begin, range.end) <= good ||
+           !IsWorse(losses[i], losses[best], range);
+  };
   const auto distance = [&](size_t i) { return i > middle ? i - middle : middle - i; };
   for (size_t i = 0; i < losses.size(); ++i) {
-    if (distance(i) < distance(chosen) && !IsWorse(losses[i], losses[best], range)) chosen = i;
+    if (distance(i) < distance(chosen) && is_good(i)) chosen = i;
   }
   return chosen;
 }
@@ -344,6 +367,7 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
     choice.batch_size = BatchSizeFor(sample, TotalBytes(options.train.files));
   }
   if (!tries_rates) return choice;
+  const double share = ShareOf(sample, TotalBytes(options.train.files), options.max_examples);
   if (options.shape.intercept) choice.intercept = InterceptFor(sample);
   ApplyStart(choice, chosen);
   if (!choice.centers.empty() || choice.batch_size != options.train.batch_size) {
@@ -351,7 +375,7 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   }
   chosen.update.rate = 0;
   ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample)));
-  choice.rate = trials.rates[ChooseTrial(trials.losses, kStepsDown)];
+  choice.rate = trials.rates[ChooseTrial(trials.losses, kStepsDown, ToleranceFor(options, share))];
   const JudgedRange range = Judged(trials.losses);
   for (size_t i = 0; i < trials.rates.size(); ++i) {
     choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});

@@ -31,8 +31,9 @@ void ApplyStart(const StartChoice& choice, TrainOptions& options);
 // `losses` has one list per rate, in the order of rates, with the mean loss of each batch before
 // its step; a list that is shorter than the longest diverged. Large rates win at the beginning of a
 // run and lose later, so the first quarter does not count. Returns the rate nearest to `middle`
-// that is not significantly worse than the best one: at most two standard errors of the paired
-// difference.
-size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle);
+// that is not significantly worse than the best one: by at most two standard errors of the paired
+// difference, or by at most the share `tolerance`.
+size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle,
+                   double tolerance = 0);
 
 }  // namespace millrace::trainer

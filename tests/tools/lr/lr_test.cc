@@ -163,8 +163,9 @@ TEST_F(LrTest, KilledAndResumedRunEndsWithTheSameModelBitForBit) {
 TEST_F(LrTest, EarlyStopKeepsTheBestModelAndTheLast) {
   const std::string flags = "--train=" + *data_ / "train-00000-of-00004.tfrecord" + " --test='" +
                             *data_ / "test-*" +
-                            "' --num_features=100000 --optimizer=adagrad --epochs=10 "
-                            "--eval_every=15000 --checkpoint_every=15000 ";
+                            "' --num_features=100000 --optimizer=adagrad --learning_rate=0.1 "
+                            "--batch_size=100 --epochs=10 --eval_every=15000 "
+                            "--checkpoint_every=15000 ";
   const std::string run = folder_ / "run";
   const ProgramRun early =
       RunProgram("millrace-lr", flags + "--early_stop=logloss:3 --run_dir=" + run);

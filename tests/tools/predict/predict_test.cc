@@ -373,7 +373,7 @@ TEST_F(PredictTest, FlagsThatContradictTheModelAreErrors) {
   test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
   test::WriteFile(folder_ / "in.tsv", "1\t3" + std::string(38, '\t') + "aa\n");
   test::WriteFile(folder_ / "in.svm", "1 1:1\n");
-  ASSERT_EQ(RunProgram("millrace-lr", "--hash_bits=12 --novw_hash_all --train=" +
+  ASSERT_EQ(RunProgram("millrace-lr", "--hash_bits=12 --novw_hash_all --nointercept --train=" +
                                           (folder_ / "in.vw") + " --run_dir=" + (folder_ / "run"))
                 .status,
             0);

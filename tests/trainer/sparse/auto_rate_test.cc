@@ -195,6 +195,7 @@ TEST(ChooseTrial, TakesTheBestUnlessTheDefaultIsAsGood) {
   EXPECT_EQ(ChooseTrial(losses, 1), 1u) << "differences are noise";
   for (double& loss : losses[2]) loss -= 0.02;
   EXPECT_EQ(ChooseTrial(losses, 1), 2u) << "small, but in every batch";
+  EXPECT_EQ(ChooseTrial(losses, 1, 0.2), 1u) << "the beginning of a long run";
   losses[2].resize(50);
   EXPECT_EQ(ChooseTrial(losses, 1), 1u) << "it diverged";
   for (int b = 0; b < 25; ++b) losses[0][static_cast<size_t>(b)] -= 5;

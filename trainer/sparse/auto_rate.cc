@@ -45,7 +45,9 @@ constexpr size_t kMaxCenters = 4096;
 constexpr int kStepsDown = 1, kStepsUp = 4;
 constexpr double kSkippedShare = 0.25;
 constexpr double kStandardErrors = 2;
-constexpr double kAdaptiveTolerance = 0.02, kConstantTolerance = 0.05;
+// What the first rows say about a rate fades with the rows that follow: the share of the loss by
+// which a rate may be worse on a sample that is a small part of the run.
+constexpr double kTolerance = 0.05;
 
 struct Sample {
   std::vector<CsrBatch> batches;  // compacted, as the input made them
@@ -264,14 +266,6 @@ Result<Trials> RunTrials(const TrainOptions& options, Sample sample) {
   return trials;
 }
 
-// What the first rows say about a rate fades with the rows that follow: the share of the loss by
-// which a rate may be worse on a sample of that `share` of the run. A rule that does not lower its
-// rates by itself needs a lower one the more steps it makes.
-double ToleranceFor(const TrainOptions& options, double share) {
-  const bool adapts = sparse::GradientScaleOf(options.update.rule) == sparse::GradientScale::kSum;
-  return (adapts ? kAdaptiveTolerance : kConstantTolerance) * (1 - std::min(1.0, share));
-}
-
 double MeanOf(const std::vector<double>& losses, size_t begin, size_t end) {
   if (losses.size() < end) return std::numeric_limits<double>::infinity();
   return std::accumulate(losses.begin() + static_cast<ptrdiff_t>(begin),
@@ -375,7 +369,7 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   }
   chosen.update.rate = 0;
   ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample)));
-  choice.rate = trials.rates[ChooseTrial(trials.losses, kStepsDown, ToleranceFor(options, share))];
+  choice.rate = trials.rates[ChooseTrial(trials.losses, kStepsDown, kTolerance * (1 - share))];
   const JudgedRange range = Judged(trials.losses);
   for (size_t i = 0; i < trials.rates.size(); ++i) {
     choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});

@@ -20,7 +20,7 @@ namespace millrace {
 class AllocationError : public std::bad_alloc {
  public:
   explicit AllocationError(double bytes) {
-    std::snprintf(text_, sizeof text_, "cannot allocate %.1f GB", bytes * 1e-9);
+    std::snprintf(text_, sizeof text_, "cannot allocate %.3g GB", bytes * 1e-9);
   }
   const char* what() const noexcept override { return text_; }
 

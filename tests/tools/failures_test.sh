@@ -116,7 +116,7 @@ expect 2 'insecure_no_token has no effect on the loopback address 127.0.0.1' 'mi
 expect 1 'millrace-predict: not enough memory: an allocation failed; ??? MB are mapped, the limit (ulimit -v) is 976 MB' \
   "ulimit -v 1000000; head -c 3000000000 /dev/zero | millrace-predict --model=$model --format=libsvm --threads=1 --max_record_mb=2048 -"
 
-expect 1 'the limit (ulimit -v) is 78 MB' "ulimit -v 80000; $train --threads=64"
+expect 1 'the limit (ulimit -v) is 78 MB' "ulimit -v 80000; $train --learning_rate=0.1 --normalize=off --batch_size=100 --threads=64"
 expect_text 'not enough memory: cannot start a thread' err
 expect 2 'num_features = 50000000: not enough memory for the model: cannot allocate 0.? GB' \
   'ulimit -v 300000; millrace-lr --train=data/train-00000-of-00001.tfrecord --num_features=50000000'
@@ -151,7 +151,9 @@ expect 0 '' "$train --run_dir=links --profile --overwrite --checkpoint_every=500
 [ -f links/model/model.bin ] && [ ! -L links/model/model.bin ] || { echo 'expected a model'; failures=$((failures + 1)); }
 mkdir linked
 ln -s ../foreign linked/checkpoints
-expect 2 'linked/checkpoints: expected a folder, found a symbolic link' "$train --run_dir=linked --checkpoint_every=500"
+expect 2 'linked holds an earlier run (unknown): choose another run_dir, continue that run with resume, or erase it with overwrite' "$train --run_dir=linked --checkpoint_every=500"
+expect 2 'linked/checkpoints: expected a folder, found a symbolic link' \
+  "$train --run_dir=linked --checkpoint_every=500 --overwrite"
 [ "$(cat foreign/*)" = $'precious\nprecious' ] || { echo 'foreign files have changed'; failures=$((failures + 1)); }
 
 # A run that begins removes the temporary files of a killed one.

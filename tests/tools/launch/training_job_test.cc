@@ -230,6 +230,7 @@ TEST_F(TrainingTest, ChiefWithoutDataStillEvaluatesAndSaves) {
   for (const std::string run : {"run", "again"}) {
     std::vector<std::string> command = Command("sync", run);
     command[2] = "--train=" + folder_ / "empty" + "," + *data_ / "train-00000-of-00004.tfrecord";
+    command.push_back("--batch_size=100");
     Program job = Launch({"--num_ps=2", "--num_workers=2", "--restart=1"}, command);
     ASSERT_TRUE(WaitForEvaluations(job, run)) << job.output();
     if (run == "again") Kill(job, "ps 1");

@@ -252,7 +252,7 @@ class PageTest(unittest.TestCase):
             boxes = page.run("return [...document.querySelectorAll('#graph-box .box')].map(b => b.textContent)")
             for layer in layers:
                 box = next((box for box in boxes if box.startswith(layer)), "")
-                self.assertRegex(box, r"→ [\dx]+.* per step, [\d.]+ %")
+                self.assertRegex(box, r"→ [\dx]+.*/step[\d.]+ %")
             self.assertEqual(page.run("return millrace.data.processes.filter(p => p.threads.length).map(p => p.name)"), processes)
             page.run("const s = document.getElementById('search'); s.value = arguments[0]; s.oninput();", f"{layers[0]} backward")
             self.assertRegex(page.run("return document.getElementById('found').textContent"), r"[1-9][\d,]* spans")

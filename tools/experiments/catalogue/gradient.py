@@ -28,6 +28,8 @@ def run(context):
         "num_features": FEATURES,
         "optimizer": "sgd",
         "learning_rate": RATE,
+        "normalize": "off",
+        "intercept": "false",
         "model_in": context.folder / "start.txt",
         "model_format": "text",
         "epochs": 1,

@@ -67,8 +67,7 @@ bool Shard::SameProcess(const JoinRequest& request) const {
 
 std::string Shard::JoinBlockedOn(const JoinRequest& request) const {
   if (request.worker >= workers_.size() || !request.rejoin || SameProcess(request)) return "";
-  const WorkerPhase phase = workers_[request.worker].phase;
-  if (phase != WorkerPhase::kJoined && phase != WorkerPhase::kFinished) return "";
+  if (!workers_[request.worker].connected) return "";
   return Describe(request.worker) + ", whose connection is still open";
 }
 
@@ -116,6 +115,7 @@ Result<uint64_t> Shard::Join(const JoinRequest& request) {
   record.name = request.name;
   record.process = request.process;
   record.attempt = request.attempt;
+  record.connected = true;
   record.given_up = false;
   if (record.phase == WorkerPhase::kAbsent || record.phase == WorkerPhase::kLost) {
     record.phase = record.finished ? WorkerPhase::kFinished : WorkerPhase::kJoined;
@@ -377,11 +377,13 @@ void Shard::Finish(size_t worker, int64_t now_ns) {
 void Shard::Leave(size_t worker, int64_t now_ns) {
   Finish(worker, now_ns);
   workers_[worker].phase = WorkerPhase::kLeft;
+  workers_[worker].connected = false;
 }
 
 void Shard::Disconnected(size_t worker, uint64_t generation, int64_t now_ns) {
   WorkerRecord& record = workers_[worker];
   if (record.generation != generation) return;  // it is back already
+  record.connected = false;
   if (record.phase == WorkerPhase::kFinished && worker != 0) record.phase = WorkerPhase::kLeft;
   if (record.phase != WorkerPhase::kJoined && record.phase != WorkerPhase::kFinished) return;
   record.phase = WorkerPhase::kLost;

@@ -50,6 +50,7 @@ struct WorkerRecord {
   uint64_t generation = 0;  // of its connection: calls of an older one are refused
   uint64_t process = 0;     // that made the connection; 0: unknown
   uint64_t attempt = 0;     // of that process
+  bool connected = false;   // also true for a worker that has left and calls again
   int64_t lost_ns = 0;      // when the connection was lost
   bool given_up = false;    // lost for too long to be waited for
   bool finished = false;    // it sends no more pushes, even if it reconnects

@@ -392,9 +392,17 @@ Status JobSession::Checkpoint(uint64_t id, const std::string& chief_state) {
   if (committed.checkpoint == id && committed.shards != clients_.size()) return {};
   const CheckpointRequest request = {
       .id = id, .chief_state = chief_state, .committed = committed.checkpoint};
+  int64_t note_ns = clock_.NowNs() + kNoteEveryNs;
   const Status saved = CallAll([&](size_t, Channel& channel) -> Status {
-    bool done = false;
-    while (!done) RETURN_IF_ERROR(channel.Checkpoint(request, done));
+    for (bool done = false; !done;) {
+      const Status status = channel.Checkpoint(request, done);
+      if (status.code() != Code::kBusy) {
+        RETURN_IF_ERROR(status);
+      } else if (clock_.NowNs() >= note_ns) {  // also after a stop, which saves the model
+        Note("still waiting for " + status.message());
+        note_ns = clock_.NowNs() + kNoteEveryNs;
+      }
+    }
     return {};
   });
   RETURN_IF_ERROR(saved);

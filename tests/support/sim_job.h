@@ -217,7 +217,7 @@ inline void Misbehave(const Job& job, SimCluster& cluster, JobSession& session, 
       join.process = 99;
       join.rejoin = true;
       JoinReply joined;
-      // It succeeds only if its victim is lost; then it is lost at once, too.
+      // It succeeds only if its victim has no connection; then it is lost at once, too.
       const Status status = intruder.Join(join, joined);
       EXPECT_TRUE(status.ok() || status.code() == Code::kInvalid) << status.message();
     }

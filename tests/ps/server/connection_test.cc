@@ -215,7 +215,7 @@ TEST_F(ConnectionTest, SilentPartialAndSlowMessagesEndTheConnection) {
 // Unauthenticated peers have more time than the worker tries to join, and reconnect when they are
 // closed.
 TEST_F(ConnectionTest, WorkerJoinsAServerFullOfUnauthenticatedPeers) {
-  options_.authenticate_ms = 60000;
+  options_.authenticate_ms = 600000;
   std::atomic<size_t> notes = 0;
   options_.shard.on_note = [&](const std::string&) { ++notes; };
   StartServer(1);
@@ -233,8 +233,10 @@ TEST_F(ConnectionTest, WorkerJoinsAServerFullOfUnauthenticatedPeers) {
       peers[i] = half_a_message();
     }
   });
-  auto store = StartedWorker(Config(1));
-  ASSERT_TRUE(store);
+  SessionOptions patient = Session(Config(1), 0);
+  patient.wait.first_join_ns = WaitOptions().first_join_ns;
+  auto store = Worker(patient);
+  ASSERT_TRUE(store && store->Start().ok());
   ExpectServes(*store);
   again.request_stop();
   again.join();

@@ -218,6 +218,33 @@ TEST(Shard, ProcessMayJoinAgainWithALaterAttempt) {
   EXPECT_TRUE(join(8, 1, /*again=*/true).ok()) << "started again, in a container";
 }
 
+// A worker whose reply to finish or leave was lost joins again to repeat the call.
+TEST(Shard, AnotherProcessDoesNotReplaceAWorkerThatRepeatsItsLastCall) {
+  const JobConfig config = Config(Mode::kAsync, 2);
+  for (const bool leaves : {true, false}) {
+    SCOPED_TRACE(leaves);
+    auto shard = Started(config);
+    const auto end = [&](uint64_t generation) {
+      if (leaves) return shard->Leave(1, 0);
+      shard->Finish(1, 0);
+      shard->Disconnected(1, generation, 0);
+    };
+    end(1);
+    ASSERT_EQ(shard->worker(1).phase, WorkerPhase::kLeft);
+    JoinRequest mine = JoinOf(1, "host", config, true), other = mine;
+    mine.process = 7;
+    other.process = 8;
+    const auto back = shard->Join(mine);
+    ASSERT_TRUE(back.ok()) << back.status().message();
+    EXPECT_NE(shard->JoinBlockedOn(other), "");
+    EXPECT_FALSE(shard->Join(other).ok());
+    EXPECT_TRUE(shard->CheckCaller(1, *back).ok());
+    end(*back);
+    EXPECT_EQ(shard->JoinBlockedOn(other), "") << "its connection has ended";
+    EXPECT_TRUE(shard->Join(other).ok());
+  }
+}
+
 TEST(Shard, AnEmptyStepChangesNothing) {
   auto shard = Started(Config(Mode::kSync, 2)), same = Started(Config(Mode::kSync, 1));
   Push nothing = MakePush(1, 0, {}, 0);

@@ -66,6 +66,25 @@ TEST_F(JobSessionTest, BlockedStepIsDroppedWhenTheChiefIsAskedToStop) {
   EXPECT_EQ(weights[0], -1);
 }
 
+// The checkpoint takes longer than a call and than the chief's time for its last step.
+TEST_F(JobSessionTest, ChiefThatIsAskedToStopWaitsForItsCheckpoint) {
+  const test::TemporaryFolder folder;
+  options_.shard.checkpoints = folder / "shard-0";
+  options_.shard.while_saving = [] { std::this_thread::sleep_for(milliseconds(400)); };
+  options_.call_ms = 20;
+  clock_ = std::make_unique<FastClock>();
+  StartServer(1);
+  std::atomic<bool> asked = false;
+  SessionOptions interrupted = Session(Config(1), 0);
+  interrupted.wait.should_stop = [&] { return asked.load(); };
+  auto chief = Worker(interrupted);
+  ASSERT_TRUE(chief && chief->Start().ok());
+  ExpectServes(*chief);
+  asked = true;
+  const Status saved = chief->Checkpoint(1, "state");
+  EXPECT_TRUE(saved.ok()) << saved.message();
+}
+
 TEST_F(JobSessionTest, ShardsOfDifferentStepsAreNotSaved) {
   const test::TemporaryFolder folder;
   JobConfig config = Config(2);

@@ -63,6 +63,18 @@ Status CheckReadableAgain(const std::vector<std::string>& files, const std::stri
   return {};
 }
 
+uint64_t PlainBytes(const std::vector<std::string>& files) {
+  uint64_t sum = 0;
+  for (const std::string& file : files) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) return 0;
+    sum += std::filesystem::file_size(file, error);
+    if (error) return 0;
+  }
+  const auto first = OpenSource(files.front(), /*regular_file=*/true);
+  return first.ok() && first->compression == Compression::kNone ? sum : 0;
+}
+
 uint64_t FingerprintOf(const std::vector<std::string>& files) {
   uint64_t print = files.size();
   for (const std::string& file : files) print = Mix64(print + FileFingerprint(file));

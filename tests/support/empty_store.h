@@ -12,7 +12,7 @@
 namespace millrace::test {
 
 inline std::unique_ptr<sparse::LocalStore> EmptyStore(uint64_t num_features,
-                                                      sparse::UpdateOptions options = {}) {
+                                                      const sparse::UpdateOptions& options = {}) {
   auto store = sparse::LocalStore::Create({num_features}, options);
   EXPECT_TRUE(store.ok()) << store.status().message();
   return std::move(*store);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <sstream>
 #include <thread>
 
 #include "io/stream/file_list.h"
@@ -130,6 +132,51 @@ using tools::WorkerFlags;
 bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
 // Options of the earlier run that the command line does not give.
+// Whether `path` is `folder` or in it.
+bool IsInside(const std::string& path, const std::string& folder) {
+  if (folder.empty()) return false;
+  std::error_code ignored;
+  const auto inner = std::filesystem::weakly_canonical(path, ignored);
+  const auto outer = std::filesystem::weakly_canonical(folder, ignored);
+  const auto [end, at] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
+  return end == outer.end();
+}
+
+// The value of a word "name=value" of CheckpointInfo::data; empty if there is none.
+std::string WordOf(const std::string& data, const std::string& name) {
+  std::istringstream words(data);
+  for (std::string word; words >> word;) {
+    if (word.starts_with(name + "=")) return word.substr(name.size() + 1);
+  }
+  return "";
+}
+
+// The keys of the new data must be those of the earlier run: how text becomes keys is taken from
+// it, and a flag that says otherwise is an error.
+Status TakeEarlierKeys(const std::string& data, trainer::TrainOptions& options) {
+  const std::string format = io::InputFormatName(options.train.format);
+  const std::string earlier = WordOf(data, "format");
+  if (earlier != format && earlier != "tfrecord" && format != "tfrecord") {
+    return Invalid("the training data is " + format + ", that of the earlier run was " + earlier +
+                   ", which makes other keys");
+  }
+  if (earlier != format) return {};
+  const auto take = [&](const char* flag, const char* name, auto& train, auto& test) -> Status {
+    const std::string before = WordOf(data, name), now = std::to_string(train);
+    if (before.empty() || before == now) return {};
+    if (IsGiven(flag)) {
+      return Invalid(std::string(flag) + ": this run has " + now + ", the earlier one " + before +
+                     ", which makes other keys");
+    }
+    train = test = static_cast<std::decay_t<decltype(train)>>(std::stoi(before));
+    return {};
+  };
+  io::RowOptions &train = options.train.rows, &test = options.test.rows;
+  RETURN_IF_ERROR(take("index_base", "index_base", train.index_base, test.index_base));
+  RETURN_IF_ERROR(take("hash_bits", "hash_bits", train.hash_bits, test.hash_bits));
+  return take("vw_hash_all", "hash_all", train.hash_all, test.hash_all);
+}
+
 Status TakeEarlierOptions(LrOptions& lr) {
   trainer::TrainOptions& options = lr.train;
   if (FLAGS_continue.empty()) return {};
@@ -157,6 +204,8 @@ Status TakeEarlierOptions(LrOptions& lr) {
     options.train.rows.num_features = options.test.rows.num_features = num_features;
   }
   if (!earlier.checkpoint) return {};
+  const Status same_keys = TakeEarlierKeys(earlier.info.data, options);
+  if (!same_keys.ok()) return Invalid("--continue=" + FLAGS_continue + ": " + same_keys.message());
   const Status fits = sparse::CheckContinues({.num_features = options.shape.num_features,
                                               .intercept = options.shape.intercept,
                                               .update = options.update},
@@ -214,6 +263,8 @@ Result<InputOptions> TestInput() {
   ASSIGN_OR_RETURN(InputOptions input, Input(FLAGS_test));
   input.batch_size = FLAGS_test_batch_size;
   input.rows.check_names = false;  // the training files are checked
+  // As in millrace-predict: a key that the model cannot have counts as a weight of 0.
+  input.rows.unknown_key = io::UnknownKey::kLeaveOut;
   input.shuffle_capacity = 0;
   return input;
 }
@@ -270,6 +321,12 @@ Status CheckFlags() {
   }
   if (!FLAGS_continue.empty() && !FLAGS_model_in.empty()) {
     return Invalid("--continue and --model_in: expected one of them");
+  }
+  const std::string& source = FLAGS_continue.empty() ? FLAGS_model_in : FLAGS_continue;
+  if (!source.empty() && !FLAGS_resume && IsInside(source, FLAGS_run_dir)) {
+    return Invalid(std::string(FLAGS_continue.empty() ? "--model_in=" : "--continue=") + source +
+                   ": expected a run outside --run_dir=" + FLAGS_run_dir +
+                   ", which the new run replaces");
   }
   if (FLAGS_dashboard > 65535) {
     return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +

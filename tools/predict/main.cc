@@ -368,7 +368,10 @@ int Main(const std::vector<std::string>& words) {
   if (!line.ok()) return Fail(kProgram, line.status());
   if (const auto status = Answer(PredictSpec(), line->action)) return *status;
   const Status status = Run(line->args);
-  return status.ok() ? 0 : Fail(kProgram, status);
+  if (status.ok()) return 0;
+  const int exit_status = Fail(kProgram, status);
+  std::fflush(nullptr);
+  std::_Exit(exit_status);  // a thread may still be blocked on input, see Score
 }
 
 }  // namespace

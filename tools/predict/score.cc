@@ -15,6 +15,7 @@
 
 #include "io/base/random.h"
 #include "io/batch/csr_batch.h"
+#include "io/stream/input_files.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "trainer/model/model.h"
@@ -246,10 +247,17 @@ Result<ScoreKind> ScoreKindFromName(std::string_view name) {
 }
 
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options) {
-  ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(options.input));
+  ASSIGN_OR_RETURN(auto queue, io::InputQueue::Open(options.input));
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(options.out));
   trainer::OutputBuffer out(std::move(file));
-  return Scorer(model, options, *queue, out).Run();
+  Result<ScoreSummary> summary = Scorer(model, options, *queue, out).Run();
+  // A thread may be blocked in a read of a pipe, where no more input comes until this program has
+  // answered: the queue stays until the program exits, which it does next.
+  if (!summary.ok() && !io::CheckReadableAgain(options.input.files, "").ok()) {
+    out.Flush();
+    static_cast<void>(queue.release());
+  }
+  return summary;
 }
 
 }  // namespace millrace::predict

@@ -14,6 +14,7 @@
 #include "io/base/pod_vector.h"
 #include "io/batch/key_compactor.h"
 #include "io/queue/input_queue.h"
+#include "io/record/block_reader.h"
 #include "io/stream/input_files.h"
 #include "profiler/trace.h"
 #include "sparse/kernels.h"
@@ -69,6 +70,18 @@ double TotalBytes(const std::vector<std::string>& files) {
     if (!error) bytes += static_cast<double>(size);
   }
   return bytes;
+}
+
+// Of the files, by their bytes and the first block. Compressed files have an unknown number: many.
+double RowsOf(const io::InputOptions& input) {
+  const auto bytes = static_cast<double>(io::PlainBytes(input.files));
+  const auto reader = io::BlockReader::Open(input.files.front(), input.Stream().blocks);
+  io::Block block;
+  if (bytes == 0 || !reader.ok() || !(*reader)->Next(block).ok() || block.records.empty()) {
+    return std::numeric_limits<double>::infinity();
+  }
+  return bytes / static_cast<double>(block.bytes.size()) *
+         static_cast<double>(block.records.size());
 }
 
 // `max_examples`: that the run trains on; 0: all.
@@ -154,10 +167,8 @@ std::vector<io::ValueCenter> CentersOf(const Sample& sample) {
   return centers;
 }
 
-size_t BatchSizeFor(const Sample& sample, double total_bytes) {
-  const double rows = sample.complete
-                          ? static_cast<double>(sample.rows)
-                          : total_bytes / sample.bytes() * static_cast<double>(sample.rows);
+size_t BatchSizeFor(const Sample& sample, const io::InputOptions& input) {
+  const double rows = sample.complete ? static_cast<double>(sample.rows) : RowsOf(input);
   return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
 }
 
@@ -358,7 +369,7 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
                                (options.normalize == Normalize::kAuto && sample.has_values));
   if (choice.normalize && options.shape.intercept) choice.centers = CentersOf(sample);
   if (options.auto_batch_size) {
-    choice.batch_size = BatchSizeFor(sample, TotalBytes(options.train.files));
+    choice.batch_size = BatchSizeFor(sample, options.train);
   }
   if (!tries_rates) return choice;
   const double share = ShareOf(sample, TotalBytes(options.train.files), options.max_examples);

@@ -11,6 +11,7 @@
 #include "io/state/checkpoint_folder.h"
 #include "profiler/clock.h"
 #include "profiler/trace.h"
+#include "trainer/loop/backend.h"
 
 namespace millrace::trainer {
 namespace {
@@ -91,6 +92,10 @@ Result<TrainingState> RunCheckpoints::Load(const sparse::CheckpointParts& parts,
     for (const sparse::WorkerPosition& worker : info.workers) earlier.push_back(worker.state);
     ASSIGN_OR_RETURN(std::vector<ResumePoint> own, DivideStreams(earlier, 1));
     state.own = std::move(own[0]);
+    // Worker 0 may not have known of the last pushes of the others.
+    CountJob(
+        {.steps = info.steps, .examples = info.examples, .loss = info.loss, .weight = info.weight},
+        state);
   }
   store->set_steps(info.steps);
   loaded = std::move(store);

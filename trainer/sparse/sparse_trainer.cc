@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <iterator>
 #include <numeric>
 #include <utility>
@@ -23,19 +22,6 @@ using io::CsrBatch;
 constexpr size_t kRemoteTestRows = 1 << 16;
 constexpr size_t kCheckedEntries = 1 << 16;    // of the test set, by CountUnknownKeys
 constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock
-
-// The size of uncompressed regular files; 0 for others. The first file tells the compression.
-uint64_t PlainBytes(const std::vector<std::string>& files) {
-  uint64_t sum = 0;
-  for (const std::string& file : files) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(file, error)) return 0;
-    sum += std::filesystem::file_size(file, error);
-    if (error) return 0;
-  }
-  const auto first = io::OpenSource(files.front(), /*regular_file=*/true);
-  return first.ok() && first->compression == io::Compression::kNone ? sum : 0;
-}
 
 double WeightOf(const CsrBatch& batch) {
   if (batch.weights.empty()) return static_cast<double>(batch.rows());
@@ -110,7 +96,7 @@ Result<TrainSummary> SparseTrainer::Run() {
 }
 
 uint64_t SparseTrainer::EstimateExamples() {
-  if (!train_bytes_) train_bytes_ = PlainBytes(options_.train.files);
+  if (!train_bytes_) train_bytes_ = io::PlainBytes(options_.train.files);
   const io::InputStats input = input_->stats();
   // Later epochs may come from a cache, without bytes that are read.
   const std::vector<StreamSegment>& left = loop_->state().own.segments;

@@ -63,8 +63,8 @@ std::string OptionsDigest(const TrainOptions& options) {
          text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
-         " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
-         in.rows.names.value + "," + in.rows.names.weight;
+         text(" hash_all=", in.rows.hash_all ? 1 : 0) + " features=" + in.rows.names.label + "," +
+         in.rows.names.index + "," + in.rows.names.value + "," + in.rows.names.weight;
 }
 
 }  // namespace millrace::trainer

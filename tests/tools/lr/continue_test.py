@@ -134,6 +134,30 @@ def options_of_the_earlier_run(test):
     test.expect("without optimizer state" in out, out)
 
 
+def keys_of_the_earlier_run(test):
+    """How text becomes keys is taken from the earlier run; a contradiction is an error, and no run replaces its source."""
+    vw = test.folder / "rows.vw"
+    vw.write_text("".join(f"{1 if i % 3 else -1} |f a{i % 7} b{i % 5}\n" for i in range(200)))
+    base = test.folder / "vw"
+    test.lr(f"--train={vw}", "--hash_bits=20", "--novw_hash_all", f"--run_dir={base}")
+    test.lr(f"--train={vw}", f"--continue={base}", "--model_format=text", f"--run_dir={test.folder / 'vw-2'}")
+    keys = [line.split("\t")[0] for line in (test.folder / "vw-2/model/model.txt").read_text().splitlines()
+            if not line.startswith(("#", "intercept"))]
+    test.expect(len(keys) == 12 and all(int(k) < 1 << 20 for k in keys), f"keys of another hash: {keys}")
+    gone = f"--run_dir={test.folder / 'gone-2'}"
+    for flags, message in ((["--hash_bits=22"], "hash_bits: this run has 22, the earlier one 20"),
+                           (["--vw_hash_all"], "vw_hash_all: this run has 1, the earlier one 0")):
+        out = test.lr(f"--train={vw}", f"--continue={base}", *flags, gone, status=2)
+        test.expect(message in out, out)
+    out = test.lr(f"--train={test.folder}/day-0.libsvm", f"--continue={base}", gone, status=2)
+    test.expect("the training data is libsvm, that of the earlier run was vw" in out, out)
+    before = tree(base)
+    for source in ("--continue", "--model_in"):
+        out = test.lr(f"--train={vw}", f"{source}={base}/model/model.bin", f"--run_dir={base}", "--overwrite", status=2)
+        test.expect("expected a run outside --run_dir" in out, out)
+    test.expect(tree(base) == before, "a run was replaced by one that starts from it")
+
+
 def order(test):
     """Files by name, rows as they stand: with one row a batch and constant data, the loss shows it."""
     data = test.folder / "order"
@@ -204,7 +228,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         test = Test(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(name))
         write_days(test.folder)
-        parts = [chained_days, job_continues, options_of_the_earlier_run, order, never_destroyed]
+        parts = [chained_days, job_continues, options_of_the_earlier_run, keys_of_the_earlier_run, order, never_destroyed]
         for part in parts:
             before = test.errors
             part(test)

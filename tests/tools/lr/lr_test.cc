@@ -474,6 +474,19 @@ TEST_F(LrTest, InterceptIsOnUnlessItIsTurnedOff) {
   }
 }
 
+// As in millrace-predict.
+TEST_F(LrTest, TestKeysBeyondTheModelCountAsUnknown) {
+  std::string lines;
+  for (int i = 0; i < 3000; ++i) lines += "1 1:1\n0 2:1\n";
+  test::WriteFile(folder_ / "train.libsvm", lines);
+  test::WriteFile(folder_ / "test.libsvm", "1 1:1 700:1\n0 2:1\n");
+  const ProgramRun run =
+      RunProgram("millrace-lr", "--train=" + folder_ / "train.libsvm" +
+                                    " --test=" + folder_ / "test.libsvm" + " --num_features=10");
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_NE(run.out.find("batches of 20,"), std::string::npos) << run.out;
+}
+
 TEST_F(LrTest, ResumeWithoutTheInterceptIsRefused) {
   const std::string flags =
       Data() + "--checkpoint_every=700 --run_dir=" + folder_ / "run" + " --learning_rate=0.05";

@@ -524,6 +524,17 @@ TEST_F(PredictTest, HalfALineWaitsForItsEnd) {
   EXPECT_EQ(dialog.Wait(), 0);
 }
 
+// The client sends no more until it has an answer, so the program must not wait for input.
+TEST_F(PredictTest, BadLineEndsTheProgramAtOnce) {
+  Dialog dialog(folder_, Model() + "--output=margin --format=libsvm IN");
+  dialog.Send("0 1:1\n");
+  EXPECT_EQ(dialog.Receive(), "0.5");
+  dialog.Send("0 x\n");
+  EXPECT_EQ(dialog.Wait(), 1);
+  EXPECT_NE(test::ReadFile(folder_ / "err").find("offset 6: column 3"), std::string::npos)
+      << test::ReadFile(folder_ / "err");
+}
+
 // Bursts of any size are answered completely, although the queue of batches is short.
 TEST_F(PredictTest, AnswersBurstsOfLines) {
   Dialog dialog(folder_, Model() + "--output=margin --threads=1 --format=libsvm IN");

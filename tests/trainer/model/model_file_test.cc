@@ -26,7 +26,7 @@ using sparse::UpdateOptions;
 using test::EmptyStore;
 
 // A store that was trained on keys below 1000 and on the intercept.
-std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, UpdateOptions options = {}) {
+std::unique_ptr<LocalStore> TrainedStore(uint64_t num_features, const UpdateOptions& options = {}) {
   auto store = EmptyStore(num_features, options);
   Random random(5);
   for (int step = 0; step < 20; ++step) {

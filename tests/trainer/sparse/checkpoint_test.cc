@@ -282,7 +282,7 @@ TEST(Checkpoint, AnotherModelOrRuleIsRefusedWithBothValues) {
   const auto store = EmptyStore(5000, {.rule = Rule::kFtrl, .rate = .25, .l1 = 2});
   Train(*store, 0, 3);
   ASSERT_TRUE(Save(folder.path(), *store, StateAt(3)).ok());
-  const auto message = [&](uint64_t num_features, UpdateOptions options) {
+  const auto message = [&](uint64_t num_features, const UpdateOptions& options) {
     const auto other = EmptyStore(num_features, options);
     const Status status = Load(folder.path(), *other).status();
     EXPECT_EQ(status.code(), Code::kInvalid);

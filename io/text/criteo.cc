@@ -11,7 +11,7 @@
 #include "io/record/output_file.h"
 #include "io/record/record_reader.h"
 #include "io/text/line_cursor.h"
-#include "io/text/string_hash.h"
+#include "io/base/string_hash.h"
 
 namespace millrace::io {
 namespace {

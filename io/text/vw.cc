@@ -7,7 +7,7 @@
 #include <string>
 
 #include "io/text/line_cursor.h"
-#include "io/text/string_hash.h"
+#include "io/base/string_hash.h"
 
 namespace millrace::io {
 namespace {

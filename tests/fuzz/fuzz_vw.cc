@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What parses as VW text has finite numbers and keys within hash_bits, and parses to the same row
 // when printed again.
-#include "io/text/string_hash.h"
+#include "io/base/string_hash.h"
 #include "io/text/vw.h"
 #include "tests/fuzz/text_fuzz.h"
 

@@ -9,7 +9,7 @@
 #include <set>
 #include <sstream>
 
-#include "io/text/string_hash.h"
+#include "io/base/string_hash.h"
 #include "tests/support/text_lines.h"
 
 namespace millrace::io {

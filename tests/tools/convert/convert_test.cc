@@ -2,7 +2,7 @@
 // Text formats, and what all formats share.
 #include "io/text/criteo.h"
 #include "io/text/libsvm.h"
-#include "io/text/string_hash.h"
+#include "io/base/string_hash.h"
 #include "tests/tools/convert/convert_files.h"
 
 namespace millrace::convert {

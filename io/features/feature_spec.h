@@ -47,8 +47,9 @@ struct FieldSpec {
   bool keys = true;                               // false: the field is only a part of crosses
 
   uint64_t min_count = 1;  // vocabulary: rarer values share the key of unseen values
-  // Vocabulary: value -> rank. Ranks count all vocabularies of the spec; the unseen values of a
-  // field have a rank, too. Old ranks stay when a vocabulary is extended.
+  // Vocabulary: value -> rank; an empty value stands for a missing one. Ranks count all
+  // vocabularies of the spec; the unseen values of a field have a rank, too. Old ranks stay when a
+  // vocabulary is extended.
   std::map<std::string, uint64_t, std::less<>> values = {};
   std::optional<uint64_t> unseen_rank = {};  // set by the first pass
 
@@ -62,6 +63,16 @@ struct FieldSpec {
 
   std::vector<std::string> of = {};  // cross: names of earlier fields that are no crosses
 };
+
+// "hash", "vocabulary", "bucket", "number", "cross".
+const char* RuleName(FieldRule rule);
+std::optional<FieldRule> RuleFromName(std::string_view name);
+// "none", "standard", "max_abs".
+const char* ScaleName(NumberScale scale);
+std::optional<NumberScale> ScaleFromName(std::string_view name);
+
+// The number of buckets of a bucket field.
+uint64_t BucketCount(const FieldSpec& field);
 
 struct FeatureSpec {
   LabelSpec label = {};
@@ -79,8 +90,10 @@ struct FeatureSpec {
   bool IsFitted() const;
   // All keys are below it; 0: any 64-bit key.
   uint64_t num_features() const;
-  // Keys of the buckets and numbers of field `i`, which is no hash, cross or vocabulary.
-  uint64_t FirstKey(size_t field) const;
+  // The key space, unless every key is a 64-bit hash: first 2^hash_bits keys of hashes and crosses
+  // (none if the spec has neither), then those of bucket and number fields in the order of the
+  // fields, then those of vocabularies in the order of their ranks.
+  uint64_t FirstKey(size_t field) const;  // of a bucket or number field
   uint64_t FirstVocabularyKey() const;
 
   // One line of JSON, the same for equal specs.

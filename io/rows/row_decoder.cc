@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "io/example/example_columns.h"
 #include "io/example/example_decoder.h"
 #include "io/rows/centered_rows.h"
 #include "io/text/criteo.h"
@@ -164,6 +165,23 @@ class CriteoRows final : public TextRows {
   CriteoLine line_;
 };
 
+// Rows of named fields, through a feature spec.
+class SpecRows final : public RowDecoder {
+ public:
+  SpecRows(std::unique_ptr<ColumnReader> columns, const RowOptions& options)
+      : columns_(std::move(columns)), encoder_(options.features, options.labels) {}
+
+  Status Append(std::string_view record, BatchBuilder& rows) override {
+    ASSIGN_OR_RETURN(const bool is_row, columns_->Read(record, row_));
+    return is_row ? encoder_.Append(row_, rows) : Status();
+  }
+
+ private:
+  std::unique_ptr<ColumnReader> columns_;
+  FeatureEncoder encoder_;
+  FieldRow row_;
+};
+
 // Rows of keys that the model knows.
 class KnownRows final : public RowDecoder {
  public:
@@ -190,6 +208,10 @@ class KnownRows final : public RowDecoder {
 std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptions& options) {
   switch (format) {
     case InputFormat::kTfRecord:
+      if (options.features) {
+        return std::make_unique<SpecRows>(
+            std::make_unique<ExampleColumns>(options.features->columns()), options);
+      }
       return std::make_unique<TfRecordRows>(options);
     case InputFormat::kLibsvm:
       return std::make_unique<LibsvmRows>(options);

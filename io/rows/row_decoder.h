@@ -12,6 +12,7 @@
 #include "io/batch/batch_builder.h"
 #include "io/batch/csr_batch.h"
 #include "io/example/example_encoder.h"
+#include "io/features/feature_encoder.h"
 #include "io/record/block_reader.h"
 
 namespace millrace::io {
@@ -47,6 +48,9 @@ struct RowOptions {
   bool hash_all = true;  // VW, see VwOptions
   Labels labels = Labels::kRequired;
   std::vector<ValueCenter> centers = {};  // by key
+  // If set: rows have named fields, and this spec makes keys of them; num_features is the spec's.
+  // Then names, index_base, hash_bits and hash_all have no effect.
+  std::shared_ptr<const EncoderPlan> features = nullptr;
 };
 
 // Whether the batch's keys need 64 bits.

@@ -2,16 +2,16 @@
 #include "io/text/criteo.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cstdio>
 #include <vector>
 
 #include "io/base/crc32c.h"
+#include "io/base/string_hash.h"
+#include "io/features/log_bucket.h"
 #include "io/record/output_file.h"
 #include "io/record/record_reader.h"
 #include "io/text/line_cursor.h"
-#include "io/base/string_hash.h"
 
 namespace millrace::io {
 namespace {
@@ -94,12 +94,7 @@ std::string CriteoFieldName(int field) {
                                  : "C" + std::to_string(field - kCriteoIntegers + 1);
 }
 
-uint32_t CriteoBucket(uint64_t magnitude) {
-  if (magnitude < 4) return static_cast<uint32_t>(magnitude);
-  const int exponent = std::bit_width(magnitude) - 1;  // 2 or more
-  const auto quarter = static_cast<uint32_t>(magnitude >> (exponent - 2)) & 3;
-  return 4 * static_cast<uint32_t>(exponent - 1) + quarter;
-}
+uint32_t CriteoBucket(uint64_t magnitude) { return LogBucket(magnitude, 4); }
 
 uint64_t CriteoToken(int field, std::string_view cell) {
   uint64_t token = 0;

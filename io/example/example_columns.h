@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads named columns from tf.Examples with one feature per column, straight from the wire format.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "io/base/status.h"
+#include "io/example/feature_view.h"
+#include "io/example/wire.h"
+#include "io/features/field_row.h"
+
+namespace millrace::io {
+
+// A feature's values are those of its column: bytes are texts, int64 and float lists numbers. A
+// feature that is absent or has no values is a missing column. Of a SequenceExample, the context is
+// read.
+//
+// Records in the canonical layout of protobuf's writers take a fast path; all others (and invalid
+// ones, for their messages) go through the general decoder. The fast path does not check whether
+// the names of other features are UTF-8.
+class ExampleColumns final : public ColumnReader {
+ public:
+  explicit ExampleColumns(const std::vector<std::string>& columns);
+  Result<bool> Read(std::string_view record, FieldRow& row) override;
+
+ private:
+  static constexpr size_t kUnused = SIZE_MAX;
+  bool ReadFast(std::string_view record, FieldRow& row);
+  bool ReadEntry(WireReader& features, size_t position, FieldRow& row);
+  static bool ReadFeature(WireReader& feature, FieldRow& row);
+  Status ReadGeneral(std::string_view record, FieldRow& row);
+  size_t ColumnOf(std::string_view name, size_t position);
+
+  std::vector<std::string> names_;
+  std::unordered_map<std::string_view, size_t> numbers_;  // of names_
+  // The name and column at each position of the last record: most writers keep one order.
+  struct Guess {
+    std::string name;
+    size_t column = kUnused;
+  };
+  std::vector<Guess> guesses_;
+  ExampleView view_;
+};
+
+}  // namespace millrace::io

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Applies a feature spec: a row of named fields becomes a row of a batch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/pod_vector.h"
+#include "io/base/status.h"
+#include "io/batch/batch_builder.h"
+#include "io/batch/csr_batch.h"
+#include "io/features/feature_spec.h"
+#include "io/features/field_row.h"
+
+namespace millrace::io {
+
+// 64-bit token -> rank, for the values of vocabularies. Const calls are thread-safe.
+class RankTable {
+ public:
+  static constexpr uint64_t kNone = UINT64_MAX;
+  // False if the token is there already.
+  bool Insert(uint64_t token, uint64_t rank);
+  // Room for `tokens` tokens.
+  void Reserve(size_t tokens);
+  uint64_t Find(uint64_t token) const {
+    if (slots_.empty()) return kNone;
+    for (size_t at = token & mask_;; at = (at + 1) & mask_) {
+      const Slot& slot = slots_[at];
+      if (slot.rank == kNone || slot.token == token) return slot.rank;
+    }
+  }
+
+ private:
+  struct Slot {
+    uint64_t token = 0;
+    uint64_t rank = kNone;
+  };
+  std::vector<Slot> slots_;
+  size_t mask_ = 0;
+};
+
+// What an encoder needs from a spec, prepared once and shared by the encoders of all threads.
+class EncoderPlan {
+ public:
+  // The spec is fitted. An error if two values of the vocabularies have the same 64-bit hash.
+  static Result<std::shared_ptr<const EncoderPlan>> Make(const FeatureSpec& spec);
+
+  const FeatureSpec& spec() const { return spec_; }
+  const std::vector<std::string>& columns() const { return columns_; }
+
+ private:
+  friend class FeatureEncoder;
+  struct Field {
+    FieldRule rule = FieldRule::kHash;
+    bool keys = true;
+    size_t column = 0;
+    uint64_t seed = 0;       // of the tokens: the hash of the field's name
+    uint64_t first_key = 0;  // bucket, number; rank 0 of a vocabulary; hash and cross: 0
+    uint64_t missing_token = 0;
+    uint64_t unseen_token = 0;           // vocabulary
+    uint64_t unseen_rank = 0;            // vocabulary
+    std::vector<uint64_t> bucket_token;  // by bucket
+    std::vector<size_t> parts;           // cross: fields
+  };
+
+  FeatureSpec spec_;
+  std::vector<std::string> columns_;
+  size_t label_column_ = 0;
+  size_t weight_column_ = SIZE_MAX;
+  std::vector<Field> fields_;  // as in the spec
+  RankTable ranks_;
+  uint64_t mask_ = 0;  // of hashed keys
+};
+
+// Not thread-safe (scratch memory): use one encoder per thread.
+class FeatureEncoder {
+ public:
+  explicit FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels);
+
+  // Appends the row, or returns an error that names the column, expected and found, and leaves
+  // `rows` unchanged.
+  Status Append(const FieldRow& row, BatchBuilder& rows);
+
+  // One key of a row and where it comes from.
+  struct Entry {
+    size_t field = 0;  // in the spec
+    uint64_t key = 0;
+    float value = 1;
+    std::string name;  // "occupation=Sales", "age=25..35", "hours", "age=25..35 x occupation=Sales"
+  };
+  // The keys of the row with their names, in the order of Append.
+  Result<std::vector<Entry>> Explain(const FieldRow& row);
+
+ private:
+  // A value of a field: `token` identifies it within the spec, `offset` is its number within the
+  // field's own keys (bucket, number, vocabulary).
+  struct Token {
+    uint64_t token = 0;
+    uint64_t offset = 0;
+    float value = 1;
+  };
+
+  Status Encode(const FieldRow& row);
+  Status EncodeField(size_t field, const FieldRow& row);
+  Status AddValue(size_t field, const FieldValue& value);
+  void AddMissing(size_t field);
+  void EncodeCross(const EncoderPlan::Field& cross);
+  void AddKey(const EncoderPlan::Field& field, const Token& token);
+  Status ReadLabel(const FieldRow& row, float& label);
+  Status ReadWeight(const FieldRow& row, float& weight) const;
+  std::string NameOf(size_t field, const FieldValue* value, const Token& token) const;
+
+  std::shared_ptr<const EncoderPlan> plan_;
+  Labels labels_;
+  std::vector<std::vector<Token>> tokens_;  // by field
+  PodVector<uint64_t> keys_;
+  PodVector<float> values_;
+  bool ones_ = true;
+  std::vector<size_t> turn_;  // of a cross, by part
+  // While Explain runs: the names of tokens_, and of keys_.
+  bool explain_ = false;
+  std::vector<std::vector<std::string>> token_names_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace millrace::io

@@ -349,6 +349,18 @@ std::string Cut(const std::string& text) {
 
 }  // namespace
 
+Status CheckExtends(const FeatureSpec& spec, const FeatureSpec& earlier) {
+  FeatureSpec common = spec;
+  for (size_t i = 0; i < std::min(spec.fields.size(), earlier.fields.size()); ++i) {
+    std::erase_if(common.fields[i].values, [&](const auto& entry) {
+      return !earlier.fields[i].values.contains(entry.first);
+    });
+  }
+  const std::string difference = DifferenceOf(common, earlier);
+  if (difference.empty()) return {};
+  return Invalid("the feature spec makes other keys than the earlier one: " + difference);
+}
+
 std::string DifferenceOf(const FeatureSpec& ours, const FeatureSpec& other) {
   const auto differ = [](const std::string& what, const std::string& a, const std::string& b) {
     return what + ": " + Cut(a) + " against " + Cut(b);

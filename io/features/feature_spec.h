@@ -106,6 +106,10 @@ struct FeatureSpec {
 Result<FeatureSpec> ParseFeatureSpec(std::string_view json, const std::string& source);
 Result<FeatureSpec> LoadFeatureSpec(const std::string& path);
 
+// Whether `spec` makes the keys of `earlier` and possibly more: it is the same but for values that
+// were added to vocabularies. An error says what else differs.
+Status CheckExtends(const FeatureSpec& spec, const FeatureSpec& earlier);
+
 // Where two specs differ, for a message: "field 'age': boundaries are [25] and [30]". Empty if they
 // make the same keys.
 std::string DifferenceOf(const FeatureSpec& ours, const FeatureSpec& other);

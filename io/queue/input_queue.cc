@@ -27,13 +27,21 @@ constexpr uint64_t kMaxWaitingBytes = 64 << 20;
 constexpr uint64_t kBufferedRecords = 32;
 constexpr std::chrono::milliseconds kStopPollPeriod(100);
 
+// Of the feature spec; rows to score may lack the label, which is the first one.
+std::vector<std::string> RequiredColumns(const RowOptions& rows) {
+  const std::vector<std::string>& columns = rows.features->columns();
+  return {columns.begin() + (rows.labels == Labels::kOptional ? 1 : 0), columns.end()};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(CheckInputFiles(options.files));
   if (options.format == InputFormat::kTfRecord && options.rows.check_names) {
-    RETURN_IF_ERROR(CheckNamedFeatures(options.files, options.rows.names));
+    RETURN_IF_ERROR(options.rows.features
+                        ? CheckColumns(options.files, RequiredColumns(options.rows))
+                        : CheckNamedFeatures(options.files, options.rows.names));
   }
   auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));
   queue->Start();

@@ -21,6 +21,10 @@ Result<int> Number(const StateFields& fields, const char* name, uint64_t max) {
 
 void AddRowFormat(const RowFormat& rows, StateFields& fields) {
   fields.Add("input.format", InputFormatName(rows.format));
+  if (rows.rows.features) {
+    fields.Add("input.features", rows.rows.features->spec().ToJson());
+    return;
+  }
   if (Hashes(rows.format)) {
     fields.AddUint("input.hash_bits", static_cast<uint64_t>(rows.rows.hash_bits));
   }
@@ -43,6 +47,13 @@ Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
   const Result<InputFormat> format = InputFormatFromName(*name);
   if (!format.ok()) return Corrupt("header field input." + format.status().message());
   rows.format = *format;
+  if (const Result<std::string> json = fields.Text("input.features"); json.ok()) {
+    const Result<FeatureSpec> spec = ParseFeatureSpec(*json, "header field input.features");
+    if (!spec.ok()) return Corrupt(spec.status().message());
+    if (!spec->IsFitted()) return Corrupt("header field input.features: expected a fitted spec");
+    ASSIGN_OR_RETURN(rows.rows.features, EncoderPlan::Make(*spec));
+    return std::optional(std::move(rows));
+  }
   if (Hashes(rows.format)) {
     ASSIGN_OR_RETURN(rows.rows.hash_bits, Number(fields, "input.hash_bits", 64));
   }

@@ -16,9 +16,9 @@ struct RowFormat {
   RowOptions rows = {};
 };
 
-// Adds "input.format" and the settings that this format has: hash_bits of VW and Criteo, hash_all
-// of VW, index_base of libsvm, the feature names of TFRecord. num_features is a field of the model
-// itself.
+// Adds "input.format" and the settings that this format has: the feature spec if there is one, else
+// hash_bits of VW and Criteo, hash_all of VW, index_base of libsvm, the feature names of TFRecord.
+// num_features is a field of the model itself.
 void AddRowFormat(const RowFormat& rows, StateFields& fields);
 
 // The settings that the format does not have keep their defaults. None if the fields have no

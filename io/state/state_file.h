@@ -48,7 +48,7 @@ constexpr size_t kStateCrcBytes = 4;
 
 // The reader rejects larger sizes before it allocates memory for them.
 constexpr size_t kMaxStateFloats = 64;
-constexpr size_t kMaxStateFieldBytes = 4 << 20;
+constexpr size_t kMaxStateFieldBytes = 256 << 20;
 constexpr size_t kMaxStateBlockBytes = 4 << 20;                            // unpacked
 constexpr size_t kMaxStatePackedBytes = kMaxStateBlockBytes + (64 << 10);  // zstd may add a little
 

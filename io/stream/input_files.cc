@@ -88,8 +88,9 @@ constexpr uint64_t kSearchBytes = 128 << 20;
 constexpr uint64_t kMinFileBytes = 64 << 10;
 
 struct Wanted {
-  const char* role;
+  std::string what;  // "value feature"
   std::string name;
+  std::string advice;  // if it is in no record
 };
 
 class FeatureSearch {
@@ -112,11 +113,11 @@ class FeatureSearch {
 
   Status Outcome() const {
     if (done() || records_ == 0) return {};
-    return Invalid(first_ + ": " + wanted_[0].role + " feature '" + wanted_[0].name +
+    return Invalid(first_ + ": " + wanted_[0].what + " '" + wanted_[0].name +
                    "': expected it in some record, found it in none of the first " +
                    std::to_string(records_) + " of " + std::to_string(files_) +
                    (files_ == 1 ? " file" : " files") + "; this record has " + first_features_ +
-                   ": correct the option " + wanted_[0].role + "_feature");
+                   ": correct " + wanted_[0].advice);
   }
 
  private:
@@ -136,14 +137,7 @@ class FeatureSearch {
   std::string first_, first_features_;
 };
 
-}  // namespace
-
-Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names) {
-  std::vector<Wanted> wanted;
-  if (names.value != FeatureNames{}.value && !names.value.empty()) {
-    wanted.push_back({"value", names.value});
-  }
-  if (!names.weight.empty()) wanted.push_back({"weight", names.weight});
+Status SearchFiles(const std::vector<std::string>& files, std::vector<Wanted> wanted) {
   FeatureSearch search(std::move(wanted));
   const uint64_t share = std::max(kMinFileBytes, kSearchBytes / std::max<size_t>(files.size(), 1));
   for (const std::string& file : files) {
@@ -154,4 +148,25 @@ Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNa
   return search.Outcome();
 }
 
+}  // namespace
+
+Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names) {
+  std::vector<Wanted> wanted;
+  if (names.value != FeatureNames{}.value && !names.value.empty()) {
+    wanted.push_back({"value feature", names.value, "the option value_feature"});
+  }
+  if (!names.weight.empty()) {
+    wanted.push_back({"weight feature", names.weight, "the option weight_feature"});
+  }
+  return SearchFiles(files, std::move(wanted));
+}
+
+Status CheckColumns(const std::vector<std::string>& files,
+                    const std::vector<std::string>& columns) {
+  std::vector<Wanted> wanted;
+  for (const std::string& column : columns) {
+    wanted.push_back({"column", column, "the feature spec"});
+  }
+  return SearchFiles(files, std::move(wanted));
+}
 }  // namespace millrace::io

@@ -32,4 +32,7 @@ uint64_t PlainBytes(const std::vector<std::string>& files);
 // Pipes are not read, and corrupt records are left to the real reader.
 Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names);
 
+// The same for the columns of a feature spec: each must be in one of the first records.
+Status CheckColumns(const std::vector<std::string>& files, const std::vector<std::string>& columns);
+
 }  // namespace millrace::io

@@ -26,6 +26,9 @@ DEFINE_string(test, "", "test files, in the same form; without them the model is
 DEFINE_string(
     format, "auto",
     "tfrecord, libsvm, vw or criteo; auto: by the content of the files, else by their names");
+DEFINE_string(features, "",
+              "feature spec (JSON), which makes keys of named columns; millrace-records infer "
+              "writes one");
 DEFINE_string(label_feature, millrace::io::FeatureNames{}.label, "name of the label feature");
 DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
@@ -177,6 +180,33 @@ Status TakeEarlierKeys(const std::string& data, trainer::TrainOptions& options) 
   return take("vw_hash_all", "hash_all", train.hash_all, test.hash_all);
 }
 
+void UseFeatures(std::shared_ptr<const io::EncoderPlan> features, TrainOptions& options);
+
+// The spec of the earlier run: from its checkpoint, or else from its model.
+std::shared_ptr<const io::EncoderPlan> EarlierFeatures(const trainer::EarlierRun& earlier) {
+  if (earlier.info.input) return earlier.info.input->rows.features;
+  const auto model =
+      trainer::ModelReader::Open(earlier.model.empty() ? FLAGS_continue : earlier.model);
+  if (!model.ok() || !(*model)->info().input) return nullptr;
+  return (*model)->info().input->rows.features;
+}
+
+// A continued run has the spec of the earlier one, or one that extends its vocabularies.
+Status TakeEarlierFeatures(const trainer::EarlierRun& earlier, TrainOptions& options) {
+  const auto before = EarlierFeatures(earlier);
+  const auto& given = options.train.rows.features;
+  if (before && given) return io::CheckExtends(given->spec(), before->spec());
+  if (before) UseFeatures(before, options);
+  if (!given && WordOf(earlier.info.data, "spec").empty()) return {};
+  if (!before && given && WordOf(earlier.info.data, "spec") != trainer::SpecDigest(given->spec())) {
+    return Invalid("the earlier run has " +
+                   std::string(WordOf(earlier.info.data, "spec").empty() ? "no" : "another") +
+                   " feature spec");
+  }
+  if (!before && !given) return Invalid("the earlier run has a feature spec: expected the same");
+  return {};
+}
+
 Status TakeEarlierOptions(LrOptions& lr) {
   trainer::TrainOptions& options = lr.train;
   if (FLAGS_continue.empty()) return {};
@@ -199,7 +229,11 @@ Status TakeEarlierOptions(LrOptions& lr) {
     ASSIGN_OR_RETURN(const auto model, trainer::ModelReader::Open(earlier.model));
     num_features = model->info().num_features;
   }
-  if (!IsGiven("num_features")) {
+  const Status features = TakeEarlierFeatures(earlier, options);
+  if (!features.ok()) {
+    return Invalid("--continue=" + FLAGS_continue + ": " + features.message());
+  }
+  if (!IsGiven("num_features") && !options.train.rows.features) {
     options.shape.num_features = num_features;
     options.train.rows.num_features = options.test.rows.num_features = num_features;
   }
@@ -238,6 +272,28 @@ Result<InputOptions> Input(const std::string& patterns) {
                 .hash_all = FLAGS_vw_hash_all};
   input.threads = Threads();
   return input;
+}
+
+// Sets the spec of both inputs, and the number of features that it gives.
+void UseFeatures(std::shared_ptr<const io::EncoderPlan> features, TrainOptions& options) {
+  const uint64_t num_features = features->spec().num_features();
+  options.shape.num_features = num_features;
+  options.train.rows.num_features = options.test.rows.num_features = num_features;
+  options.train.rows.features = features;
+  if (!options.test.files.empty()) options.test.rows.features = std::move(features);
+}
+
+Status TakeFeatures(TrainOptions& options) {
+  if (FLAGS_features.empty()) return {};
+  ASSIGN_OR_RETURN(const io::FeatureSpec spec, io::LoadFeatureSpec(FLAGS_features));
+  if (!spec.IsFitted()) {
+    return Invalid(FLAGS_features +
+                   " needs a first pass over the data: millrace-records fit --features=" +
+                   FLAGS_features + " --out=FITTED FILES");
+  }
+  ASSIGN_OR_RETURN(auto features, io::EncoderPlan::Make(spec));
+  UseFeatures(std::move(features), options);
+  return {};
 }
 
 Result<InputOptions> TrainInput() {
@@ -354,11 +410,12 @@ const CommandSpec& LrSpec() {
       .name = "millrace-lr",
       .job = "trains and evaluates sparse logistic regression",
       .groups = {{"Data",
-                  {"train", "test", "format", "num_features", "label_feature", "index_feature",
-                   "value_feature", "weight_feature", "index_base", "hash_bits", "vw_hash_all",
-                   "on_corrupt", "max_record_mb"},
+                  {"train", "test", "format", "features", "num_features", "label_feature",
+                   "index_feature", "value_feature", "weight_feature", "index_base", "hash_bits",
+                   "vw_hash_all", "on_corrupt", "max_record_mb"},
                   {{"train", File()},
                    {"test", File()},
+                   {"features", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
@@ -380,12 +437,16 @@ const CommandSpec& LrSpec() {
                       {"continue", "save_state", "model_format", "dashboard"},
                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
-      .always = {"train", "test", "format", "num_features", "on_corrupt", "max_record_mb",
-                 "optimizer", "learning_rate", "l2", "intercept", "batch_size", "kernel", "epochs",
+      .always = {"train", "test", "format", "features", "on_corrupt", "max_record_mb", "optimizer",
+                 "learning_rate", "l2", "intercept", "batch_size", "kernel", "epochs",
                  "max_examples", "seed", "order", "shuffle_capacity", "threads", "continue"},
       .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
                  {"format"},
                  {"tfrecord"}},
+                {{"num_features", "label_feature", "index_feature", "value_feature",
+                  "weight_feature", "index_base", "hash_bits", "vw_hash_all"},
+                 {"features"},
+                 {""}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
@@ -410,6 +471,7 @@ const CommandSpec& LrSpec() {
           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
           "--run_dir=runs/1",
           "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
+          "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
           "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
           "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
@@ -430,6 +492,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.normalize, trainer::NormalizeFromName(FLAGS_normalize));
   options.train.auto_batch_size = FLAGS_batch_size == 0;
   options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
+  RETURN_IF_ERROR(TakeFeatures(options.train));
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
   options.train.hogwild = FLAGS_hogwild;

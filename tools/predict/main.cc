@@ -90,7 +90,9 @@ constexpr char kProgram[] = "millrace-predict";
 using io::InputFormat;
 
 constexpr size_t kBatchRows = 1000;
-constexpr char kNet[] = "a net";  // the resolved value of --model, see tools::CheckEffects
+// Resolved values of --model, see tools::CheckEffects.
+constexpr char kNet[] = "a net";
+constexpr char kWithFeatures[] = "a model with a feature spec";
 
 Status CheckTopFlags(const Args& args) {
   if (!args.empty()) return Invalid("--top lists weights and reads no input: leave out " + args[0]);
@@ -138,6 +140,9 @@ Result<int> HashBitsOf(InputFormat format, uint64_t num_features) {
                  " data was hashed with, or convert the input like the training data");
 }
 
+// Whether a feature spec made the keys of the model. Then rows of any format get the same keys.
+bool HasFeatures(const trainer::ModelInfo& info) { return info.input && info.input->rows.features; }
+
 // The keys of another hash are not those of the model.
 Status CheckHash(InputFormat format, const io::RowFormat& training) {
   const std::string trained =
@@ -167,6 +172,11 @@ Status CheckHash(InputFormat format, const io::RowFormat& training) {
 // The settings of the command line; else those of the training, if its data had the same format;
 // else the defaults.
 Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info) {
+  if (HasFeatures(info)) {
+    return io::RowOptions{.num_features = info.num_features,
+                          .labels = io::Labels::kOptional,
+                          .features = info.input->rows.features};
+  }
   const bool as_trained = info.input && info.input->format == format;
   io::RowOptions rows;
   if (as_trained) rows = info.input->rows;
@@ -226,7 +236,13 @@ const CommandSpec& PredictSpec() {
                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
                  {"format"},
                  {"tfrecord"}},
-                {{"label_feature", "weight_feature"}, {"metrics"}}},
+                {{"label_feature", "weight_feature"}, {"metrics"}},
+                {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
+                  "value_feature", "weight_feature"},
+                 {"model"},
+                 {},
+                 {kWithFeatures},
+                 "a model without a feature spec"}},
       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
                    "zcat test.svm.gz | millrace-predict --model=model.bin -",
@@ -264,7 +280,8 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
   ASSIGN_OR_RETURN(input.format, FormatOf(input.files, info));
   RETURN_IF_ERROR(
-      tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}}}));
+      tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
+                                          {"model", {HasFeatures(info) ? kWithFeatures : ""}}}));
   ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/sparse/train_options.h"
 
+#include <cstdio>
+
+#include "io/base/string_hash.h"
 #include "sparse/kernels.h"
 
 namespace millrace::trainer {
@@ -52,6 +55,13 @@ Status TrainOptions::Validate() const {
   return {};
 }
 
+std::string SpecDigest(const io::FeatureSpec& spec) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx",
+                static_cast<unsigned long long>(io::HashString(spec.ToJson())));
+  return text;
+}
+
 std::string OptionsDigest(const TrainOptions& options) {
   const io::InputOptions& in = options.train;
   const auto text = [](const char* name, uint64_t value) {
@@ -63,8 +73,10 @@ std::string OptionsDigest(const TrainOptions& options) {
          text(" block_bytes=", in.block_bytes) + " format=" + io::InputFormatName(in.format) +
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
-         text(" hash_all=", in.rows.hash_all ? 1 : 0) + " features=" + in.rows.names.label + "," +
-         in.rows.names.index + "," + in.rows.names.value + "," + in.rows.names.weight;
+         text(" hash_all=", in.rows.hash_all ? 1 : 0) +
+         (in.rows.features ? " spec=" + SpecDigest(in.rows.features->spec())
+                           : " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
+                                 in.rows.names.value + "," + in.rows.names.weight);
 }
 
 }  // namespace millrace::trainer

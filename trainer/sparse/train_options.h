@@ -50,6 +50,9 @@ struct TrainOptions {
   Status Validate() const;
 };
 
+// 16 hexadecimal digits that identify a feature spec.
+std::string SpecDigest(const io::FeatureSpec& spec);
+
 // The options that decide which rows come next and what they mean. They must not change when a run
 // is resumed; the number of processes may. Words "name=value".
 std::string OptionsDigest(const TrainOptions& options);

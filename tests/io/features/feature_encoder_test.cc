@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/features/feature_encoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "io/base/string_hash.h"
+
+namespace millrace::io {
+namespace {
+
+using Row = std::map<std::string, std::vector<std::string>>;  // column -> texts
+
+FeatureSpec Parse(const std::string& json) {
+  Result<FeatureSpec> spec = ParseFeatureSpec(json, "test");
+  EXPECT_TRUE(spec.ok()) << spec.status().message();
+  return *spec;
+}
+
+FieldRow RowOf(const std::vector<std::string>& columns, const Row& values) {
+  FieldRow row;
+  row.Clear(columns.size());
+  for (size_t i = 0; i < columns.size(); ++i) {
+    const auto found = values.find(columns[i]);
+    if (found == values.end()) continue;
+    row.Begin(i);
+    for (const std::string& text : found->second) row.AddText(text);
+  }
+  return row;
+}
+
+struct Encoded {
+  Status status;
+  float label = 0, weight = 1;
+  std::vector<uint64_t> keys = {};
+  std::vector<float> values = {};
+};
+
+Encoded Encode(const FeatureSpec& spec, const Row& values, Labels labels = Labels::kRequired) {
+  auto plan = EncoderPlan::Make(spec);
+  EXPECT_TRUE(plan.ok()) << plan.status().message();
+  FeatureEncoder encoder(*plan, labels);
+  BatchBuilder rows;
+  rows.Clear(/*wide_rows=*/true);
+  const FieldRow row = RowOf((*plan)->columns(), values);
+  Encoded made = {.status = encoder.Append(row, rows)};
+  if (!made.status.ok()) {
+    EXPECT_EQ(rows.batch.rows(), 0u);
+    return made;
+  }
+  rows.Trim();
+  made.label = rows.batch.labels[0];
+  if (!rows.batch.weights.empty()) made.weight = rows.batch.weights[0];
+  made.keys.assign(rows.wide_keys.begin(), rows.wide_keys.end());
+  made.values.assign(rows.batch.values.begin(), rows.batch.values.end());
+  return made;
+}
+
+// The definition in docs/formats.md, written down once more.
+uint64_t Token(const std::string& field, const std::string& value) {
+  return HashString(value, HashString(field));
+}
+uint64_t Cross(const std::string& name, const std::vector<uint64_t>& tokens) {
+  std::string bytes;
+  for (const uint64_t token : tokens) {
+    bytes.append(reinterpret_cast<const char*>(&token), sizeof token);
+  }
+  return HashString(bytes, HashString(name));
+}
+
+const char kFields[] = R"("fields": [
+    {"name": "job"},
+    {"name": "age", "rule": "bucket", "boundaries": [25, 35], "missing": "key"},
+    {"name": "hours", "rule": "number", "center": 40, "factor": 0.5, "scale": "standard"},
+    {"name": "town", "rule": "vocabulary", "unseen": 0, "values": {"": 2, "Ulm": 1},
+     "missing": "key"},
+    {"name": "tags", "separator": "|"},
+    {"name": "age x tags", "rule": "cross", "of": ["age", "tags"]}
+  ]})";
+
+TEST(FeatureEncoderTest, NarrowKeysFollowTheLayout) {
+  const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
+  const Encoded row = Encode(spec, {{"label", {"1"}},
+                                    {"job", {"Sales"}},
+                                    {"age", {"30"}},
+                                    {"hours", {"42"}},
+                                    {"town", {"Ulm"}},
+                                    {"tags", {"a|b"}}});
+  ASSERT_TRUE(row.status.ok()) << row.status.message();
+  EXPECT_EQ(row.label, 1);
+  const uint64_t age = Token("age", "1");
+  EXPECT_EQ(row.keys,
+            (std::vector<uint64_t>{Token("job", "Sales") % 1024, 1024 + 1, 1024 + 4, 1024 + 5 + 1,
+                                   Token("tags", "a") % 1024, Token("tags", "b") % 1024,
+                                   Cross("age x tags", {age, Token("tags", "a")}) % 1024,
+                                   Cross("age x tags", {age, Token("tags", "b")}) % 1024}));
+  EXPECT_TRUE(row.values.empty());  // all ones
+}
+
+TEST(FeatureEncoderTest, NumbersAreScaled) {
+  const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
+  const Encoded row = Encode(spec, {{"label", {"0"}}, {"hours", {"50"}}});
+  ASSERT_TRUE(row.status.ok());
+  // age missing, hours, town missing
+  EXPECT_EQ(row.keys, (std::vector<uint64_t>{1024 + 3, 1024 + 4, 1024 + 5 + 2}));
+  EXPECT_EQ(row.values, (std::vector<float>{1, 5, 1}));
+}
+
+TEST(FeatureEncoderTest, UnseenValuesOfAVocabularyShareAKey) {
+  const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
+  for (const char* town : {"Bonn", "ulm", "Ulm "}) {
+    const Encoded row =
+        Encode(spec, {{"label", {"0"}}, {"age", {"1"}}, {"hours", {"40"}}, {"town", {town}}});
+    EXPECT_EQ(row.keys.back(), 1024u + 5) << town;
+  }
+}
+
+TEST(FeatureEncoderTest, ExactKeysAreTheTokens) {
+  const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 64, )") + kFields);
+  EXPECT_EQ(spec.num_features(), 0u);
+  const Encoded row = Encode(spec, {{"label", {"-1"}},
+                                    {"job", {"Sales"}},
+                                    {"age", {"35"}},
+                                    {"hours", {"41"}},
+                                    {"town", {"Bonn"}},
+                                    {"tags", {"a"}}});
+  ASSERT_TRUE(row.status.ok());
+  EXPECT_EQ(row.label, 0);
+  EXPECT_EQ(row.keys, (std::vector<uint64_t>{
+                          Token("job", "Sales"), Token("age", "2"), Token("hours", "number"),
+                          Token("town", std::string(1, '\0')), Token("tags", "a"),
+                          Cross("age x tags", {Token("age", "2"), Token("tags", "a")})}));
+}
+
+// These never change: models and services in other languages depend on them.
+TEST(FeatureEncoderTest, KnownKeys) {
+  EXPECT_EQ(HashString("job"), 0xa37fe3f4d9d534f2u);
+  EXPECT_EQ(Token("job", "Sales"), 0x416caeeca89c62fdu);
+  EXPECT_EQ(Token("site_id", "1fbe01fe85"), 0x0964d1154d14e44au);
+  EXPECT_EQ(Cross("a x b", {Token("a", "1"), Token("b", "2")}), 0xf6bd836765a49319u);
+}
+
+TEST(FeatureEncoderTest, AFieldWithoutKeysIsStillAPartOfCrosses) {
+  const FeatureSpec spec = Parse(R"({"hash_bits": 64, "fields": [
+      {"name": "a", "keys": false}, {"name": "b", "keys": false},
+      {"name": "ab", "rule": "cross", "of": ["b", "a"]}]})");
+  const Encoded row = Encode(spec, {{"label", {"1"}}, {"a", {"1"}}, {"b", {"2"}}});
+  EXPECT_EQ(row.keys, std::vector<uint64_t>{Cross("ab", {Token("b", "2"), Token("a", "1")})});
+  EXPECT_TRUE(Encode(spec, {{"label", {"1"}}, {"a", {"1"}}}).keys.empty());
+}
+
+TEST(FeatureEncoderTest, LabelsByTextThresholdAndNumber) {
+  const auto label = [](const std::string& spec, const Row& row, Labels labels) {
+    return Encode(Parse("{\"label\": " + spec + R"(, "fields": [{"name": "a"}]})"), row, labels);
+  };
+  const char* text = R"({"column": "y", "positive": ["yes", "1"]})";
+  EXPECT_EQ(label(text, {{"y", {"yes"}}}, Labels::kRequired).label, 1);
+  EXPECT_EQ(label(text, {{"y", {"no"}}}, Labels::kRequired).label, 0);
+  const char* above = R"({"column": "y", "threshold": 3})";
+  EXPECT_EQ(label(above, {{"y", {"3"}}}, Labels::kRequired).label, 0);
+  EXPECT_EQ(label(above, {{"y", {"3.5"}}}, Labels::kRequired).label, 1);
+  EXPECT_TRUE(std::isnan(label(above, {}, Labels::kOptional).label));
+  for (const Row& bad : {Row{}, Row{{"y", {"x"}}}, Row{{"y", {"1", "2"}}}}) {
+    EXPECT_EQ(label(above, bad, Labels::kRequired).status.code(), Code::kCorrupt);
+  }
+  EXPECT_NE(label("\"y\"", {{"y", {"2"}}}, Labels::kRequired).status.message().find("found '2'"),
+            std::string::npos);
+}
+
+TEST(FeatureEncoderTest, BadValuesNameTheColumn) {
+  const FeatureSpec spec = Parse(
+      R"({"weight": "w", "fields": [{"name": "a", "column": "the age", "rule": "bucket",
+          "boundaries": [1]}]})");
+  const auto message = [&](const Row& row) { return Encode(spec, row).status.message(); };
+  EXPECT_EQ(message({{"label", {"1"}}, {"the age", {"old"}}}),
+            "column 'the age': expected a finite number, found 'old'");
+  EXPECT_NE(message({{"label", {"1"}}, {"w", {"-1"}}}).find("weight 'w'"), std::string::npos);
+  EXPECT_EQ(Encode(spec, {{"label", {"1"}}, {"w", {"2.5"}}}).weight, 2.5f);
+}
+
+TEST(FeatureEncoderTest, ExplainNamesTheKeysOfAppend) {
+  const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
+  const Row values = {
+      {"label", {"1"}}, {"job", {"Sales"}}, {"age", {"30"}}, {"town", {"Rom"}}, {"tags", {"a|b"}}};
+  auto plan = EncoderPlan::Make(spec);
+  ASSERT_TRUE(plan.ok());
+  FeatureEncoder encoder(*plan, Labels::kRequired);
+  const auto entries = encoder.Explain(RowOf((*plan)->columns(), values));
+  ASSERT_TRUE(entries.ok());
+  std::vector<uint64_t> keys;
+  std::vector<std::string> names;
+  for (const auto& entry : *entries) {
+    keys.push_back(entry.key);
+    names.push_back(entry.name);
+  }
+  EXPECT_EQ(keys, Encode(spec, values).keys);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"job=Sales", "age=25 to 35", "town=other", "tags=a", "tags=b",
+                                      "age=25 to 35 x tags=a", "age=25 to 35 x tags=b"}));
+}
+
+TEST(FeatureEncoderTest, NamesOfLogBucketsAreTheirRanges) {
+  const FeatureSpec spec =
+      Parse(R"({"fields": [{"name": "n", "rule": "bucket", "log2": 4, "missing": "key"}]})");
+  auto plan = EncoderPlan::Make(spec);
+  ASSERT_TRUE(plan.ok());
+  FeatureEncoder encoder(*plan, Labels::kOptional);
+  const std::pair<const char*, const char*> table[] = {
+      {"", "n=missing"},  {"0", "n=0"},          {"7", "n=7"},  {"9", "n=8..9"},
+      {"17", "n=16..19"}, {"-17", "n=-19..-16"}, {"-3", "n=-3"}};
+  for (const auto& [text, name] : table) {
+    const auto entries = encoder.Explain(RowOf((*plan)->columns(), {{"n", {text}}}));
+    ASSERT_TRUE(entries.ok());
+    ASSERT_EQ(entries->size(), 1u);
+    EXPECT_EQ((*entries)[0].name, name);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::io

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "io/features/feature_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace::io {
+namespace {
+
+constexpr char kSpec[] = R"({
+  "label": {"column": "income", "positive": [">50K"]},
+  "weight": "w",
+  "hash_bits": 10,
+  "fields": [
+    {"name": "job"},
+    {"name": "age", "rule": "bucket", "boundaries": [25, 35.5], "missing": "key"},
+    {"name": "gain", "column": "capital gain", "rule": "bucket", "log2": 4, "keys": false},
+    {"name": "hours", "rule": "number", "scale": "standard", "center": 40, "factor": 0.1},
+    {"name": "town", "rule": "vocabulary", "min_count": 3, "unseen": 0,
+     "values": {"": 2, "Ulm": 1, "K\u00f6ln": 3}},
+    {"name": "tags", "rule": "hash", "separator": "|", "default": "none"},
+    {"name": "age x job", "rule": "cross", "of": ["age", "job"]}
+  ]
+})";
+
+FeatureSpec Spec() {
+  Result<FeatureSpec> spec = ParseFeatureSpec(kSpec, "test");
+  EXPECT_TRUE(spec.ok()) << spec.status().message();
+  return *spec;
+}
+
+TEST(FeatureSpecTest, ReadsEveryMember) {
+  const FeatureSpec spec = Spec();
+  EXPECT_EQ(spec.label.positive, std::vector<std::string>{">50K"});
+  EXPECT_EQ(spec.Columns(), (std::vector<std::string>{"income", "w", "job", "age", "capital gain",
+                                                      "hours", "town", "tags"}));
+  EXPECT_TRUE(spec.IsFitted());
+  EXPECT_EQ(spec.fields[4].values.at("Köln"), 3u);
+  EXPECT_EQ(spec.fields[5].default_value, "none");
+}
+
+TEST(FeatureSpecTest, KeysOfHashesComeFirstThenBucketsThenVocabularies) {
+  const FeatureSpec spec = Spec();
+  EXPECT_EQ(spec.FirstKey(1), 1024u);
+  EXPECT_EQ(spec.FirstKey(3), 1024u + 4);  // three buckets and missing; gain has no keys
+  EXPECT_EQ(spec.FirstVocabularyKey(), 1024u + 4 + 1);
+  EXPECT_EQ(spec.num_features(), 1024u + 4 + 1 + 4);
+}
+
+TEST(FeatureSpecTest, JsonReadsBackAsTheSameSpec) {
+  const FeatureSpec spec = Spec();
+  for (const std::string& json : {spec.ToJson(), spec.ToPrettyJson()}) {
+    const Result<FeatureSpec> again = ParseFeatureSpec(json, "test");
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(again->ToJson(), spec.ToJson());
+  }
+  EXPECT_EQ(spec.ToJson().find('\n'), std::string::npos);
+}
+
+TEST(FeatureSpecTest, DifferenceNamesTheField) {
+  const FeatureSpec spec = Spec();
+  EXPECT_EQ(DifferenceOf(spec, spec), "");
+  FeatureSpec other = spec;
+  other.fields[1].boundaries[0] = 26;
+  EXPECT_NE(DifferenceOf(spec, other).find("\"age\""), std::string::npos);
+  other = spec;
+  other.hash_bits = 11;
+  EXPECT_NE(DifferenceOf(spec, other).find("10 against 11"), std::string::npos);
+  other = spec;
+  other.fields.pop_back();
+  EXPECT_NE(DifferenceOf(spec, other).find("'age x job' is missing"), std::string::npos);
+}
+
+TEST(FeatureSpecTest, OnlyNewValuesOfVocabulariesExtendASpec) {
+  const FeatureSpec spec = Spec();
+  FeatureSpec more = spec;
+  more.fields[4].values["Bonn"] = 4;
+  EXPECT_TRUE(CheckExtends(more, spec).ok());
+  EXPECT_FALSE(CheckExtends(spec, more).ok());
+  more.fields[4].values["Ulm"] = 5;
+  EXPECT_FALSE(CheckExtends(more, spec).ok());
+}
+
+struct BadSpec {
+  const char* json;
+  const char* message;
+};
+
+TEST(FeatureSpecTest, ErrorsNameThePlace) {
+  const BadSpec table[] = {
+      {"", "expected JSON"},
+      {"[1]", "expected a JSON object"},
+      {"{}", "fields: expected a list"},
+      {R"({"fields": []})", "at least one field"},
+      {R"({"fields": [{"name": "a"}], "fileds": 1})", "unknown member 'fileds'"},
+      {R"({"fields": [{"name": "a", "rule": "hsah"}]})", "field 1: rule: expected hash"},
+      {R"({"fields": [{"name": "a"}, {"name": "a"}]})", "field 'a': a second field"},
+      {R"({"fields": [{"name": "a", "name": "b"}]})", "given twice"},
+      {R"({"fields": [{"rule": "hash"}]})", "no name"},
+      {R"({"fields": [{"name": 3}]})", "field 1: name: expected a text"},
+      {R"({"fields": [{"name": "a", "boundaries": [1]}]})", "unknown member 'boundaries'"},
+      {R"({"fields": [{"name": "a", "rule": "bucket"}]})", "expected boundaries"},
+      {R"({"fields": [{"name": "a", "rule": "bucket", "boundaries": [2, 1]}]})", "ascending"},
+      {R"({"fields": [{"name": "a", "rule": "bucket", "log2": 3}]})", "log2: expected 1, 2, 4"},
+      {R"({"fields": [{"name": "a", "rule": "bucket", "log2": 4, "boundaries": [1]}]})", "log2"},
+      {R"({"fields": [{"name": "a", "rule": "number", "scale": "big"}]})", "none, standard"},
+      {R"({"fields": [{"name": "a", "rule": "number", "center": 1}]})", "center and factor"},
+      {R"({"fields": [{"name": "a"}, {"name": "c", "rule": "cross", "of": ["a", "b"]}]})",
+       "there is no field 'b'"},
+      {R"({"fields": [{"name": "a"}, {"name": "c", "rule": "cross", "of": ["a"]}]})",
+       "two or more"},
+      {R"({"fields": [{"name": "a"}, {"name": "c", "rule": "cross", "of": ["a", "a"]}]})",
+       "different fields"},
+      {R"({"fields": [{"name": "a", "missing": "key", "default": "x"}]})", "missing and default"},
+      {R"({"fields": [{"name": "a", "missing": "no"}]})", "skip or key"},
+      {R"({"fields": [{"name": "label"}]})", "is the label"},
+      {R"({"fields": [{"name": "a"}], "hash_bits": 0})", "hash_bits: expected 1"},
+      {R"({"fields": [{"name": "a"}], "hash_bits": 63})", "hash_bits"},
+      {R"({"fields": [{"name": "a"}], "hash_bits": -1})", "a whole number"},
+      {R"({"label": {"column": "y", "positive": ["a"], "threshold": 1}, "fields": [{"name": "a"}]})",
+       "one of positive and threshold"},
+      {R"({"fields": [{"name": "a", "rule": "vocabulary", "values": {"x": 0}}]})", "unseen"},
+      {R"({"fields": [{"name": "a", "rule": "vocabulary", "unseen": 0, "values": {"x": 2}}]})",
+       "found 2 instead of 1"},
+      {R"({"fields": [{"name": "a", "rule": "vocabulary", "unseen": 0, "values": {"x": 0}}]})",
+       "twice"},
+  };
+  for (const BadSpec& bad : table) {
+    SCOPED_TRACE(bad.json);
+    const Result<FeatureSpec> spec = ParseFeatureSpec(bad.json, "s.json");
+    ASSERT_FALSE(spec.ok());
+    EXPECT_EQ(spec.status().message().rfind("s.json: ", 0), 0u) << spec.status().message();
+    EXPECT_NE(spec.status().message().find(bad.message), std::string::npos)
+        << spec.status().message();
+  }
+}
+
+TEST(FeatureSpecTest, NeedsAFirstPassForWhatTheDataDecides) {
+  for (const char* rest : {R"("rule": "vocabulary")", R"("rule": "bucket", "quantiles": 8)",
+                           R"("rule": "number", "scale": "max_abs")"}) {
+    const auto spec =
+        ParseFeatureSpec(std::string(R"({"fields": [{"name": "a", )") + rest + "}]}", "test");
+    ASSERT_TRUE(spec.ok()) << spec.status().message();
+    EXPECT_FALSE(spec->IsFitted()) << rest;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::io

@@ -11,19 +11,33 @@
 
 namespace millrace::io {
 
+// Up to eight bytes as a little-endian word, without a call of memcpy.
+inline uint64_t LoadWord(const char* bytes, size_t size) {
+  const auto byte = [&](size_t i) { return uint64_t{static_cast<uint8_t>(bytes[i])}; };
+  uint64_t word = 0;
+  if (size >= sizeof word) {
+    std::memcpy(&word, bytes, sizeof word);
+  } else if (size >= 4) {
+    uint32_t low = 0, high = 0;  // they may overlap
+    std::memcpy(&low, bytes, 4);
+    std::memcpy(&high, bytes + size - 4, 4);
+    word = low | uint64_t{high} << (8 * (size - 4));
+  } else if (size > 0) {
+    word = byte(0) | byte(size / 2) << (8 * (size / 2)) | byte(size - 1) << (8 * (size - 1));
+  }
+  return word;
+}
+
 // Passes eight bytes per step through the bijective Mix64. The length is mixed in first, so that
 // the zero padding of the last step makes no two texts equal. Not secure against adversaries.
 inline uint64_t HashString(std::string_view text, uint64_t seed = 0) {
   constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
   uint64_t hash = Mix64(seed + kGolden * (text.size() + 1));
-  while (!text.empty()) {
-    uint64_t word = 0;
-    const size_t size = text.size() < sizeof word ? text.size() : sizeof word;
-    std::memcpy(&word, text.data(), size);
-    hash = Mix64((hash ^ word) + kGolden);
-    text.remove_prefix(size);
-  }
-  return hash;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (; end - at > 8; at += 8) hash = Mix64((hash ^ LoadWord(at, 8)) + kGolden);
+  if (at == end) return hash;
+  return Mix64((hash ^ LoadWord(at, static_cast<size_t>(end - at))) + kGolden);
 }
 
 // MurmurHash3_x86_32 of Austin Appleby's public definition, which VW uses for names. Four bytes a

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/example/example_columns.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "io/base/string_hash.h"
 
 namespace millrace::io {
 namespace {
@@ -9,7 +13,14 @@ namespace {
 constexpr uint32_t kFirst = WireTag(1, WireType::kBytes);   // features, entry, key, bytes_list
 constexpr uint32_t kSecond = WireTag(2, WireType::kBytes);  // value, float_list
 constexpr uint32_t kThird = WireTag(3, WireType::kBytes);   // int64_list
-constexpr size_t kMaxGuesses = 4096;
+constexpr uint32_t kEmpty = UINT32_MAX;
+
+uint64_t NameHash(std::string_view name) {
+  const size_t size = name.size();
+  const uint64_t head = LoadWord(name.data(), std::min<size_t>(size, 8));
+  const uint64_t tail = size > 8 ? LoadWord(name.data() + size - 8, 8) : 0;
+  return ((head ^ std::rotl(tail, 25)) * 0x9e3779b97f4a7c15u + size) >> 40;
+}
 
 bool Take(WireReader& reader, uint32_t expected) {
   uint32_t tag = 0;
@@ -53,30 +64,7 @@ bool ReadInts(WireReader& list, FieldRow& row) {
   return true;
 }
 
-}  // namespace
-
-ExampleColumns::ExampleColumns(const std::vector<std::string>& columns) : names_(columns) {
-  for (size_t i = 0; i < names_.size(); ++i) numbers_.emplace(names_[i], i);
-}
-
-size_t ExampleColumns::ColumnOf(std::string_view name, size_t position) {
-  if (position < guesses_.size() && guesses_[position].name == name) {
-    return guesses_[position].column;
-  }
-  const auto found = numbers_.find(name);
-  const size_t column = found == numbers_.end() ? kUnused : found->second;
-  if (position >= kMaxGuesses) return column;
-  if (position >= guesses_.size()) guesses_.resize(position + 1);
-  guesses_[position] = {std::string(name), column};
-  return column;
-}
-
-bool ExampleColumns::ReadFeature(WireReader& feature, FieldRow& row) {
-  if (feature.AtEnd()) return true;
-  uint32_t tag = 0;
-  std::string_view bytes;
-  if (!feature.ReadTag(tag) || !feature.ReadBytes(bytes) || !feature.AtEnd()) return false;
-  WireReader list(bytes);
+bool ReadList(uint32_t tag, WireReader& list, FieldRow& row) {
   switch (tag) {
     case kFirst:
       return ReadTexts(list, row);
@@ -89,7 +77,47 @@ bool ExampleColumns::ReadFeature(WireReader& feature, FieldRow& row) {
   }
 }
 
-bool ExampleColumns::ReadEntry(WireReader& features, size_t position, FieldRow& row) {
+}  // namespace
+
+ExampleColumns::ExampleColumns(const std::vector<std::string>& columns) : names_(columns) {
+  mask_ = std::bit_ceil(4 * names_.size() + 1) - 1;
+  slots_.assign(mask_ + 1, kEmpty);
+  for (size_t i = 0; i < names_.size(); ++i) {
+    size_t at = NameHash(names_[i]) & mask_;
+    while (slots_[at] != kEmpty) at = (at + 1) & mask_;
+    slots_[at] = static_cast<uint32_t>(i);
+  }
+}
+
+size_t ExampleColumns::ColumnOf(std::string_view name) const {
+  for (size_t at = NameHash(name) & mask_; slots_[at] != kEmpty; at = (at + 1) & mask_) {
+    if (names_[slots_[at]] == name) return slots_[at];
+  }
+  return kUnused;
+}
+
+// An entry whose lengths all have one byte: most are. False leaves `features` where it is.
+//
+//   0a len 0a len name 12 len | 0a/12/1a len | 0a len value, or a list of other values
+bool ExampleColumns::ReadShortEntry(WireReader& features, FieldRow& row) const {
+  const auto* p = reinterpret_cast<const uint8_t*>(features.p);
+  const size_t left = features.left();
+  if (left < 4 || p[0] != kFirst || p[1] >= 0x80 || p[2] != kFirst || p[3] >= 0x80) return false;
+  const size_t size = 2 + p[1], value = 4 + p[3];  // offsets from p
+  if (size > left || value + 4 > size) return false;
+  if (p[value] != kSecond || p[value + 1] + value + 2 != size) return false;
+  if (p[value + 3] + value + 4 != size) return false;
+  const size_t column = ColumnOf({features.p + 4, p[3]});
+  if (column != kUnused) {
+    row.Begin(column);
+    WireReader list(std::string_view(features.p + value + 4, size - value - 4));
+    if (!ReadList(p[value + 2], list, row)) return false;
+  }
+  features.p += size;
+  return true;
+}
+
+bool ExampleColumns::ReadEntry(WireReader& features, FieldRow& row) const {
   std::string_view bytes, name, value;
   if (!Take(features, kFirst) || !features.ReadBytes(bytes)) return false;
   WireReader entry(bytes);
@@ -97,14 +125,19 @@ bool ExampleColumns::ReadEntry(WireReader& features, size_t position, FieldRow& 
       !entry.ReadBytes(value) || !entry.AtEnd()) {
     return false;
   }
-  const size_t column = ColumnOf(name, position);
+  const size_t column = ColumnOf(name);
   if (column == kUnused) return true;
   row.Begin(column);
+  if (value.empty()) return true;
   WireReader feature(value);
-  return ReadFeature(feature, row);
+  uint32_t tag = 0;
+  std::string_view list;
+  if (!feature.ReadTag(tag) || !feature.ReadBytes(list) || !feature.AtEnd()) return false;
+  WireReader values(list);
+  return ReadList(tag, values, row);
 }
 
-bool ExampleColumns::ReadFast(std::string_view record, FieldRow& row) {
+bool ExampleColumns::ReadFast(std::string_view record, FieldRow& row) const {
   WireReader example(record);
   std::string_view bytes;
   if (!Take(example, kFirst) || !example.ReadBytes(bytes)) return false;
@@ -113,8 +146,8 @@ bool ExampleColumns::ReadFast(std::string_view record, FieldRow& row) {
     if (!Take(example, kSecond) || !example.ReadBytes(lists) || !example.AtEnd()) return false;
   }
   WireReader features(bytes);
-  for (size_t position = 0; !features.AtEnd(); ++position) {
-    if (!ReadEntry(features, position, row)) return false;
+  while (!features.AtEnd()) {
+    if (!ReadShortEntry(features, row) && !ReadEntry(features, row)) return false;
   }
   return true;
 }

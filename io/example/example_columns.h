@@ -4,7 +4,6 @@
 
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "io/base/status.h"
@@ -28,20 +27,17 @@ class ExampleColumns final : public ColumnReader {
 
  private:
   static constexpr size_t kUnused = SIZE_MAX;
-  bool ReadFast(std::string_view record, FieldRow& row);
-  bool ReadEntry(WireReader& features, size_t position, FieldRow& row);
-  static bool ReadFeature(WireReader& feature, FieldRow& row);
+  bool ReadFast(std::string_view record, FieldRow& row) const;
+  bool ReadShortEntry(WireReader& features, FieldRow& row) const;
+  bool ReadEntry(WireReader& features, FieldRow& row) const;
   Status ReadGeneral(std::string_view record, FieldRow& row);
-  size_t ColumnOf(std::string_view name, size_t position);
+  size_t ColumnOf(std::string_view name) const;
 
   std::vector<std::string> names_;
-  std::unordered_map<std::string_view, size_t> numbers_;  // of names_
-  // The name and column at each position of the last record: most writers keep one order.
-  struct Guess {
-    std::string name;
-    size_t column = kUnused;
-  };
-  std::vector<Guess> guesses_;
+  // Positions in names_ by the hash of the name. Writers of protobuf maps do not keep an order, so
+  // every name of every record is looked up.
+  std::vector<uint32_t> slots_;
+  size_t mask_ = 0;
   ExampleView view_;
 };
 

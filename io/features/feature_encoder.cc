@@ -120,6 +120,14 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
       }
     }
   }
+  for (const Field& cross : plan->fields_) {
+    for (const size_t part : cross.parts) plan->fields_[part].in_cross = true;
+  }
+  for (size_t i = 0; i < plan->fields_.size(); ++i) {
+    Field& field = plan->fields_[i];
+    field.simple = field.rule == FieldRule::kHash && field.keys && !field.in_cross &&
+                   spec.fields[i].separator.empty();
+  }
   return std::shared_ptr<const EncoderPlan>(std::move(plan));
 }
 
@@ -311,24 +319,43 @@ void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
   }
 }
 
+// The common case without tokens in between: hashes of texts and integers. False without effect if
+// the field has no value or a float.
+bool FeatureEncoder::EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row) {
+  const auto values = row.column(field.column);
+  if (values.empty()) return false;
+  const size_t before = keys_.size();
+  for (const FieldValue& value : values) {
+    if (value.kind >= FieldValue::Kind::kFloat) {
+      keys_.resize(before);
+      values_.resize(before);
+      return false;
+    }
+    ValueText room;
+    AddKey(field, {.token = HashString(TextOf(value, room), field.seed), .value = value.weight});
+  }
+  return true;
+}
+
 Status FeatureEncoder::Encode(const FieldRow& row) {
   keys_.clear();
   values_.clear();
   ones_ = true;
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
-    if (plan_->fields_[i].rule != FieldRule::kCross) RETURN_IF_ERROR(EncodeField(i, row));
+    if (plan_->fields_[i].in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   }
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
     const EncoderPlan::Field& field = plan_->fields_[i];
+    if (field.simple && !explain_ && EncodeSimple(field, row)) continue;
     if (field.rule == FieldRule::kCross) {
       EncodeCross(field);
-    } else if (field.keys) {
-      for (size_t t = 0; t < tokens_[i].size(); ++t) {
-        AddKey(field, tokens_[i][t]);
-        if (explain_) {
-          entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
-        }
-      }
+      continue;
+    }
+    if (!field.in_cross) RETURN_IF_ERROR(EncodeField(i, row));
+    if (!field.keys) continue;
+    for (size_t t = 0; t < tokens_[i].size(); ++t) {
+      AddKey(field, tokens_[i][t]);
+      if (explain_) entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
     }
   }
   return {};

@@ -57,6 +57,8 @@ class EncoderPlan {
   struct Field {
     FieldRule rule = FieldRule::kHash;
     bool keys = true;
+    bool in_cross = false;  // a part of a cross
+    bool simple = false;    // a hash of whole values, in no cross
     size_t column = 0;
     uint64_t seed = 0;       // of the tokens: the hash of the field's name
     uint64_t first_key = 0;  // bucket, number; rank 0 of a vocabulary; hash and cross: 0
@@ -106,6 +108,7 @@ class FeatureEncoder {
 
   Status Encode(const FieldRow& row);
   Status EncodeField(size_t field, const FieldRow& row);
+  bool EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row);
   Status AddValue(size_t field, const FieldValue& value);
   void AddMissing(size_t field);
   void EncodeCross(const EncoderPlan::Field& cross);

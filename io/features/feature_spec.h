@@ -40,9 +40,9 @@ struct FieldSpec {
   std::string name;
   FieldRule rule = FieldRule::kHash;
   // Not for crosses:
-  std::string column;        // the name, unless given
-  std::string separator;     // splits each text of the column into several values; empty: none
-  bool missing_key = false;  // a row without a value gets a key of its own, instead of none
+  std::string column = {};     // the name, unless given
+  std::string separator = {};  // splits each text of the column into several values; empty: none
+  bool missing_key = false;    // a row without a value gets a key of its own, instead of none
   std::optional<std::string> default_value = {};  // stands for a missing value
   bool keys = true;                               // false: the field is only a part of crosses
 
@@ -54,8 +54,8 @@ struct FieldSpec {
   std::optional<uint64_t> unseen_rank = {};  // set by the first pass
 
   BucketKind bucket = BucketKind::kBoundaries;
-  uint64_t parts = 1;              // log2: buckets per power of two; quantiles: number of buckets
-  std::vector<double> boundaries;  // ascending; a value x is in bucket number |{b : b <= x}|
+  uint64_t parts = 1;  // log2: buckets per power of two; quantiles: number of buckets
+  std::vector<double> boundaries = {};  // ascending; a value x is in bucket number |{b : b <= x}|
 
   NumberScale scale = NumberScale::kNone;
   std::optional<double> center = {};  // value = (x - center) * factor; set by the first pass

@@ -28,16 +28,27 @@ inline uint64_t LoadWord(const char* bytes, size_t size) {
   return word;
 }
 
+constexpr uint64_t kHashGolden = 0x9e3779b97f4a7c15u;
+
+// The state before the first step of a text of `size` bytes.
+inline uint64_t HashStart(size_t size, uint64_t seed) {
+  return Mix64(seed + kHashGolden * (size + 1));
+}
+inline uint64_t HashStep(uint64_t hash, uint64_t word) {
+  return Mix64((hash ^ word) + kHashGolden);
+}
+inline uint64_t HashFrom(uint64_t start, std::string_view text) {
+  uint64_t hash = start;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (; end - at > 8; at += 8) hash = HashStep(hash, LoadWord(at, 8));
+  return at == end ? hash : HashStep(hash, LoadWord(at, static_cast<size_t>(end - at)));
+}
+
 // Passes eight bytes per step through the bijective Mix64. The length is mixed in first, so that
 // the zero padding of the last step makes no two texts equal. Not secure against adversaries.
 inline uint64_t HashString(std::string_view text, uint64_t seed = 0) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
-  uint64_t hash = Mix64(seed + kGolden * (text.size() + 1));
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  for (; end - at > 8; at += 8) hash = Mix64((hash ^ LoadWord(at, 8)) + kGolden);
-  if (at == end) return hash;
-  return Mix64((hash ^ LoadWord(at, static_cast<size_t>(end - at))) + kGolden);
+  return HashFrom(HashStart(text.size(), seed), text);
 }
 
 // MurmurHash3_x86_32 of Austin Appleby's public definition, which VW uses for names. Four bytes a

@@ -13,14 +13,6 @@ namespace {
 constexpr uint32_t kFirst = WireTag(1, WireType::kBytes);   // features, entry, key, bytes_list
 constexpr uint32_t kSecond = WireTag(2, WireType::kBytes);  // value, float_list
 constexpr uint32_t kThird = WireTag(3, WireType::kBytes);   // int64_list
-constexpr uint32_t kEmpty = UINT32_MAX;
-
-uint64_t NameHash(std::string_view name) {
-  const size_t size = name.size();
-  const uint64_t head = LoadWord(name.data(), std::min<size_t>(size, 8));
-  const uint64_t tail = size > 8 ? LoadWord(name.data() + size - 8, 8) : 0;
-  return ((head ^ std::rotl(tail, 25)) * 0x9e3779b97f4a7c15u + size) >> 40;
-}
 
 bool Take(WireReader& reader, uint32_t expected) {
   uint32_t tag = 0;
@@ -81,17 +73,33 @@ bool ReadList(uint32_t tag, WireReader& list, FieldRow& row) {
 
 ExampleColumns::ExampleColumns(const std::vector<std::string>& columns) : names_(columns) {
   mask_ = std::bit_ceil(4 * names_.size() + 1) - 1;
-  slots_.assign(mask_ + 1, kEmpty);
+  slots_.resize(mask_ + 1);
   for (size_t i = 0; i < names_.size(); ++i) {
-    size_t at = NameHash(names_[i]) & mask_;
-    while (slots_[at] != kEmpty) at = (at + 1) & mask_;
-    slots_[at] = static_cast<uint32_t>(i);
+    Slot slot = SlotOf(names_[i]);
+    slot.column = i;
+    size_t at = PositionOf(slot);
+    while (slots_[at].column != kUnused) at = (at + 1) & mask_;
+    slots_[at] = slot;
   }
 }
 
-size_t ExampleColumns::ColumnOf(std::string_view name) const {
-  for (size_t at = NameHash(name) & mask_; slots_[at] != kEmpty; at = (at + 1) & mask_) {
-    if (names_[slots_[at]] == name) return slots_[at];
+inline ExampleColumns::Slot ExampleColumns::SlotOf(std::string_view name) {
+  const size_t size = name.size();
+  return {.head = LoadWord(name.data(), std::min<size_t>(size, 8)),
+          .tail = size > 8 ? LoadWord(name.data() + size - 8, 8) : 0,
+          .size = size};
+}
+
+inline size_t ExampleColumns::PositionOf(const Slot& slot) const {
+  return (((slot.head ^ std::rotl(slot.tail, 25)) * kHashGolden + slot.size) >> 40) & mask_;
+}
+
+inline size_t ExampleColumns::ColumnOf(std::string_view name) const {
+  const Slot wanted = SlotOf(name);
+  for (size_t at = PositionOf(wanted); slots_[at].column != kUnused; at = (at + 1) & mask_) {
+    const Slot& slot = slots_[at];
+    if (slot.head != wanted.head || slot.tail != wanted.tail || slot.size != wanted.size) continue;
+    if (name.size() <= 16 || names_[slot.column] == name) return slot.column;
   }
   return kUnused;
 }

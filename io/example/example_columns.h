@@ -34,9 +34,16 @@ class ExampleColumns final : public ColumnReader {
   size_t ColumnOf(std::string_view name) const;
 
   std::vector<std::string> names_;
-  // Positions in names_ by the hash of the name. Writers of protobuf maps do not keep an order, so
+  // Open addressing by the hash of the name. Writers of protobuf maps do not keep an order, so
   // every name of every record is looked up.
-  std::vector<uint32_t> slots_;
+  struct Slot {
+    uint64_t head = 0, tail = 0;  // the first and last eight bytes of the name
+    size_t size = 0;
+    size_t column = kUnused;
+  };
+  static Slot SlotOf(std::string_view name);
+  size_t PositionOf(const Slot& slot) const;
+  std::vector<Slot> slots_;
   size_t mask_ = 0;
   ExampleView view_;
 };

@@ -89,6 +89,9 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
     made.rule = field.rule;
     made.keys = field.keys;
     made.seed = HashString(field.name);
+    for (size_t size = 0; size < made.start.size(); ++size) {
+      made.start[size] = HashStart(size, made.seed);
+    }
     made.missing_token = HashString("", made.seed);
     made.unseen_token = HashString(kUnseenText, made.seed);
     if (field.rule == FieldRule::kCross) {
@@ -97,8 +100,7 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
                                         [&](const FieldSpec& f) { return f.name == part; });
         made.parts.push_back(static_cast<size_t>(found - spec.fields.begin()));
       }
-      constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
-      made.seed = Mix64(made.seed + kGolden * (8 * field.of.size() + 1));
+      made.seed = HashStart(8 * field.of.size(), made.seed);
       continue;
     }
     made.column = ColumnNumber(plan->columns_, field.column);
@@ -183,7 +185,7 @@ Status FeatureEncoder::ReadWeight(const FieldRow& row, float& weight) const {
   return {};
 }
 
-void FeatureEncoder::AddKey(const EncoderPlan::Field& field, const Token& token) {
+inline void FeatureEncoder::AddKey(const EncoderPlan::Field& field, const Token& token) {
   uint64_t key = 0;
   if (plan_->spec_.hash_bits == 64) {
     // No row may have the key of the intercept.
@@ -292,7 +294,6 @@ Status FeatureEncoder::EncodeField(size_t i, const FieldRow& row) {
 
 // All combinations of one token per part; the last part turns first.
 void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
-  constexpr uint64_t kGolden = 0x9e3779b97f4a7c15u;
   for (const size_t part : cross.parts) {
     if (tokens_[part].empty()) return;
   }
@@ -302,7 +303,7 @@ void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
     std::string name;
     for (size_t p = 0; p < turn_.size(); ++p) {
       const Token& token = tokens_[cross.parts[p]][turn_[p]];
-      made.token = Mix64((made.token ^ token.token) + kGolden);
+      made.token = HashStep(made.token, token.token);
       made.value *= token.value;
       if (explain_) {
         name += (p == 0 ? "" : " x ") + token_names_[cross.parts[p]][turn_[p]];
@@ -321,7 +322,7 @@ void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
 
 // The common case without tokens in between: hashes of texts and integers. False without effect if
 // the field has no value or a float.
-bool FeatureEncoder::EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row) {
+inline bool FeatureEncoder::EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row) {
   const auto values = row.column(field.column);
   if (values.empty()) return false;
   const size_t before = keys_.size();
@@ -332,7 +333,10 @@ bool FeatureEncoder::EncodeSimple(const EncoderPlan::Field& field, const FieldRo
       return false;
     }
     ValueText room;
-    AddKey(field, {.token = HashString(TextOf(value, room), field.seed), .value = value.weight});
+    const std::string_view text = TextOf(value, room);
+    const uint64_t start = text.size() < field.start.size() ? field.start[text.size()]
+                                                            : HashStart(text.size(), field.seed);
+    AddKey(field, {.token = HashFrom(start, text), .value = value.weight});
   }
   return true;
 }

@@ -2,6 +2,7 @@
 // Applies a feature spec: a row of named fields becomes a row of a batch.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -60,7 +61,8 @@ class EncoderPlan {
     bool in_cross = false;  // a part of a cross
     bool simple = false;    // a hash of whole values, in no cross
     size_t column = 0;
-    uint64_t seed = 0;       // of the tokens: the hash of the field's name
+    uint64_t seed = 0;                    // of the tokens: the hash of the field's name
+    std::array<uint64_t, 17> start = {};  // HashStart of short texts, by their size
     uint64_t first_key = 0;  // bucket, number; rank 0 of a vocabulary; hash and cross: 0
     uint64_t missing_token = 0;
     uint64_t unseen_token = 0;           // vocabulary

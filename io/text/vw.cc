@@ -6,8 +6,8 @@
 #include <iterator>
 #include <string>
 
-#include "io/text/line_cursor.h"
 #include "io/base/string_hash.h"
+#include "io/text/line_cursor.h"
 
 namespace millrace::io {
 namespace {

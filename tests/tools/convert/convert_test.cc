@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text formats, and what all formats share.
+#include "io/base/string_hash.h"
 #include "io/text/criteo.h"
 #include "io/text/libsvm.h"
-#include "io/base/string_hash.h"
 #include "tests/tools/convert/convert_files.h"
 
 namespace millrace::convert {

@@ -141,6 +141,9 @@ Status FeatureSpec::Validate() const {
       return FieldError(field, "its column '" + field.column + "' is the label");
     }
   }
+  if (std::set<std::string>(csv_columns.begin(), csv_columns.end()).size() < csv_columns.size()) {
+    return Invalid("csv_columns: expected different names");
+  }
   return CheckRanks(*this);
 }
 
@@ -305,6 +308,13 @@ std::string SpecJson(const FeatureSpec& spec, const char* line, const char* fiel
     quoted.String(spec.weight_column);
   }
   text += std::string(",") + line + "\"hash_bits\": " + std::to_string(spec.hash_bits);
+  if (!spec.csv_columns.empty()) {
+    text += std::string(",") + line + "\"csv_columns\": ";
+    JsonWriter list(text);
+    list.BeginArray();
+    for (const std::string& column : spec.csv_columns) list.String(column);
+    list.EndArray();
+  }
   text += std::string(",") + line + "\"fields\": [";
   for (size_t i = 0; i < spec.fields.size(); ++i) {
     text += std::string(i == 0 ? "" : ",") + field_line + FieldJson(spec.fields[i]);

@@ -80,6 +80,8 @@ struct FeatureSpec {
   // Hashed keys are below 2^hash_bits. 64: every key is a 64-bit hash.
   int hash_bits = 22;
   std::vector<FieldSpec> fields = {};
+  // The columns of CSV files without a header, in their order. Empty: the files have one.
+  std::vector<std::string> csv_columns = {};
 
   // An error names the place in the spec, expected and found.
   Status Validate() const;

@@ -252,6 +252,7 @@ Result<FeatureSpec> ReadSpec(element root) {
   auto hash_bits = static_cast<uint64_t>(spec.hash_bits);
   RETURN_IF_ERROR(members.Uint("hash_bits", hash_bits));
   spec.hash_bits = static_cast<int>(std::min<uint64_t>(hash_bits, 1000));
+  RETURN_IF_ERROR(members.Texts("csv_columns", spec.csv_columns));
   ASSIGN_OR_RETURN(const std::optional<element> fields, members.Find("fields"));
   simdjson::dom::array list;
   if (!fields || fields->get(list) != simdjson::SUCCESS) {

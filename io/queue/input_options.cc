@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "io/record/byte_source.h"
 #include "io/record/record_format.h"
 #include "io/stream/input_files.h"
 #include "io/text/file_format.h"
@@ -25,6 +26,13 @@ Status CheckFeatureName(const char* option, const std::string& name) {
 
 Status InputOptions::Validate() const {
   if (files.empty()) return Invalid("no input files");
+  if (NeedsFeatureSpec(format) && !rows.features) return MissingFeatureSpec(format);
+  if (rows.features && !HasColumns(format)) {
+    return Invalid(
+        "a feature spec needs rows of named columns: expected tfrecord, csv or json, "
+        "found format=" +
+        std::string(InputFormatName(format)));
+  }
   if (batch_size == 0) return Invalid("batch_size: expected at least 1, found 0");
   if (batch_size > (size_t{1} << 24)) {
     return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
@@ -67,6 +75,30 @@ Status InputOptions::Validate() const {
   return epochs > 1 ? CheckReadableAgain(files, "epochs = 1") : Status();
 }
 
+namespace {
+
+// Of the first file that is not empty.
+Result<CsvDialect> FindDialect(const std::vector<std::string>& files,
+                               const std::vector<std::string>& columns) {
+  for (const std::string& file : files) {
+    ASSIGN_OR_RETURN(const FirstBytes first, ReadFirstBytes(file));
+    if (!first.bytes.empty()) return FindCsvDialectOfFile(file, {.columns = columns});
+  }
+  return CsvDialect{.columns = columns};
+}
+
+}  // namespace
+
+Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& input) {
+  const FeatureSpec& spec = features->spec();
+  input.rows.num_features = spec.num_features();
+  input.rows.features = std::move(features);
+  if (input.format == InputFormat::kCriteo) input.format = InputFormat::kCsv;
+  if (input.format != InputFormat::kCsv) return {};
+  ASSIGN_OR_RETURN(input.rows.csv, FindDialect(input.files, spec.csv_columns));
+  return {};
+}
+
 StreamOptions InputOptions::Stream() const {
   StreamOptions stream;
   const size_t dealt = files.size() / num_shards * num_shards;
@@ -83,6 +115,8 @@ StreamOptions InputOptions::Stream() const {
   stream.blocks.block_bytes = block_bytes;
   stream.blocks.max_record_bytes = max_record_bytes;
   stream.blocks.streaming = streaming;
+  stream.blocks.csv_delimiter = rows.csv.delimiter;
+  stream.blocks.csv_header = rows.csv.header;
   stream.blocks.describe_content = DescribeContent;
   stream.seed = seed;
   stream.shuffle_files = shuffle_capacity > 0;

@@ -61,4 +61,8 @@ struct InputOptions {
   StreamOptions Stream() const;
 };
 
+// `features` makes the keys of the rows: sets `rows`. Finds out how CSV files are written, which
+// reads the first bytes of one. Criteo text is read as CSV.
+Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& input);
+
 }  // namespace millrace::io

@@ -9,6 +9,7 @@
 #include "io/base/random.h"
 #include "io/queue/batch_group.h"
 #include "io/queue/first_bad_row.h"
+#include "io/rows/column_reader.h"
 #include "io/stream/block_pool.h"
 #include "io/stream/input_files.h"
 #include "io/text/file_format.h"
@@ -33,16 +34,27 @@ std::vector<std::string> RequiredColumns(const RowOptions& rows) {
   return {columns.begin() + (rows.labels == Labels::kOptional ? 1 : 0), columns.end()};
 }
 
+Status CheckNames(const InputOptions& options) {
+  const RowOptions& rows = options.rows;
+  if (!rows.features) {
+    return options.format == InputFormat::kTfRecord ? CheckNamedFeatures(options.files, rows.names)
+                                                    : Status();
+  }
+  const std::vector<std::string> columns = RequiredColumns(rows);
+  if (options.format != InputFormat::kCsv) {
+    const auto reader = MakeColumnReader(options.format, {.columns = columns});
+    return CheckColumns(options.files, FramingOf(options.format), columns, *reader);
+  }
+  const Status found = CheckCsvColumns(rows.csv, columns);
+  return found.ok() ? found : Invalid(options.files.front() + ": " + found.message());
+}
+
 }  // namespace
 
 Result<std::unique_ptr<InputQueue>> InputQueue::Open(InputOptions options) {
   RETURN_IF_ERROR(options.Validate());
   RETURN_IF_ERROR(CheckInputFiles(options.files));
-  if (options.format == InputFormat::kTfRecord && options.rows.check_names) {
-    RETURN_IF_ERROR(options.rows.features
-                        ? CheckColumns(options.files, RequiredColumns(options.rows))
-                        : CheckNamedFeatures(options.files, options.rows.names));
-  }
+  if (options.rows.check_names) RETURN_IF_ERROR(CheckNames(options));
   auto queue = std::make_unique<InputQueue>(Private{}, std::move(options));
   queue->Start();
   return queue;
@@ -409,7 +421,7 @@ CorruptionStats InputQueue::corruption() const {
 std::string InputQueue::Message(const BadRow& bad) const {
   const Framing framing = FramingOf(options_.format);
   // A text file whose first line is bad may have another format.
-  const bool at_begin = framing == Framing::kLines && bad.origin.offset == 0;
+  const bool at_begin = framing != Framing::kTfRecord && bad.origin.offset == 0;
   return LocationText(bad.origin, framing) + bad.what.message() +
          (at_begin ? DescribeFile(*bad.origin.path, InputFormatName(options_.format)) : "");
 }

@@ -6,7 +6,9 @@
 #include <cstring>
 #include <utility>
 
+#include "io/base/printable.h"
 #include "io/base/random.h"
+#include "io/record/csv_framing.h"
 #include "io/record/record_format.h"
 #include "profiler/trace.h"
 
@@ -73,6 +75,7 @@ Result<std::unique_ptr<BlockReader>> BlockReader::Open(const std::string& path,
 BlockReader::BlockReader(std::string name, OpenedSource source, const BlockOptions& options)
     : path_(std::move(name)), source_(std::move(source)), options_(options) {
   options_.block_bytes = std::max<size_t>(options_.block_bytes, 1);
+  is_header_next_ = options_.framing == Framing::kCsv && !options_.csv_header.empty();
 }
 
 Result<bool> BlockReader::Next(Block& block) {
@@ -103,7 +106,7 @@ Result<bool> BlockReader::Next(Block& block) {
 }
 
 uint64_t BlockReader::Digest(const Block& block, const Scan& scan) const {
-  if (options_.framing == Framing::kLines) return Crc32c(block.bytes.data(), scan.consumed);
+  if (options_.framing != Framing::kTfRecord) return Crc32c(block.bytes.data(), scan.consumed);
   // A polynomial in an odd number: any single changed CRC changes it.
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;
   uint64_t digest = 0;
@@ -135,6 +138,7 @@ void BlockReader::DropConsumed(Block& block, Scan& scan) {
   block.bytes.Resize(rest);
   block.base_offset += scan.consumed;
   scan.want -= std::min(scan.want, scan.consumed);
+  scan.no_quotes -= std::min(scan.no_quotes, scan.consumed);
   scan.consumed = 0;
 }
 
@@ -176,8 +180,10 @@ void BlockReader::ScanRecords(Block& block, Scan& scan) {
       step = Resync(block, scan);
     } else if (options_.framing == Framing::kTfRecord) {
       step = ScanTfRecord(block, scan);
-    } else {
+    } else if (options_.framing == Framing::kLines) {
       step = ScanLine(block, scan);
+    } else {
+      step = ScanCsv(block, scan);
     }
   }
 }
@@ -223,32 +229,159 @@ BlockReader::Step BlockReader::ScanTfRecord(Block& block, Scan& scan) {
   return Step::kContinue;
 }
 
+// Whether a text file begins with a record's header.
+bool BlockReader::IsTfRecordFile(const Block& block, const Scan& scan) const {
+  return block.base_offset + scan.consumed == 0 && block.bytes.size() >= kRecordHeaderBytes &&
+         HeaderIsValid(block.bytes.data());
+}
+
+BlockReader::Step BlockReader::TooLong(const Block& block, Scan& scan, size_t found, bool has_end) {
+  return CorruptRecord(
+      block, scan,
+      Expected("line length", AtMost(MaxRecordBytes()),
+               (has_end ? "" : "no newline in ") + std::to_string(found) + LimitAdvice(found)));
+}
+
+// Adds the record of `size` bytes at scan.consumed.
+BlockReader::Step BlockReader::AddLine(Block& block, Scan& scan, size_t size, bool has_newline) {
+  const char* line = block.bytes.data() + scan.consumed;
+  const size_t consumed = size + (has_newline ? 1 : 0);
+  if (size > 0 && line[size - 1] == '\r') --size;
+  if (is_header_next_) {
+    is_header_next_ = false;
+    if (std::string_view(line, size) != options_.csv_header) {
+      error_ = WrongHeader({line, size});
+      return Step::kStop;
+    }
+  } else {
+    block.records.push_back({static_cast<uint32_t>(scan.consumed), static_cast<uint32_t>(size)});
+  }
+  scan.consumed += consumed;
+  return Step::kContinue;
+}
+
 BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
   const char* line = block.bytes.data() + scan.consumed;
   const size_t left = block.bytes.size() - scan.consumed;
-  if (block.base_offset + scan.consumed == 0 && left >= kRecordHeaderBytes && HeaderIsValid(line)) {
+  if (IsTfRecordFile(block, scan)) {
     error_ = Invalid(path_ +
                      ": expected lines of text, found a TFRecord file (format=tfrecord reads it)");
     return Step::kStop;
   }
   const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
   const size_t found = newline ? static_cast<size_t>(newline - line) : left;
-  if (found > MaxRecordBytes()) {
-    return CorruptRecord(
-        block, scan,
-        Expected("line length", AtMost(MaxRecordBytes()),
-                 (newline ? "" : "no newline in ") + std::to_string(found) + LimitAdvice(found)));
-  }
+  if (found > MaxRecordBytes()) return TooLong(block, scan, found, newline != nullptr);
   if (!newline && !source_ended_) {
     return Need(scan, scan.consumed + std::min<uint64_t>(2 * left, MaxRecordBytes() + 1));
   }
   if (!newline && !source_error_.ok()) return TruncatedRecord(block, scan, "");
-  size_t size = found;
-  const size_t consumed = size + (newline ? 1 : 0);
-  if (size > 0 && line[size - 1] == '\r') --size;
-  block.records.push_back({static_cast<uint32_t>(scan.consumed), static_cast<uint32_t>(size)});
-  scan.consumed += consumed;
-  return Step::kContinue;
+  return AddLine(block, scan, found, newline != nullptr);
+}
+
+// Whether the bytes from scan.consumed to `end` have an odd number of quotes.
+bool BlockReader::LineHasOddQuotes(const Block& block, Scan& scan, size_t end) const {
+  const char* data = block.bytes.data();
+  scan.no_quotes = std::max(scan.no_quotes, scan.consumed);
+  // One search serves all lines up to the next quote.
+  if (scan.no_quotes < end && data[scan.no_quotes] != '"') {
+    const auto* quote = static_cast<const char*>(
+        std::memchr(data + scan.no_quotes, '"', block.bytes.size() - scan.no_quotes));
+    scan.no_quotes = quote ? static_cast<size_t>(quote - data) : block.bytes.size();
+  }
+  if (scan.no_quotes >= end) return false;
+  return CountQuotes({data + scan.consumed, end - scan.consumed}) % 2 == 1;
+}
+
+// In CSV without errors a record ends at the first newline after an even number of quotes. Only
+// where that number is odd, quotes are followed cell by cell: a quote in the middle of a cell,
+// which is an error of its line, then does not take the lines after it into its record.
+BlockReader::Step BlockReader::ScanCsv(Block& block, Scan& scan) {
+  if (IsTfRecordFile(block, scan)) {
+    error_ =
+        Invalid(path_ + ": expected CSV text, found a TFRecord file (format=tfrecord reads it)");
+    return Step::kStop;
+  }
+  if (block.base_offset + scan.consumed == 0) {
+    constexpr std::string_view kMark = "\xef\xbb\xbf";
+    const std::string_view begin =
+        std::string_view(block.bytes.data(), block.bytes.size()).substr(0, kMark.size());
+    if (begin == kMark) {
+      scan.consumed += kMark.size();
+      return Step::kContinue;
+    }
+    if (kMark.starts_with(begin) && !source_ended_) return Need(scan, kMark.size());
+  }
+  const char* line = block.bytes.data() + scan.consumed;
+  const size_t left = block.bytes.size() - scan.consumed;
+  const uint64_t limit = MaxRecordBytes();
+  const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
+  CsvEnd end = {newline ? CsvEnd::Kind::kNewline : CsvEnd::Kind::kNoEnd,
+                newline ? static_cast<size_t>(newline - line) : left};
+  const uint64_t offset = block.base_offset + scan.consumed;
+  if (LineHasOddQuotes(block, scan, scan.consumed + end.at)) {
+    const bool is_line = newline && offset < lines_until_;
+    end = FindCsvEnd({line, is_line ? end.at : left}, options_.csv_delimiter);
+    if (is_line && end.kind == CsvEnd::Kind::kNoEnd) end.kind = CsvEnd::Kind::kNewline;
+    if (end.kind == CsvEnd::Kind::kBroken && end.at <= limit) {
+      return BrokenQuotes(block, scan,
+                          Expected("byte after a closing quote", "a delimiter or a line end",
+                                   "'" + Printable({line + end.at, 1}) + "'"),
+                          end.at);
+    }
+    if (end.kind == CsvEnd::Kind::kOpen && (is_line || (source_ended_ && source_error_.ok()))) {
+      return BrokenQuotes(
+          block, scan,
+          Expected("quoted cell", "a closing quote",
+                   std::string(is_line ? "the end of the line" : "the end of the file") +
+                       " (the cell begins at offset " + std::to_string(offset + end.at) + ")"),
+          left);
+    }
+  }
+  const bool has_end = end.kind == CsvEnd::Kind::kNewline;
+  const size_t found = has_end ? end.at : left;
+  if (found > limit) {
+    lines_until_ = std::max(lines_until_, offset + found);
+    return TooLong(block, scan, found, has_end);
+  }
+  if (!has_end && !source_ended_) {
+    return Need(scan, scan.consumed + std::min<uint64_t>(2 * left, limit + 1));
+  }
+  if (!has_end && !source_error_.ok()) return TruncatedRecord(block, scan, "");
+  return AddLine(block, scan, found, has_end);
+}
+
+// The search for the next record continues after the line's end. The lines up to scan.consumed +
+// `end` were read as one record: to read each of them only once more, none of them continues in the
+// next.
+BlockReader::Step BlockReader::BrokenQuotes(const Block& block, Scan& scan, const std::string& what,
+                                            size_t end) {
+  lines_until_ = std::max(lines_until_, block.base_offset + scan.consumed + end);
+  return CorruptRecord(block, scan, what);
+}
+
+Status BlockReader::WrongHeader(std::string_view found) const {
+  const auto next_cell = [&](std::string_view& header) {
+    const size_t end = std::min(header.find(options_.csv_delimiter), header.size());
+    const std::string_view cell = header.substr(0, end);
+    header.remove_prefix(std::min(end + 1, header.size()));
+    return cell;
+  };
+  const auto shown = [](std::string_view text) {
+    constexpr size_t kShown = 60;
+    return Printable(text.substr(0, kShown)) + (text.size() > kShown ? "..." : "");
+  };
+  std::string_view ours = options_.csv_header, theirs = found;
+  for (size_t column = 1;; ++column) {
+    const bool ours_ends = ours.empty(), theirs_ends = theirs.empty();
+    const std::string_view expected = next_cell(ours), other = next_cell(theirs);
+    if (expected == other && !ours_ends && !theirs_ends) continue;
+    return Invalid(path_ + ": header: expected " +
+                   (ours_ends ? "no column " + std::to_string(column)
+                              : "column " + std::to_string(column) + " '" + shown(expected) + "'") +
+                   ", found " + (theirs_ends ? "the end" : "'" + shown(other) + "'") +
+                   "; expected columns " + shown(options_.csv_header) + ", found columns " +
+                   shown(found));
+  }
 }
 
 std::string BlockReader::Where(uint64_t offset) const {
@@ -323,7 +456,7 @@ BlockReader::Step BlockReader::CorruptData(const Block& block, Scan& scan, size_
 // starts inside the corrupt record, so that it finds a whole record after missing bytes.
 BlockReader::Step BlockReader::Resync(const Block& block, Scan& scan) {
   const Step step =
-      options_.framing == Framing::kLines ? FindLine(block, scan) : FindFrame(block, scan);
+      options_.framing == Framing::kTfRecord ? FindFrame(block, scan) : FindLine(block, scan);
   if (step == Step::kNeedBytes) return step;
   resyncing_ = false;
   CountCorruption(block.base_offset + scan.consumed - corruption_offset_, corruption_message_);

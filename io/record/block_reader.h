@@ -21,6 +21,8 @@ namespace millrace::io {
 enum class Framing {
   kTfRecord,
   kLines,  // a record is a line without its \n or \r\n; the last line may lack the \n
+  kCsv,    // the same, but a newline inside quotes belongs to the record (RFC 4180); a byte order
+           // mark at the begin of the file is left out
 };
 
 enum class OnCorrupt { kFail, kSkip };
@@ -35,6 +37,10 @@ struct BlockOptions {
   // claims and however well the file is compressed. At most kMaxRecordBytes.
   uint64_t max_record_bytes = 32 << 20;
   bool regular_file = false;  // see OpenSource
+  char csv_delimiter = ',';
+  // If not empty: the first record of the file, which is not delivered. A file that begins with
+  // another one is an error even if corrupt records are skipped. An empty file needs none.
+  std::string csv_header = {};
   // Records of a pipe are delivered as they arrive: a block does not wait for block_bytes. Its
   // boundaries then depend on timing. Compressed data waits nevertheless.
   bool streaming = false;
@@ -93,8 +99,9 @@ class BlockReader {
  private:
   // How far a scan over Block::bytes has come.
   struct Scan {
-    size_t consumed = 0;  // bytes before it need no further scan
-    size_t want = 0;      // the block size that the scan needs to continue
+    size_t consumed = 0;   // bytes before it need no further scan
+    size_t want = 0;       // the block size that the scan needs to continue
+    size_t no_quotes = 0;  // there are no quotes from `consumed` to here
   };
   enum class Step { kContinue, kNeedBytes, kStop };
 
@@ -102,6 +109,13 @@ class BlockReader {
   void ScanRecords(Block& block, Scan& scan);
   Step ScanTfRecord(Block& block, Scan& scan);
   Step ScanLine(Block& block, Scan& scan);
+  Step ScanCsv(Block& block, Scan& scan);
+  bool LineHasOddQuotes(const Block& block, Scan& scan, size_t end) const;
+  Step BrokenQuotes(const Block& block, Scan& scan, const std::string& what, size_t end);
+  Step TooLong(const Block& block, Scan& scan, size_t found, bool has_end);
+  Step AddLine(Block& block, Scan& scan, size_t size, bool has_newline);
+  bool IsTfRecordFile(const Block& block, const Scan& scan) const;
+  Status WrongHeader(std::string_view found) const;
   Step TruncatedRecord(const Block& block, Scan& scan, const std::string& what);
   Step CorruptRecord(const Block& block, Scan& scan, const std::string& what);
   Step HandleCorruption(uint64_t offset, Scan& scan, const std::string& message);
@@ -133,7 +147,10 @@ class BlockReader {
   bool resyncing_ = false;
   uint64_t corruption_offset_ = 0;
   std::string corruption_message_;
-  RangeCrcs crcs_;  // of the data that corrupt frames claimed
+  // CSV:
+  bool is_header_next_ = false;
+  uint64_t lines_until_ = 0;  // before this offset no record has several lines
+  RangeCrcs crcs_;            // of the data that corrupt frames claimed
 };
 
 }  // namespace millrace::io

@@ -2,6 +2,7 @@
 #include "io/record/byte_source.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -12,7 +13,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <new>
+#include <vector>
 
 #include "io/base/raw_buffer.h"
 #include "io/record/record_format.h"
@@ -55,6 +59,19 @@ class FileSource : public ByteSource {
  public:
   FileSource(std::string path, FileDescriptor fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
+  // Reads until there are kFirstBytes or two lines of text, and returns what more is there without
+  // waiting. Read delivers these bytes again. Call it before Read.
+  Result<std::string_view> PeekLines() {
+    std::vector<char> bytes(kFirstBytes);
+    while (peeked_.size() < bytes.size()) {
+      const bool has_lines = std::count(peeked_.begin(), peeked_.end(), '\n') >= 2;
+      if (has_lines && !MayBeCompressed(peeked_) && !HasBytes()) break;
+      ASSIGN_OR_RETURN(const size_t got, PeekMore(bytes));
+      if (got == 0) break;
+    }
+    return Peeked();
+  }
+
   Status Read(std::span<char> out, size_t* delivered) override {
     return ReadAtLeast(out.size(), out, delivered);
   }
@@ -67,18 +84,30 @@ class FileSource : public ByteSource {
   Result<std::string_view> Peek() {
     std::array<char, kRecordHeaderBytes> bytes;
     while (peeked_.size() < bytes.size() && MayBeCompressed(peeked_)) {
-      size_t got = 0;
-      peek_used_ = peeked_.size();
-      RETURN_IF_ERROR(ReadSome(std::span(bytes).subspan(peeked_.size()), &got));
+      ASSIGN_OR_RETURN(const size_t got, PeekMore(bytes));
       if (got == 0) break;
-      peeked_.append(bytes.data() + peek_used_, got);
     }
-    peek_used_ = 0;
-    position_ = 0;
-    return std::string_view(peeked_);
+    return Peeked();
   }
 
  private:
+  // Reads after the peeked bytes, into the same place of `bytes`.
+  Result<size_t> PeekMore(std::span<char> bytes) {
+    size_t got = 0;
+    peek_used_ = peeked_.size();
+    RETURN_IF_ERROR(ReadSome(bytes.subspan(peeked_.size()), &got));
+    peeked_.append(bytes.data() + peek_used_, got);
+    return got;
+  }
+  std::string_view Peeked() {
+    peek_used_ = 0;
+    position_ = 0;
+    return peeked_;
+  }
+  bool HasBytes() const {
+    pollfd wait{.fd = fd_.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&wait, 1, 0) > 0;
+  }
   Status ReadAtLeast(size_t least, std::span<char> out, size_t* delivered) {
     size_t done = std::min(out.size(), peeked_.size() - peek_used_);
     if (done > 0) std::memcpy(out.data(), peeked_.data() + peek_used_, done);
@@ -261,6 +290,47 @@ Result<FileDescriptor> OpenFile(const std::string& path, bool regular_file, int6
   return fd;
 }
 
+// Streams whose first bytes were read, until they are opened. Thread-safe.
+class PeekedStreams {
+ public:
+  static PeekedStreams& Get() {
+    static PeekedStreams streams;
+    return streams;
+  }
+
+  std::unique_ptr<FileSource> Take(const std::string& path) {
+    const std::lock_guard lock(mu_);
+    const auto found = sources_.find(path);
+    if (found == sources_.end()) return nullptr;
+    std::unique_ptr<FileSource> source = std::move(found->second);
+    sources_.erase(found);
+    return source;
+  }
+
+  Result<std::string> FirstBytesOf(const std::string& path) {
+    const std::lock_guard lock(mu_);
+    std::unique_ptr<FileSource>& source = sources_[path];
+    if (!source) {
+      int64_t unused = 0;
+      ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, /*regular_file=*/false, &unused));
+      source = std::make_unique<FileSource>(path, std::move(fd));
+    }
+    ASSIGN_OR_RETURN(const std::string_view bytes, source->PeekLines());
+    return std::string(bytes);
+  }
+
+ private:
+  std::mutex mu_;
+  std::map<std::string, std::unique_ptr<FileSource>> sources_;
+};
+
+bool IsStream(const std::string& path) {
+  struct stat info {};
+  if (path == "-") return true;
+  if (::stat(path.c_str(), &info) != 0) return false;
+  return !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
 }  // namespace
 
 Status DirectoryError(const std::string& path) {
@@ -326,13 +396,34 @@ OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& 
 
 Result<OpenedSource> OpenSource(const std::string& path, bool regular_file) {
   int64_t file_bytes = -1;
-  ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, regular_file, &file_bytes));
-  auto file = std::make_unique<FileSource>(path, std::move(fd));
+  std::unique_ptr<FileSource> file = regular_file ? nullptr : PeekedStreams::Get().Take(path);
+  if (!file) {
+    ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(path, regular_file, &file_bytes));
+    file = std::make_unique<FileSource>(path, std::move(fd));
+  }
   ASSIGN_OR_RETURN(const std::string_view first, file->Peek());
   const Compression compression = DetectCompression(first);
   OpenedSource opened = Decompressed(std::move(file), path, compression);
   opened.file_bytes = file_bytes;
   return opened;
+}
+
+Result<FirstBytes> ReadFirstBytes(const std::string& path) {
+  std::string raw;
+  OpenedSource source;
+  if (IsStream(path)) {
+    ASSIGN_OR_RETURN(raw, PeekedStreams::Get().FirstBytesOf(path));
+    const std::string_view header = std::string_view(raw).substr(0, kRecordHeaderBytes);
+    source = Decompressed(std::make_unique<MemorySource>(raw), path, DetectCompression(header));
+  } else {
+    ASSIGN_OR_RETURN(source, OpenSource(path, /*regular_file=*/true));
+  }
+  FirstBytes first{.bytes = std::string(kFirstBytes, '\0'), .compression = source.compression};
+  size_t size = 0;
+  const Status read = source.bytes->Read(first.bytes, &size);
+  if (size == 0) RETURN_IF_ERROR(read);
+  first.bytes.resize(size);
+  return first;
 }
 
 }  // namespace millrace::io

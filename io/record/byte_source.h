@@ -61,6 +61,17 @@ OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& 
 // The error for a directory where a file is expected.
 Status DirectoryError(const std::string& path);
 
+// The first bytes of a file, a FIFO or standard input ("-"), decompressed.
+struct FirstBytes {
+  std::string bytes;  // at most kFirstBytes
+  Compression compression = Compression::kNone;
+};
+constexpr size_t kFirstBytes = 256 << 10;
+// What comes before an error is enough. A stream stays open for the next OpenSource of the same
+// name, which delivers these bytes again; two lines of uncompressed text are enough, so that a
+// slow writer is not waited for.
+Result<FirstBytes> ReadFirstBytes(const std::string& path);
+
 // Opens `path` ("-" is standard input) and detects the compression from the content. A directory is
 // an error. With `regular_file`, so is anything but a regular file: a FIFO without writer would
 // block, and a stream cannot be read twice.

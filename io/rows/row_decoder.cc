@@ -5,13 +5,12 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
-#include "io/example/example_columns.h"
 #include "io/example/example_decoder.h"
 #include "io/rows/centered_rows.h"
+#include "io/rows/column_reader.h"
 #include "io/text/criteo.h"
 #include "io/text/file_format.h"
 #include "io/text/libsvm.h"
@@ -21,7 +20,7 @@ namespace millrace::io {
 namespace {
 
 constexpr std::array kFormats = {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kVw,
-                                 InputFormat::kCriteo};
+                                 InputFormat::kCriteo,   InputFormat::kCsv,    InputFormat::kJson};
 
 std::string_view WithoutCompression(std::string_view path) {
   for (const std::string_view ending : {".gz", ".zst", ".zz", ".zlib"}) {
@@ -37,6 +36,10 @@ InputFormat FormatOfName(std::string_view path) {
   }
   if (path.ends_with(".vw")) return InputFormat::kVw;
   if (path.ends_with(".tsv")) return InputFormat::kCriteo;
+  if (path.ends_with(".csv")) return InputFormat::kCsv;
+  for (const std::string_view ending : {".json", ".jsonl", ".ndjson"}) {
+    if (path.ends_with(ending)) return InputFormat::kJson;
+  }
   return InputFormat::kTfRecord;
 }
 
@@ -182,6 +185,15 @@ class SpecRows final : public RowDecoder {
   FieldRow row_;
 };
 
+class RowsWithoutSpec final : public RowDecoder {
+ public:
+  explicit RowsWithoutSpec(InputFormat format) : format_(format) {}
+  Status Append(std::string_view, BatchBuilder&) override { return MissingFeatureSpec(format_); }
+
+ private:
+  InputFormat format_;
+};
+
 // Rows of keys that the model knows.
 class KnownRows final : public RowDecoder {
  public:
@@ -206,12 +218,13 @@ class KnownRows final : public RowDecoder {
 };
 
 std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptions& options) {
+  if (options.features) {
+    return std::make_unique<SpecRows>(
+        MakeColumnReader(format, {.columns = options.features->columns(), .csv = options.csv}),
+        options);
+  }
   switch (format) {
     case InputFormat::kTfRecord:
-      if (options.features) {
-        return std::make_unique<SpecRows>(
-            std::make_unique<ExampleColumns>(options.features->columns()), options);
-      }
       return std::make_unique<TfRecordRows>(options);
     case InputFormat::kLibsvm:
       return std::make_unique<LibsvmRows>(options);
@@ -219,6 +232,9 @@ std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptio
       return std::make_unique<VwRows>(options);
     case InputFormat::kCriteo:
       return std::make_unique<CriteoRows>(options);
+    case InputFormat::kCsv:
+    case InputFormat::kJson:
+      return std::make_unique<RowsWithoutSpec>(format);
   }
   return nullptr;
 }
@@ -235,6 +251,10 @@ const char* InputFormatName(InputFormat format) {
       return "vw";
     case InputFormat::kCriteo:
       return "criteo";
+    case InputFormat::kCsv:
+      return "csv";
+    case InputFormat::kJson:
+      return "json";
   }
   return "unknown";
 }
@@ -243,29 +263,15 @@ Result<InputFormat> InputFormatFromName(std::string_view name) {
   for (const InputFormat format : kFormats) {
     if (name == InputFormatName(format)) return format;
   }
-  return Invalid("format: expected tfrecord, libsvm, vw or criteo, found '" + std::string(name) +
-                 "'");
+  return Invalid("format: expected tfrecord, libsvm, vw, criteo, csv or json, found '" +
+                 std::string(name) + "'");
 }
 
 namespace {
 
-// A pipe cannot be read twice.
-bool IsStream(const std::string& file) {
-  std::error_code ignored;
-  return file == "-" || (std::filesystem::exists(file, ignored) &&
-                         !std::filesystem::is_regular_file(file, ignored) &&
-                         !std::filesystem::is_directory(file, ignored));
-}
-
 // None for an empty file. The reader reports files that cannot be read.
 Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
   const bool is_named = HasKnownExtension(file);
-  if (IsStream(file)) {
-    if (is_named) return std::optional(FormatOfName(file));
-    return Invalid((file == "-" ? "standard input" : file + ": a pipe") +
-                   ": the format cannot be detected; expected the option format: tfrecord, libsvm, "
-                   "vw or criteo");
-  }
   const Result<Content> content = DetectFile(file);
   if (!content.ok()) return std::optional(FormatOfName(file));
   if (content->format == FileFormat::kIdx) {
@@ -274,12 +280,18 @@ Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
   if (content->format) {
     ASSIGN_OR_RETURN(const InputFormat format,
                      InputFormatFromName(FileFormatName(*content->format)));
-    return std::optional(format);
+    // Lines with as many commas may be libsvm or VW text whose first line is wrong.
+    const InputFormat by_name = FormatOfName(file);
+    const bool is_weak = format == InputFormat::kCsv &&
+                         (by_name == InputFormat::kLibsvm || by_name == InputFormat::kVw);
+    return std::optional(is_weak ? by_name : format);
   }
   const bool is_foreign = !content->what.empty() && !(content->is_text && is_named);
   if (is_foreign) {
-    return Invalid(file + ": expected TFRecords, or lines of libsvm, VW or Criteo text, found " +
-                   content->what + ": " + content->advice);
+    return Invalid(
+        file +
+        ": expected TFRecords, CSV, JSON lines, or lines of libsvm, VW or Criteo text, found " +
+        content->what + ": " + content->advice);
   }
   return is_named || !content->is_text ? std::optional(FormatOfName(file)) : std::nullopt;
 }
@@ -312,7 +324,14 @@ bool HasKnownExtension(std::string_view path) {
 }
 
 Framing FramingOf(InputFormat format) {
-  return format == InputFormat::kTfRecord ? Framing::kTfRecord : Framing::kLines;
+  if (format == InputFormat::kTfRecord) return Framing::kTfRecord;
+  return format == InputFormat::kCsv ? Framing::kCsv : Framing::kLines;
+}
+
+Status MissingFeatureSpec(InputFormat format) {
+  return Invalid(std::string(format == InputFormat::kCsv ? "CSV" : "JSON") +
+                 " rows need a feature spec: millrace-records infer FILES writes one; pass it as "
+                 "features");
 }
 
 std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options) {

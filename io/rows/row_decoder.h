@@ -14,21 +14,33 @@
 #include "io/example/example_encoder.h"
 #include "io/features/feature_encoder.h"
 #include "io/record/block_reader.h"
+#include "io/text/csv_dialect.h"
 
 namespace millrace::io {
 
-enum class InputFormat { kTfRecord, kLibsvm, kVw, kCriteo };
+enum class InputFormat { kTfRecord, kLibsvm, kVw, kCriteo, kCsv, kJson };
 const char* InputFormatName(InputFormat format);
-// Accepts "tfrecord", "libsvm", "vw", "criteo".
+// Accepts "tfrecord", "libsvm", "vw", "criteo", "csv", "json".
 Result<InputFormat> InputFormatFromName(std::string_view name);
 // By the content of the files; where that does not tell, by the name without compression
-// extensions: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo); TFRecord for all others. Standard input
-// and pipes are not read: their name must tell. An error names what a file of another kind looks
-// like (Parquet, CSV, ...), or the first two files that differ (of the first 100).
+// extensions: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo); .csv; .json, .jsonl, .ndjson; TFRecord
+// for all others. Standard input and pipes are not read: their name must tell. An error names what
+// a file of another kind looks like (Parquet, Avro, ...), or the first two files that differ (of
+// the first 100).
 Result<InputFormat> DetectInputFormat(const std::vector<std::string>& files);
 // Whether the name has one of these extensions or .tfrecord, without compression extensions.
 bool HasKnownExtension(std::string_view path);
 Framing FramingOf(InputFormat format);
+// Rows of named columns, which become keys only by a feature spec.
+inline bool NeedsFeatureSpec(InputFormat format) {
+  return format == InputFormat::kCsv || format == InputFormat::kJson;
+}
+// Whether a feature spec can make keys of the rows.
+inline bool HasColumns(InputFormat format) {
+  return format == InputFormat::kTfRecord || NeedsFeatureSpec(format);
+}
+// The error about rows that need a spec and have none.
+Status MissingFeatureSpec(InputFormat format);
 
 // A number that is subtracted from the values of a feature, see centered_rows.h.
 struct ValueCenter {
@@ -51,6 +63,7 @@ struct RowOptions {
   // If set: rows have named fields, and this spec makes keys of them; num_features is the spec's.
   // Then names, index_base, hash_bits and hash_all have no effect.
   std::shared_ptr<const EncoderPlan> features = nullptr;
+  CsvDialect csv = {};  // of all files, with `features`
 };
 
 // Whether the batch's keys need 64 bits.
@@ -67,6 +80,7 @@ class RowDecoder {
   virtual Status Append(std::string_view record, BatchBuilder& rows) = 0;
 };
 
+// Every row of a format that needs a feature spec is an error.
 std::unique_ptr<RowDecoder> MakeRowDecoder(InputFormat format, const RowOptions& options);
 
 }  // namespace millrace::io

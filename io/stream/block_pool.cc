@@ -73,7 +73,7 @@ std::optional<uint64_t> LineAt(const RecordOrigin& origin) {
 
 std::string LocationText(const RecordOrigin& origin, Framing framing) {
   std::string text = *origin.path;
-  if (framing == Framing::kLines) {
+  if (framing != Framing::kTfRecord) {
     if (const std::optional<uint64_t> line = LineAt(origin)) text += ":" + std::to_string(*line);
   }
   return text + ": offset " + std::to_string(origin.offset) + ": ";

@@ -90,6 +90,7 @@ void BlockStream::Read(Reading& reading, const std::function<void(Block&)>& to_c
   block.path = &options_.files[lane.files.back()];
   block.framing = options_.blocks.framing;
   if (block.framing == Framing::kLines) DropBlankLines(block.block);
+  if (block.framing == Framing::kCsv) DropEmptyLines(block.block);
   KeepShard(lane, block.block);
   reading.bytes = block.block.bytes.size();
   if (options_.cache_bytes > 0) to_cached_rows(block.block);
@@ -101,6 +102,10 @@ void BlockStream::DropBlankLines(Block& block) {
     const size_t first = line.find_first_not_of(" \t");
     return first == std::string_view::npos || line[first] == '#';
   });
+}
+
+void BlockStream::DropEmptyLines(Block& block) {
+  std::erase_if(block.records, [](const RecordSpan& span) { return span.size == 0; });
 }
 
 void BlockStream::KeepShard(Lane& lane, Block& block) const {

@@ -108,6 +108,7 @@ class BlockStream {
   void EndFile(size_t lane);
   void KeepShard(Lane& lane, Block& block) const;
   static void DropBlankLines(Block& block);
+  static void DropEmptyLines(Block& block);
 
   StreamOptions options_;
   BlockPool& pool_;

@@ -13,7 +13,6 @@
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
 #include "io/example/feature_view.h"
-#include "io/record/block_reader.h"
 #include "io/record/byte_source.h"
 
 namespace millrace::io {
@@ -91,16 +90,20 @@ struct Wanted {
   std::string what;  // "value feature"
   std::string name;
   std::string advice;  // if it is in no record
+  size_t column = 0;   // of the rows of the reader, if there is one
 };
 
 class FeatureSearch {
  public:
-  explicit FeatureSearch(std::vector<Wanted> wanted) : wanted_(std::move(wanted)) {}
+  // Without `reader`: in the features of tf.Examples.
+  FeatureSearch(std::vector<Wanted> wanted, Framing framing, ColumnReader* reader)
+      : wanted_(std::move(wanted)), framing_(framing), reader_(reader) {}
 
   bool done() const { return wanted_.empty(); }
 
   void SearchFile(const std::string& file, uint64_t bytes) {
-    const auto reader = BlockReader::Open(file, {.block_bytes = kMinFileBytes});
+    const auto reader =
+        BlockReader::Open(file, {.framing = framing_, .block_bytes = kMinFileBytes});
     Block block;
     if (!reader.ok()) return;
     for (uint64_t searched = 0; searched < bytes && !done(); searched += block.bytes.size()) {
@@ -116,29 +119,38 @@ class FeatureSearch {
     return Invalid(first_ + ": " + wanted_[0].what + " '" + wanted_[0].name +
                    "': expected it in some record, found it in none of the first " +
                    std::to_string(records_) + " of " + std::to_string(files_) +
-                   (files_ == 1 ? " file" : " files") + "; this record has " + first_features_ +
-                   ": correct " + wanted_[0].advice);
+                   (files_ == 1 ? " file" : " files") + first_features_ + ": correct " +
+                   wanted_[0].advice);
   }
 
  private:
   void SearchRecord(const std::string& file, const Block& block, size_t i) {
-    if (!ParseExample(block.record(i), view_).ok()) return;
+    const std::string_view record = block.record(i);
+    const bool is_example = framing_ == Framing::kTfRecord && ParseExample(record, view_).ok();
+    const Result<bool> is_row = reader_ ? reader_->Read(record, row_) : Result<bool>(is_example);
+    if (!is_row.ok() || !*is_row) return;
     if (records_++ == 0) {
-      first_ = file + ": offset " + std::to_string(block.offset(i, Framing::kTfRecord));
-      first_features_ = ListFeatures(view_);
+      first_ = file + ": offset " + std::to_string(block.offset(i, framing_));
+      if (is_example) first_features_ = "; this record has " + ListFeatures(view_);
     }
-    std::erase_if(wanted_, [&](const Wanted& wanted) { return view_.Find(wanted.name); });
+    std::erase_if(wanted_, [&](const Wanted& wanted) {
+      return reader_ ? !row_.column(wanted.column).empty() : view_.Find(wanted.name) != nullptr;
+    });
   }
 
   std::vector<Wanted> wanted_;
+  Framing framing_;
+  ColumnReader* reader_;
+  FieldRow row_;
   ExampleView view_;
   uint64_t files_ = 0;    // searched so far
   uint64_t records_ = 0;  // searched so far
   std::string first_, first_features_;
 };
 
-Status SearchFiles(const std::vector<std::string>& files, std::vector<Wanted> wanted) {
-  FeatureSearch search(std::move(wanted));
+Status SearchFiles(const std::vector<std::string>& files, std::vector<Wanted> wanted,
+                   Framing framing = Framing::kTfRecord, ColumnReader* reader = nullptr) {
+  FeatureSearch search(std::move(wanted), framing, reader);
   const uint64_t share = std::max(kMinFileBytes, kSearchBytes / std::max<size_t>(files.size(), 1));
   for (const std::string& file : files) {
     if (search.done()) break;
@@ -161,12 +173,13 @@ Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNa
   return SearchFiles(files, std::move(wanted));
 }
 
-Status CheckColumns(const std::vector<std::string>& files,
-                    const std::vector<std::string>& columns) {
+Status CheckColumns(const std::vector<std::string>& files, Framing framing,
+                    const std::vector<std::string>& columns, ColumnReader& reader) {
   std::vector<Wanted> wanted;
-  for (const std::string& column : columns) {
-    wanted.push_back({"column", column, "the feature spec"});
+  for (size_t i = 0; i < columns.size(); ++i) {
+    wanted.push_back({"column", columns[i], "the feature spec", i});
   }
-  return SearchFiles(files, std::move(wanted));
+  return SearchFiles(files, std::move(wanted), framing, &reader);
 }
+
 }  // namespace millrace::io

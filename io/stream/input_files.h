@@ -8,6 +8,8 @@
 
 #include "io/base/status.h"
 #include "io/example/example_encoder.h"
+#include "io/features/field_row.h"
+#include "io/record/block_reader.h"
 
 namespace millrace::io {
 
@@ -32,7 +34,9 @@ uint64_t PlainBytes(const std::vector<std::string>& files);
 // Pipes are not read, and corrupt records are left to the real reader.
 Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names);
 
-// The same for the columns of a feature spec: each must be in one of the first records.
-Status CheckColumns(const std::vector<std::string>& files, const std::vector<std::string>& columns);
+// The same for the columns of a feature spec, which `reader` reads: each must have a value in one
+// of the first records.
+Status CheckColumns(const std::vector<std::string>& files, Framing framing,
+                    const std::vector<std::string>& columns, ColumnReader& reader);
 
 }  // namespace millrace::io

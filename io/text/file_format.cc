@@ -9,19 +9,19 @@
 #include "io/record/record_format.h"
 #include "io/state/state_file.h"
 #include "io/text/criteo.h"
+#include "io/text/csv_dialect.h"
 #include "io/text/libsvm.h"
+#include "io/text/vw.h"
 
 namespace millrace::io {
 namespace {
 
 using namespace std::string_view_literals;
 
-constexpr size_t kFirstBytes = 64 << 10;
-
 constexpr char kOtherCompression[] = "only gzip, zlib and zstd are supported: decompress it first";
 constexpr char kImage[] = "millrace-records convert makes TFRecords of a folder of class folders";
 constexpr char kText[] = "text";
-constexpr char kForeign[] = "write its rows as TFRecord, or as libsvm or VW text";
+constexpr char kForeign[] = "write its rows as TFRecord, CSV, JSON lines, libsvm or VW text";
 
 struct Signature {
   std::string_view bytes;
@@ -70,24 +70,26 @@ std::string_view TakeLine(std::string_view& text) {
   return {};
 }
 
-// Two lines with the same number of separators, or one.
-bool IsTable(std::string_view first, std::string_view second, char separator) {
-  const auto columns = std::count(first.begin(), first.end(), separator);
-  if (columns == 0) return false;
-  return second.empty() || std::count(second.begin(), second.end(), separator) == columns;
+// One object per line. `is_cut`: the file's first bytes end in the line.
+bool IsJsonLine(std::string_view line, bool is_cut) {
+  const size_t begin = line.find_first_not_of(" \t\r"), last = line.find_last_not_of(" \t\r");
+  return line[begin] == '{' && (line[last] == '}' || is_cut);
 }
 
-Content UnknownText(std::string_view first, std::string_view second, const Status& as_libsvm) {
+// Whether a line with '|' is rather one of a table than VW text: that has features.
+bool IsVwWithoutFeatures(std::string_view line) {
+  SparseRow row;
+  return !ParseVwLine(line, {.labels = Labels::kOptional}, row).ok() || row.keys.empty();
+}
+
+Content UnknownText(std::string_view first, const Status& as_libsvm) {
   const char begin = first[first.find_first_not_of(" \t\r")];
   Content content = {.what = kText, .advice = kForeign, .is_text = true};
   if (begin == '{' || begin == '[') {
-    content.what = "JSON";
+    content.what = "JSON that is not one object per line";
+    content.advice = "write one object per line";
   } else if (begin == '<') {
     content.what = "XML or HTML";
-  } else if (IsTable(first, second, ',') || IsTable(first, second, ';')) {
-    content.what = "CSV text";
-  } else if (IsTable(first, second, '\t')) {
-    content.what = "tab-separated text without the 40 columns of Criteo";
   } else {
     content.advice = "as libsvm, " + as_libsvm.message();
   }
@@ -95,16 +97,26 @@ Content UnknownText(std::string_view first, std::string_view second, const Statu
 }
 
 Content TextContent(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   // The last line may be cut off in the middle of a number.
-  const bool cut = text.size() >= kFirstBytes;
+  const bool cut = text.size() >= kFirstBytes - kByteOrderMark.size();
   const std::string_view whole =
       cut ? text.substr(0, std::min(text.find_last_of(" \t\n"), text.size())) : text;
   std::string_view rest = whole;
   const std::string_view first = TakeLine(rest);
   if (first.empty()) return {.is_text = true};
   const Result<FileFormat> format = DetectTextFormat(first);
+  const bool may_be_csv =
+      !format.ok() || (*format == FileFormat::kVw && IsVwWithoutFeatures(first));
+  if (!may_be_csv) return {.format = *format, .is_text = true};
+  if (IsJsonLine(first, cut && rest.empty())) return {.format = FileFormat::kJson, .is_text = true};
+  const char begin = first[first.find_first_not_of(" \t\r")];
+  if (begin != '{' && begin != '[' && begin != '<' && LooksLikeCsv(text)) {
+    return {.format = FileFormat::kCsv, .is_text = true};
+  }
   if (format.ok()) return {.format = *format, .is_text = true};
-  return UnknownText(first, TakeLine(rest), format.status());
+  return UnknownText(first, format.status());
 }
 
 std::string DescribeFormat(FileFormat format) {
@@ -114,6 +126,8 @@ std::string DescribeFormat(FileFormat format) {
                 "millrace-convnet reads a pair with train=IMAGES,LABELS, and "
                 "millrace-records convert IMAGES LABELS makes TFRecords of them");
   }
+  if (format == FileFormat::kCsv) return Hint("CSV text", "read it with format=csv");
+  if (format == FileFormat::kJson) return Hint("JSON lines", "read it with format=json");
   const std::string name = FileFormatName(format);
   return Hint(name + " text", "read it with format=" + name +
                                   ", or make TFRecords of it with millrace-records convert");
@@ -122,7 +136,7 @@ std::string DescribeFormat(FileFormat format) {
 }  // namespace
 
 const char* FileFormatName(FileFormat format) {
-  constexpr const char* kNames[] = {"tfrecord", "libsvm", "vw", "criteo", "idx"};
+  constexpr const char* kNames[] = {"tfrecord", "libsvm", "vw", "criteo", "csv", "json", "idx"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -158,15 +172,10 @@ Content DetectContent(std::string_view first_bytes) {
 }
 
 Result<Content> DetectFile(const std::string& path) {
-  ASSIGN_OR_RETURN(const OpenedSource source, OpenSource(path, /*regular_file=*/true));
-  std::string bytes(kFirstBytes, '\0');
-  size_t size = 0;
-  // What was read before an error is enough.
-  const Status read = source.bytes->Read(bytes, &size);
-  if (size == 0) RETURN_IF_ERROR(read);
-  Content content = DetectContent(std::string_view(bytes).substr(0, size));
-  if (!content.what.empty() && source.compression != Compression::kNone) {
-    content.what = std::string(CompressionName(source.compression)) + " of " + content.what;
+  ASSIGN_OR_RETURN(const FirstBytes first, ReadFirstBytes(path));
+  Content content = DetectContent(first.bytes);
+  if (!content.what.empty() && first.compression != Compression::kNone) {
+    content.what = std::string(CompressionName(first.compression)) + " of " + content.what;
   }
   return content;
 }

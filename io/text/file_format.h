@@ -10,22 +10,22 @@
 
 namespace millrace::io {
 
-enum class FileFormat { kTfRecord, kLibsvm, kVw, kCriteo, kIdx };
-// "tfrecord", "libsvm", "vw", "criteo", "idx".
+enum class FileFormat { kTfRecord, kLibsvm, kVw, kCriteo, kCsv, kJson, kIdx };
+// "tfrecord", "libsvm", "vw", "criteo", "csv", "json", "idx".
 const char* FileFormatName(FileFormat format);
 
 // A blank line or a comment, which does not identify a format.
 bool IsBlankLine(std::string_view line);
 
 // `line` is not blank; it may lack a label. The error states why the line is not libsvm, the format
-// with the fewest rules.
+// with the fewest rules. CSV and JSON are not detected by a single line.
 Result<FileFormat> DetectTextFormat(std::string_view line);
 
 // What a file's first bytes say.
 struct Content {
   std::optional<FileFormat> format = {};
-  // If no format that is read here matches: what the bytes look like ("a Parquet file", "CSV
-  // text"), and what to do with it. Empty: unknown.
+  // If no format that is read here matches: what the bytes look like ("a Parquet file", "XML
+  // or HTML"), and what to do with it. Empty: unknown.
   std::string what = {};
   std::string advice = {};
   bool is_text = false;  // printable, so that a name or the user may know better
@@ -33,7 +33,7 @@ struct Content {
 
 // `first_bytes` are decompressed.
 Content DetectContent(std::string_view first_bytes);
-// Reads the first bytes of a regular file, decompressed. An empty file has an empty Content.
+// By the first bytes, see ReadFirstBytes. An empty file has an empty Content.
 Result<Content> DetectFile(const std::string& path);
 
 // The end of an error message about the first record of a supposed TFRecord file, from the file's

@@ -33,6 +33,10 @@ Result<Format> FromContent(const std::string& path, const io::Content& content) 
       return Format::kVw;
     case io::FileFormat::kCriteo:
       return Format::kCriteo;
+    case io::FileFormat::kCsv:
+      return Invalid(expected + "CSV text: its rows need a feature spec" + kHint);
+    case io::FileFormat::kJson:
+      return Invalid(expected + "JSON lines: their rows need a feature spec" + kHint);
     case io::FileFormat::kIdx:
       return Format::kMnist;
   }

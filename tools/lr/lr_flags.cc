@@ -21,11 +21,13 @@ using millrace::sparse::UpdateOptions;
 using millrace::trainer::TrainOptions;
 
 DEFINE_string(train, "",
-              "training files: names, globs, comma lists, @file with one pattern per line");
+              "training files: names, globs, comma lists, @file with one pattern per line, - for "
+              "standard input");
 DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
 DEFINE_string(
     format, "auto",
-    "tfrecord, libsvm, vw or criteo; auto: by the content of the files, else by their names");
+    "tfrecord, libsvm, vw, criteo, csv or json; auto: by the content of the files, else by their "
+    "names");
 DEFINE_string(features, "",
               "feature spec (JSON), which makes keys of named columns; millrace-records infer "
               "writes one");
@@ -180,7 +182,7 @@ Status TakeEarlierKeys(const std::string& data, trainer::TrainOptions& options) 
   return take("vw_hash_all", "hash_all", train.hash_all, test.hash_all);
 }
 
-void UseFeatures(std::shared_ptr<const io::EncoderPlan> features, TrainOptions& options);
+Status UseFeatures(const std::shared_ptr<const io::EncoderPlan>& features, TrainOptions& options);
 
 // The spec of the earlier run: from its checkpoint, or else from its model.
 std::shared_ptr<const io::EncoderPlan> EarlierFeatures(const trainer::EarlierRun& earlier) {
@@ -196,7 +198,7 @@ Status TakeEarlierFeatures(const trainer::EarlierRun& earlier, TrainOptions& opt
   const auto before = EarlierFeatures(earlier);
   const auto& given = options.train.rows.features;
   if (before && given) return io::CheckExtends(given->spec(), before->spec());
-  if (before) UseFeatures(before, options);
+  if (before) return UseFeatures(before, options);
   if (!given && WordOf(earlier.info.data, "spec").empty()) return {};
   if (!before && given && WordOf(earlier.info.data, "spec") != trainer::SpecDigest(given->spec())) {
     return Invalid("the earlier run has " +
@@ -275,12 +277,10 @@ Result<InputOptions> Input(const std::string& patterns) {
 }
 
 // Sets the spec of both inputs, and the number of features that it gives.
-void UseFeatures(std::shared_ptr<const io::EncoderPlan> features, TrainOptions& options) {
-  const uint64_t num_features = features->spec().num_features();
-  options.shape.num_features = num_features;
-  options.train.rows.num_features = options.test.rows.num_features = num_features;
-  options.train.rows.features = features;
-  if (!options.test.files.empty()) options.test.rows.features = std::move(features);
+Status UseFeatures(const std::shared_ptr<const io::EncoderPlan>& features, TrainOptions& options) {
+  options.shape.num_features = features->spec().num_features();
+  RETURN_IF_ERROR(io::UseFeatures(features, options.train));
+  return options.test.files.empty() ? Status() : io::UseFeatures(features, options.test);
 }
 
 Status TakeFeatures(TrainOptions& options) {
@@ -292,8 +292,7 @@ Status TakeFeatures(TrainOptions& options) {
                    FLAGS_features + " --out=FITTED FILES");
   }
   ASSIGN_OR_RETURN(auto features, io::EncoderPlan::Make(spec));
-  UseFeatures(std::move(features), options);
-  return {};
+  return UseFeatures(features, options);
 }
 
 Result<InputOptions> TrainInput() {
@@ -416,7 +415,7 @@ const CommandSpec& LrSpec() {
                   {{"train", File()},
                    {"test", File()},
                    {"features", File()},
-                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
+                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo", "csv", "json"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
                   {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",

@@ -29,10 +29,10 @@
 DEFINE_string(model, "",
               "the model: a binary or text file of millrace-lr, a checkpoint of it, a net of "
               "millrace-convnet, or a run folder");
-DEFINE_string(
-    format, "auto",
-    "input format: tfrecord, libsvm, vw, criteo, or auto (as in training, unless the file names "
-    "tell another; by the content if the model does not know it)");
+DEFINE_string(format, "auto",
+              "input format: tfrecord, libsvm, vw, criteo, csv, json, or auto (as in training, "
+              "unless the file names "
+              "tell another; by the content if the model does not know it)");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin; of a net: the class and its probability");
@@ -172,11 +172,6 @@ Status CheckHash(InputFormat format, const io::RowFormat& training) {
 // The settings of the command line; else those of the training, if its data had the same format;
 // else the defaults.
 Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info) {
-  if (HasFeatures(info)) {
-    return io::RowOptions{.num_features = info.num_features,
-                          .labels = io::Labels::kOptional,
-                          .features = info.input->rows.features};
-  }
   const bool as_trained = info.input && info.input->format == format;
   io::RowOptions rows;
   if (as_trained) rows = info.input->rows;
@@ -206,7 +201,7 @@ const CommandSpec& PredictSpec() {
       .groups = {{"Scoring",
                   {"model", "format", "output", "out", "metrics"},
                   {{"model", File()},
-                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo"})},
+                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo", "csv", "json"})},
                    {"output", OneOf({"probability", "margin"})},
                    {"out", File()}}},
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
@@ -282,7 +277,12 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   RETURN_IF_ERROR(
       tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
                                           {"model", {HasFeatures(info) ? kWithFeatures : ""}}}));
-  ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
+  if (HasFeatures(info)) {
+    RETURN_IF_ERROR(io::UseFeatures(info.input->rows.features, input));
+    input.rows.labels = io::Labels::kOptional;
+  } else {
+    ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
+  }
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   input.batch_size = kBatchRows;

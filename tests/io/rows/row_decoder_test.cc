@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <thread>
 
 #include "io/example/varint_list.h"
 #include "io/record/record_writer.h"
@@ -22,9 +23,11 @@ TEST(InputFormat, IsDetectedByTheNameIfTheContentDoesNotTell) {
   EXPECT_EQ(*DetectInputFormat({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
   EXPECT_EQ(*DetectInputFormat({"x.vw"}), InputFormat::kVw);
   EXPECT_EQ(*DetectInputFormat({"day_1.tsv.zst"}), InputFormat::kCriteo);
+  EXPECT_EQ(*DetectInputFormat({"x.csv.gz"}), InputFormat::kCsv);
+  EXPECT_EQ(*DetectInputFormat({"x.jsonl"}), InputFormat::kJson);
   EXPECT_EQ(*DetectInputFormat({"train-00000-of-00002"}), InputFormat::kTfRecord);
   EXPECT_EQ(DetectInputFormat({"a.libsvm", "b.tfrecord"}).status().code(), Code::kInvalid);
-  EXPECT_EQ(InputFormatFromName("csv").status().code(), Code::kInvalid);
+  EXPECT_EQ(InputFormatFromName("arff").status().code(), Code::kInvalid);
   const test::TemporaryFolder folder;
   test::WriteFile(folder / "empty", "");
   test::WriteFile(folder / "empty.vw", "# nothing\n");
@@ -44,6 +47,14 @@ TEST(InputFormat, IsDetectedByTheContentFirst) {
   EXPECT_EQ(*detected("rows.dat", "\n# rows\n1 |f a\n"), InputFormat::kVw);
   EXPECT_EQ(*detected("misnamed.libsvm", "1 |f a\n"), InputFormat::kVw);
   EXPECT_EQ(*detected("day_0", "0" + std::string(39, '\t') + "\n"), InputFormat::kCriteo);
+  EXPECT_EQ(*detected("rows", "user,clicked\n1,0\n"), InputFormat::kCsv);
+  EXPECT_EQ(*detected("rows.tsv", "user\tclicked\n1\t0\n"), InputFormat::kCsv);
+  EXPECT_EQ(*detected("rows.csv", "1 |f a\n"), InputFormat::kVw);
+  EXPECT_EQ(*detected("rows", "{\"clicked\": 1}\n"), InputFormat::kJson);
+  EXPECT_EQ(*detected("empty.csv.gz", ""), InputFormat::kCsv);
+  EXPECT_EQ(*detected("empty.ndjson", ""), InputFormat::kJson);
+  EXPECT_EQ(FramingOf(InputFormat::kCsv), Framing::kCsv);
+  EXPECT_EQ(FramingOf(InputFormat::kJson), Framing::kLines);
   auto writer = RecordWriter::Create(folder / "misnamed.vw", {});
   ASSERT_TRUE(writer.ok() && writer->Append("record").ok() && writer->Close().ok());
   EXPECT_EQ(*DetectInputFormat({folder / "misnamed.vw"}), InputFormat::kTfRecord);
@@ -55,31 +66,51 @@ TEST(InputFormat, IsDetectedByTheContentFirst) {
 TEST(InputFormat, OtherKindsOfFilesAreNamed) {
   const test::TemporaryFolder folder;
   const std::pair<std::string, std::string> cases[] = {
-      {"PAR1xxxx", "a Parquet file"},      {"Obj\x01xxxx", "an Avro file"},
-      {"ORCxxxx", "an ORC file"},          {"PK\x03\x04xxxx", "a zip file"},
-      {"user,clicked\n1,0\n", "CSV text"}, {"{\"clicked\": 1}\n", "JSON"}};
+      {"PAR1xxxx", "a Parquet file"}, {"Obj\x01xxxx", "an Avro file"},
+      {"ORCxxxx", "an ORC file"},     {"PK\x03\x04xxxx", "a zip file"},
+      {"<table>\n", "XML or HTML"},   {"[{\"a\": 1}]\n", "JSON that is not one object per line"}};
   for (const auto& [bytes, what] : cases) {
     test::WriteFile(folder / "data", bytes);
     const Result<InputFormat> format = DetectInputFormat({folder / "data"});
     ASSERT_FALSE(format.ok()) << what;
     EXPECT_TRUE(format.status().message().starts_with(
-        folder / "data" + ": expected TFRecords, or lines of libsvm, VW or Criteo text, found " +
+        folder / "data" +
+        ": expected TFRecords, CSV, JSON lines, or lines of libsvm, VW or Criteo text, found " +
         what + ": "))
         << format.status().message();
   }
 }
 
-TEST(InputFormat, StreamsAreToldByTheirNameOnly) {
+TEST(InputFormat, StreamsAreDetectedAndDeliveredWhole) {
   const test::TemporaryFolder folder;
-  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  ASSERT_EQ(::mkfifo((folder / "pipe.vw").c_str(), 0600), 0);
-  EXPECT_EQ(*DetectInputFormat({folder / "pipe.vw"}), InputFormat::kVw);
-  const char* expected = "the format cannot be detected; expected the option format: tfrecord";
-  for (const std::string& stream : {std::string("-"), folder / "pipe"}) {
-    const Result<InputFormat> format = DetectInputFormat({stream});
-    ASSERT_FALSE(format.ok());
-    EXPECT_NE(format.status().message().find(expected), std::string::npos)
-        << format.status().message();
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const std::string text = "1 3:1\n0 4:2\n1 5:1\n";
+  std::jthread writer([&] {
+    std::ofstream out(pipe);
+    out << text.substr(0, 13) << std::flush;  // two lines are enough
+    out << text.substr(13);
+  });
+  EXPECT_EQ(*DetectInputFormat({pipe}), InputFormat::kLibsvm);
+  EXPECT_EQ(*DetectInputFormat({pipe}), InputFormat::kLibsvm);  // the stream is still open
+  Result<OpenedSource> source = OpenSource(pipe);
+  ASSERT_TRUE(source.ok()) << source.status().message();
+  std::string bytes(100, '\0');
+  size_t size = 0;
+  EXPECT_TRUE(source->bytes->Read(bytes, &size).ok());
+  EXPECT_EQ(bytes.substr(0, size), text);
+}
+
+TEST(RowDecoder, RowsOfNamedColumnsNeedAFeatureSpec) {
+  for (const auto& [format, name] :
+       {std::pair(InputFormat::kCsv, "CSV"), std::pair(InputFormat::kJson, "JSON")}) {
+    BatchBuilder rows;
+    rows.Clear(false);
+    const auto decoder = MakeRowDecoder(format, {});
+    EXPECT_EQ(decoder->Append("1,2", rows).message(),
+              std::string(name) +
+                  " rows need a feature spec: millrace-records infer FILES writes "
+                  "one; pass it as features");
   }
 }
 

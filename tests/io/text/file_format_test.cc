@@ -19,8 +19,10 @@ TEST(FileFormat, DescribesFilesThatAreNoTfRecords) {
       {"1" + std::string(39, '\t') + "\n", "criteo text"},
       {"user,item,clicked\n1,2,0\n", "CSV text"},
       {"a;b\n1;2\n", "CSV text"},
-      {"a\tb\n1\t2\n", "tab-separated text without the 40 columns of Criteo"},
-      {"{\"label\": 1, \"x\": 2}\n", "JSON"},
+      {"a\tb\n1\t2\n", "CSV text: read it with format=csv"},
+      {"{\"label\": 1, \"x\": 2}\n", "JSON lines: read it with format=json"},
+      {"[1, 2]\n", "JSON that is not one object per line"},
+      {"{\n  \"label\": 1\n}\n", "JSON that is not one object per line"},
       {"<html>\n", "XML or HTML"},
       {"just words\n", "text"},
       {std::string("Obj\x01\0", 5), "an Avro file"},
@@ -53,6 +55,29 @@ TEST(FileFormat, DetectsTextFormatsByALine) {
   EXPECT_FALSE(IsBlankLine("1 3:1"));
 }
 
+TEST(FileFormat, TablesAndObjectsAreToldFromOtherText) {
+  const auto format = [](std::string_view text) { return DetectContent(text).format; };
+  EXPECT_EQ(format("a,b\n1,2\n"), FileFormat::kCsv);
+  EXPECT_EQ(format("1,2\n3,4"), FileFormat::kCsv);
+  EXPECT_EQ(format("a,b\n\"1\n,\",2\n"), FileFormat::kCsv);
+  EXPECT_EQ(format("\xef\xbb\xbf"
+                   "a;b\r\n1;2\r\n"),
+            FileFormat::kCsv);
+  EXPECT_EQ(format("a|b\n1|2\n"), FileFormat::kCsv);
+  EXPECT_EQ(format("user age|b\n1|2\n"), FileFormat::kCsv);
+  EXPECT_EQ(format("a\tb\n1\t2\n"), FileFormat::kCsv);
+  EXPECT_EQ(format("{\"a\": 1}\n{\"a\": 2}\n"), FileFormat::kJson);
+  EXPECT_EQ(format("{\"a\": \"" + std::string(300000, 'x')), FileFormat::kJson);
+  // VW text with commas and the same number of bars in every line.
+  EXPECT_EQ(format("1 |a x,y |b z\n-1 |a x,z |b z\n"), FileFormat::kVw);
+  EXPECT_EQ(format("1|a b|c\n1|a d|c\n"), FileFormat::kVw);
+  EXPECT_EQ(format("1 3:0.5\n"), FileFormat::kLibsvm);
+  EXPECT_EQ(format("1\t3:0.5\n0\t4:1\n"), FileFormat::kLibsvm);
+  EXPECT_EQ(format("0" + std::string(39, '\t') + "\n"), FileFormat::kCriteo);
+  EXPECT_EQ(format("just words\n"), std::nullopt);
+  EXPECT_EQ(format("words, and\nwords\n"), std::nullopt);
+}
+
 TEST(FileFormat, ALongFirstLineIsDetectedByItsBeginning) {
   std::string line = "1";
   for (int key = 0; line.size() < (size_t{200} << 10); ++key) {
@@ -77,7 +102,7 @@ TEST(FileFormat, FilesAreDecompressedFirst) {
     return *of_packed;
   };
   EXPECT_EQ(content("1 |f a\n").format, FileFormat::kVw);
-  EXPECT_EQ(content("a,b\n1,2\n").what, "gzip of CSV text");
+  EXPECT_EQ(content("a,b\n1,2\n").format, FileFormat::kCsv);
   EXPECT_EQ(content("PAR1....").what, "gzip of a Parquet file");
   EXPECT_EQ(content("").what, "");
   EXPECT_EQ(DescribeFile(folder / "absent", "vw"), "");

@@ -139,7 +139,7 @@ FeatureEncoder::FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels l
       tokens_(plan_->fields_.size()),
       token_names_(plan_->fields_.size()) {}
 
-Status FeatureEncoder::ReadLabel(const FieldRow& row, float& label) {
+Status FeatureEncoder::ReadLabel(const FieldRow& row, float& label) const {
   const LabelSpec& spec = plan_->spec_.label;
   const auto values = row.column(plan_->label_column_);
   const auto error = [&](const std::string& expected) {

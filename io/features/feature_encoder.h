@@ -89,6 +89,9 @@ class FeatureEncoder {
   // `rows` unchanged.
   Status Append(const FieldRow& row, BatchBuilder& rows);
 
+  // The row's label: 0, 1 or kNoLabel.
+  Status ReadLabel(const FieldRow& row, float& label) const;
+
   // One key of a row and where it comes from.
   struct Entry {
     size_t field = 0;  // in the spec
@@ -115,7 +118,6 @@ class FeatureEncoder {
   void AddMissing(size_t field);
   void EncodeCross(const EncoderPlan::Field& cross);
   void AddKey(const EncoderPlan::Field& field, const Token& token);
-  Status ReadLabel(const FieldRow& row, float& label);
   Status ReadWeight(const FieldRow& row, float& weight) const;
   std::string NameOf(size_t field, const FieldValue* value, const Token& token) const;
 

@@ -34,8 +34,9 @@ class Search {
 
  private:
   void SearchFile(const std::string& file, bool is_last) {
-    const auto reader = BlockReader::Open(
-        file, {.framing = framing_, .max_record_bytes = options_.max_record_bytes});
+    BlockOptions blocks = options_.Stream().blocks;
+    blocks.on_corrupt = OnCorrupt::kFail;
+    const auto reader = BlockReader::Open(file, blocks);
     Block block;
     while (!done_ && reader.ok()) {
       const Result<bool> more = (*reader)->Next(block);

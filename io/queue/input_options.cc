@@ -5,6 +5,7 @@
 
 #include "io/record/byte_source.h"
 #include "io/record/record_format.h"
+#include "io/rows/column_reader.h"
 #include "io/stream/input_files.h"
 #include "io/text/file_format.h"
 
@@ -22,17 +23,19 @@ Status CheckFeatureName(const char* option, const std::string& name) {
                  name + "'");
 }
 
+Status CheckHasColumns(InputFormat format) {
+  if (HasColumns(format)) return {};
+  return Invalid(
+      "a feature spec needs rows of named columns: expected tfrecord, csv or json, found format=" +
+      std::string(InputFormatName(format)));
+}
+
 }  // namespace
 
 Status InputOptions::Validate() const {
   if (files.empty()) return Invalid("no input files");
   if (NeedsFeatureSpec(format) && !rows.features) return MissingFeatureSpec(format);
-  if (rows.features && !HasColumns(format)) {
-    return Invalid(
-        "a feature spec needs rows of named columns: expected tfrecord, csv or json, "
-        "found format=" +
-        std::string(InputFormatName(format)));
-  }
+  if (rows.features) RETURN_IF_ERROR(CheckHasColumns(format));
   if (batch_size == 0) return Invalid("batch_size: expected at least 1, found 0");
   if (batch_size > (size_t{1} << 24)) {
     return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
@@ -89,14 +92,44 @@ Result<CsvDialect> FindDialect(const std::vector<std::string>& files,
 
 }  // namespace
 
-Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& input) {
-  const FeatureSpec& spec = features->spec();
-  input.rows.num_features = spec.num_features();
-  input.rows.features = std::move(features);
+Status UseColumns(const FeatureSpec& spec, InputOptions& input) {
   if (input.format == InputFormat::kCriteo) input.format = InputFormat::kCsv;
+  RETURN_IF_ERROR(CheckHasColumns(input.format));
   if (input.format != InputFormat::kCsv) return {};
   ASSIGN_OR_RETURN(input.rows.csv, FindDialect(input.files, spec.csv_columns));
   return {};
+}
+
+Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& input) {
+  const FeatureSpec& spec = features->spec();
+  input.rows.num_features = spec.num_features();
+  input.rows.features = features;
+  return UseColumns(spec, input);
+}
+
+namespace {
+
+// Of the feature spec; rows to score may lack the label, which is the first one.
+std::vector<std::string> RequiredColumns(const RowOptions& rows) {
+  const std::vector<std::string>& columns = rows.features->columns();
+  return {columns.begin() + (rows.labels == Labels::kOptional ? 1 : 0), columns.end()};
+}
+
+}  // namespace
+
+Status CheckNames(const InputOptions& options) {
+  const RowOptions& rows = options.rows;
+  if (!rows.features) {
+    return options.format == InputFormat::kTfRecord ? CheckNamedFeatures(options.files, rows.names)
+                                                    : Status();
+  }
+  const std::vector<std::string> columns = RequiredColumns(rows);
+  if (options.format != InputFormat::kCsv) {
+    const auto reader = MakeColumnReader(options.format, {.columns = columns});
+    return CheckColumns(options.files, FramingOf(options.format), columns, *reader);
+  }
+  const Status found = CheckCsvColumns(rows.csv, columns);
+  return found.ok() ? found : Invalid(options.files.front() + ": " + found.message());
 }
 
 StreamOptions InputOptions::Stream() const {

@@ -61,8 +61,14 @@ struct InputOptions {
   StreamOptions Stream() const;
 };
 
-// `features` makes the keys of the rows: sets `rows`. Finds out how CSV files are written, which
-// reads the first bytes of one. Criteo text is read as CSV.
+// Rows have the columns of `spec`, whether it is fitted or not: finds out how CSV files are
+// written, which reads the first bytes of one. Criteo text is read as CSV. An error if the format
+// has no columns.
+Status UseColumns(const FeatureSpec& spec, InputOptions& input);
+// An error if a feature or column that the options name is in none of the first records, see
+// io/stream/input_files.h.
+Status CheckNames(const InputOptions& options);
+// `features` makes the keys of the rows: sets `rows`, and calls UseColumns.
 Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& input);
 
 }  // namespace millrace::io

@@ -9,7 +9,6 @@
 #include "io/base/random.h"
 #include "io/queue/batch_group.h"
 #include "io/queue/first_bad_row.h"
-#include "io/rows/column_reader.h"
 #include "io/stream/block_pool.h"
 #include "io/stream/input_files.h"
 #include "io/text/file_format.h"
@@ -27,27 +26,6 @@ constexpr uint64_t kMaxWaitingBytes = 64 << 20;
 // The bytes of the shuffle buffer and of a batch, as a multiple of max_record_bytes.
 constexpr uint64_t kBufferedRecords = 32;
 constexpr std::chrono::milliseconds kStopPollPeriod(100);
-
-// Of the feature spec; rows to score may lack the label, which is the first one.
-std::vector<std::string> RequiredColumns(const RowOptions& rows) {
-  const std::vector<std::string>& columns = rows.features->columns();
-  return {columns.begin() + (rows.labels == Labels::kOptional ? 1 : 0), columns.end()};
-}
-
-Status CheckNames(const InputOptions& options) {
-  const RowOptions& rows = options.rows;
-  if (!rows.features) {
-    return options.format == InputFormat::kTfRecord ? CheckNamedFeatures(options.files, rows.names)
-                                                    : Status();
-  }
-  const std::vector<std::string> columns = RequiredColumns(rows);
-  if (options.format != InputFormat::kCsv) {
-    const auto reader = MakeColumnReader(options.format, {.columns = columns});
-    return CheckColumns(options.files, FramingOf(options.format), columns, *reader);
-  }
-  const Status found = CheckCsvColumns(rows.csv, columns);
-  return found.ok() ? found : Invalid(options.files.front() + ": " + found.message());
-}
 
 }  // namespace
 

@@ -2,6 +2,7 @@
 #include "io/rows/column_reader.h"
 
 #include "io/example/example_columns.h"
+#include "io/example/feature_view.h"
 #include "io/text/csv_columns.h"
 #include "io/text/json_columns.h"
 
@@ -19,6 +20,18 @@ std::unique_ptr<ColumnReader> MakeColumnReader(InputFormat format, const ColumnO
     default:
       return nullptr;
   }
+}
+
+Result<std::vector<std::string>> ColumnNamesOf(InputFormat format, std::string_view record) {
+  if (format == InputFormat::kJson) return JsonColumnNames(record);
+  std::vector<std::string> names;
+  if (format != InputFormat::kTfRecord) return names;
+  ExampleView view;
+  if (const Status parsed = ParseExample(record, view); !parsed.ok()) {
+    return Corrupt(parsed.message());
+  }
+  for (const FeatureView& feature : view.features()) names.emplace_back(feature.name);
+  return names;
 }
 
 }  // namespace millrace::io

@@ -20,4 +20,7 @@ struct ColumnOptions {
 // Null for a format whose records have no named columns.
 std::unique_ptr<ColumnReader> MakeColumnReader(InputFormat format, const ColumnOptions& options);
 
+// The names of the columns of a record; none for CSV, whose header has them.
+Result<std::vector<std::string>> ColumnNamesOf(InputFormat format, std::string_view record);
+
 }  // namespace millrace::io

@@ -289,7 +289,7 @@ Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
   const bool is_foreign = !content->what.empty() && !(content->is_text && is_named);
   if (is_foreign) {
     return Invalid(
-        file +
+        (file == "-" ? "standard input" : file) +
         ": expected TFRecords, CSV, JSON lines, or lines of libsvm, VW or Criteo text, found " +
         content->what + ": " + content->advice);
   }

@@ -3,6 +3,7 @@
 
 #include <simdjson.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -108,7 +109,40 @@ std::string_view WithoutMark(std::string_view text) {
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;
 }
 
+bool IsColumn(const simdjson::dom::element& value) {
+  if (!value.is_array()) return true;
+  const simdjson::dom::array items = value.get_array().value_unsafe();
+  return std::none_of(items.begin(), items.end(), [](const simdjson::dom::element& item) {
+    return item.is_array() || item.is_object();
+  });
+}
+
+void AddNames(const simdjson::dom::object& object, const std::string& prefix,
+              std::vector<std::string>& names) {
+  for (const auto& [name, value] : object) {
+    const std::string path = prefix + std::string(name);
+    if (value.is_object()) {
+      AddNames(value.get_object().value_unsafe(), path + ".", names);
+    } else if (IsColumn(value)) {
+      names.push_back(path);
+    }
+  }
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> JsonColumnNames(std::string_view record) {
+  std::vector<std::string> names;
+  simdjson::dom::parser parser;
+  simdjson::dom::object object;
+  record = WithoutMark(record);
+  if (record.find_first_not_of(" \t\r\n") == record.npos) return names;
+  if (const auto error = parser.parse(record.data(), record.size(), true).get(object)) {
+    return Corrupt(DescribeJsonError(record, simdjson::error_message(error)));
+  }
+  AddNames(object, "", names);
+  return names;
+}
 
 class JsonColumns::Parser {
  public:

@@ -29,6 +29,10 @@
 
 namespace millrace::io {
 
+// The names of a record's columns, "user.age" for a member of a member. Members that cannot be
+// columns (an array with an object or array in it) are left out.
+Result<std::vector<std::string>> JsonColumnNames(std::string_view record);
+
 // Not thread-safe.
 class JsonColumns final : public ColumnReader {
  public:

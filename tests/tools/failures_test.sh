@@ -70,10 +70,7 @@ expect 2 "$regular" 'timeout 5 millrace-lr --train=@pipe --num_features=9'
 expect 2 "$regular" 'timeout 5 millrace-records convert --format=criteo --vocabulary=pipe --out=converted x'
 expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --format=tfrecord --test=pipe --eval_every=100"
 expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --format=tfrecord --train=pipe --epochs=2'
-expect 2 'pipe: a pipe: the format cannot be detected; expected the option format: tfrecord, libsvm, vw or criteo' \
-  'timeout 5 millrace-lr --train=pipe'
-expect 2 'the format of a pipe cannot be detected; set --format=libsvm, vw, criteo, mnist or images' \
-  'timeout 5 millrace-records convert --out=converted pipe'
+expect 2 'standard input: expected TFRecords' "echo '<xml>' | millrace-lr --train=-"
 
 # A small file cannot fill the memory: one record of 2 GiB, one endless line.
 python3 -c 'print("1" + " " * 400000000)' | gzip -1 >bomb.libsvm.gz

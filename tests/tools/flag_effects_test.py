@@ -110,7 +110,16 @@ ERRORS = [
     (f"{RECORDS} convert", "--index_base=1", "--out=c rows.vw", f": it belongs to --format=libsvm, {VW_FOUND}"),
     (f"{RECORDS} convert", "--hash_bits=4", "--out=c rows.libsvm", f": it belongs to --format=vw or criteo, {LIBSVM_FOUND}"),
     (f"{RECORDS} convert", "--novw_hash_all", "--out=c rows.libsvm", f": it belongs to --format=vw, {LIBSVM_FOUND}"),
-    (f"{RECORDS} convert", "--weight_feature=w", "--out=c rows.libsvm", f": it belongs to --format=vw, {LIBSVM_FOUND}"),
+    (f"{RECORDS} convert", "--weight_feature=w", "--out=c rows.libsvm",
+     f": it belongs to --format=vw, tfrecord, csv or json, {LIBSVM_FOUND}"),
+    (f"{RECORDS} convert", "--features=spec.json", "--out=c rows.libsvm",
+     f": it belongs to --format=tfrecord, csv or json, {LIBSVM_FOUND}"),
+    (f"{RECORDS} convert", "--positive_label=2", "--features=spec.json --out=c rows.csv",
+     ": it belongs to --format=libsvm, vw or criteo, found --format=auto, which is csv"),
+    (f"{RECORDS} infer", "--overwrite", "rows.csv", " without --out"),
+    (f"{RECORDS} fit", "--overwrite", "--features=spec.json rows.csv", " without --out"),
+    (f"{RECORDS} stat", "--threads=2", "--features=spec.json rows.csv", 
+     ": it belongs to a run without --features, found --features=spec.json"),
     (f"{RECORDS} convert", "--vocabulary=v", "--out=c rows.vw", f": it belongs to --format=criteo, {VW_FOUND}"),
     (f"{RECORDS} convert", "--vocabulary_out=v", "--out=c rows.vw", f": it belongs to --format=criteo, {VW_FOUND}"),
     (f"{RECORDS} convert", "--min_count=2", "--hash_bits=4 --out=c rows.tsv", " without --vocabulary_out"),
@@ -125,6 +134,8 @@ ERRORS = [
     (PREDICT, "--index_base=1", "--model=run rows.vw --format=vw", ": it belongs to --format=libsvm, found --format=vw"),
     (PREDICT, "--hash_bits=4", "--model=run rows.libsvm", f": it belongs to --format=vw or criteo, {LIBSVM_FOUND}"),
     (PREDICT, "--vw_hash_all", "--model=run rows.libsvm", f": it belongs to --format=vw, {LIBSVM_FOUND}"),
+    (PREDICT, "--hash_bits=4", "--model=spec-run rows.csv",
+     ": it belongs to --format=vw or criteo, found --format=auto, which is csv"),
     (PREDICT, "--label_feature=l", "--model=run rows.libsvm", f": it belongs to --format=tfrecord, {LIBSVM_FOUND}"),
     (PREDICT, "--weight_feature=l", "--model=run data/train-00000-of-00001.tfrecord", " without --metrics"),
 
@@ -147,6 +158,11 @@ GOOD = [
     (f"{RECORDS} convert", "--out=good --hash_bits=4 rows.tsv"),
     (PREDICT, "--model=run --top=3 --nometrics"),
     (PREDICT, "--model=run rows.libsvm"),
+    (PREDICT, "--model=spec-run --threads=1 rows.csv"),
+    (f"{RECORDS} convert", "--out=good2 --features=spec.json --weight_feature=w rows.csv"),
+    (f"{RECORDS} stat", "--json --features=spec.json rows.csv"),
+    (f"{RECORDS} infer", "--label=y --sample=3 --out=x.json --overwrite rows.csv"),
+    (f"{RECORDS} fit", "--features=spec.json rows.csv"),
     (REPORT, "run"),
 ]
 
@@ -161,6 +177,9 @@ class FlagEffects(unittest.TestCase):
         (cls.folder / "rows.tsv").write_text("1" + "\t" * 39 + "\n")
         cls.run_program(f"{RECORDS} synth --rows=100 --test_rows=0 --num_features=256 --shards=1 --out=data")
         cls.run_program(f"{LR} {LIBSVM} --num_features=9 --run_dir=run")
+        (cls.folder / "rows.csv").write_text("y,t\n" + "1,a\n0,b\n" * 20)
+        (cls.folder / "spec.json").write_text('{"label": "y", "hash_bits": 4, "fields": [{"name": "t"}]}')
+        cls.run_program(f"{LR} --train=rows.csv --features=spec.json --run_dir=spec-run")
 
     @classmethod
     def tearDownClass(cls):

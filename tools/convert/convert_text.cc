@@ -82,18 +82,6 @@ Result<int64_t> BinaryLabel(const TextOptions& options, float label) {
                  " (with --positive_label=L, L is positive and all other labels are negative)");
 }
 
-void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
-               std::string& record) {
-  if (row.weight == 1) return io::EncodeSparseExample(names, label, row.keys, row.values, record);
-  const std::vector<int64_t> keys(row.keys.begin(), row.keys.end());
-  io::ExampleBuilder builder;
-  builder.AddInt64(names.index, keys);
-  builder.AddInt64(names.label, {&label, 1});
-  builder.AddFloat(names.value, row.values);
-  builder.AddFloat(names.weight, {&row.weight, 1});
-  builder.Finish(record);
-}
-
 using io::CriteoVocabulary;
 
 Result<std::unique_ptr<CriteoVocabulary>> LoadVocabulary(const std::string& path) {
@@ -180,6 +168,18 @@ Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<std::s
 }
 
 }  // namespace
+
+void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
+               std::string& record) {
+  if (row.weight == 1) return io::EncodeSparseExample(names, label, row.keys, row.values, record);
+  const std::vector<int64_t> keys(row.keys.begin(), row.keys.end());
+  io::ExampleBuilder builder;
+  builder.AddInt64(names.index, keys);
+  builder.AddInt64(names.label, {&label, 1});
+  builder.AddFloat(names.value, row.values);
+  builder.AddFloat(names.weight, {&row.weight, 1});
+  builder.Finish(record);
+}
 
 Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
                    ShardWriter& out, ConvertTally& tally) {

@@ -35,6 +35,10 @@ struct TextOptions {
   uint64_t min_count = 1;      // of a value in vocabulary_out
 };
 
+// Replaces `record` by the Example of a row. The weight is written if it is not 1.
+void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
+               std::string& record);
+
 Status ConvertText(const TextOptions& options, const std::vector<std::string>& files,
                    ShardWriter& out, ConvertTally& tally);
 

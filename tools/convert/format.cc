@@ -10,7 +10,8 @@
 namespace millrace::convert {
 namespace {
 
-constexpr const char* kNames[] = {"libsvm", "vw", "criteo", "mnist", "images"};
+constexpr const char* kNames[] = {"libsvm", "vw",       "criteo", "mnist",
+                                  "images", "tfrecord", "csv",    "json"};
 constexpr char kHint[] = "; set --format=libsvm, vw, criteo, mnist or images";
 
 // Unlike FormatFromName, not about a flag.
@@ -34,9 +35,9 @@ Result<Format> FromContent(const std::string& path, const io::Content& content) 
     case io::FileFormat::kCriteo:
       return Format::kCriteo;
     case io::FileFormat::kCsv:
-      return Invalid(expected + "CSV text: its rows need a feature spec" + kHint);
+      return Invalid(expected + "CSV text: its rows need a feature spec (--features)" + kHint);
     case io::FileFormat::kJson:
-      return Invalid(expected + "JSON lines: their rows need a feature spec" + kHint);
+      return Invalid(expected + "JSON lines: their rows need a feature spec (--features)" + kHint);
     case io::FileFormat::kIdx:
       return Format::kMnist;
   }
@@ -51,17 +52,11 @@ Result<Format> FormatFromName(std::string_view name) {
   const auto found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found != std::end(kNames)) return static_cast<Format>(found - std::begin(kNames));
   return Invalid("--format=" + std::string(name) +
-                 ": expected libsvm, vw, criteo, mnist, images or auto");
+                 ": expected libsvm, vw, criteo, mnist, images, tfrecord, csv, json or auto");
 }
 
 Result<Format> DetectFormat(const std::string& path) {
-  if (path == "-") {
-    return Invalid(std::string("the format of standard input cannot be detected") + kHint);
-  }
   if (std::filesystem::is_directory(path)) return Format::kImages;
-  if (std::filesystem::exists(path) && !std::filesystem::is_regular_file(path)) {
-    return Invalid(path + ": the format of a pipe cannot be detected" + kHint);
-  }
   ASSIGN_OR_RETURN(const io::Content content, io::DetectFile(path));
   return FromContent(path, content);
 }

@@ -9,15 +9,15 @@
 
 namespace millrace::convert {
 
-enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages };
+enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages, kTfRecord, kCsv, kJson };
 
-// "libsvm", "vw", "criteo", "mnist", "images".
+// "libsvm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json".
 const char* FormatName(Format format);
 Result<Format> FormatFromName(std::string_view name);
 
 // A folder has images; an IDX file begins with two zero bytes and a type; for text, the first line
-// that is neither blank nor a comment decides. Compressed files are decompressed. Standard input
-// cannot be read twice and is an error.
+// that is neither blank nor a comment decides. Compressed files are decompressed. The first bytes
+// of standard input and pipes are read, see io::ReadFirstBytes.
 Result<Format> DetectFormat(const std::string& path);
 
 }  // namespace millrace::convert

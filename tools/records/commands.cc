@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-DEFINE_string(out, "", "output folder");
+DEFINE_string(out, "", "output folder; infer and fit: output file, or standard output");
 DEFINE_uint64(seed, 1, "seed of all random numbers; the same seed gives the same bytes");
 DEFINE_uint64(shards, 8, "number of files to write");
 DEFINE_bool(overwrite, false, "replace files of the same names");

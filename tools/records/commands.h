@@ -27,6 +27,7 @@ DECLARE_uint64(max_record_mb);
 DECLARE_string(label_feature);
 DECLARE_string(index_feature);
 DECLARE_string(value_feature);
+DECLARE_string(features);
 
 namespace millrace::records {
 
@@ -35,6 +36,12 @@ int RunSynth(const tools::Args& args);
 
 const tools::CommandSpec& ConvertSpec();
 int RunConvert(const tools::Args& args);
+
+const tools::CommandSpec& InferSpec();
+int RunInfer(const tools::Args& args);
+
+const tools::CommandSpec& FitSpec();
+int RunFit(const tools::Args& args);
 
 const tools::CommandSpec& CatSpec();
 int RunCat(const tools::Args& args);

@@ -16,17 +16,21 @@
 #include "tools/convert/format.h"
 #include "tools/convert/summary.h"
 #include "tools/records/commands.h"
+#include "tools/records/rows.h"
 
-DEFINE_string(format, "auto",
-              "input format: libsvm, vw, criteo, mnist, images, or auto (detected)");
+DEFINE_string(
+    format, "auto",
+    "input format: libsvm, vw, criteo, mnist, images, or auto (detected); with --features: "
+    "tfrecord, csv or json");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
 DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
              "libsvm: subtracted from every index, 0 or 1");
 DEFINE_string(positive_label, "",
               "text: the label that becomes 1, every other becomes 0; "
               "if empty, labels must be 0, 1 or -1 (which becomes 0)");
-DEFINE_string(weight_feature, "weight",
-              "vw: name of the feature with the row's weight, written if it is not 1");
+DEFINE_string(
+    weight_feature, "weight",
+    "vw, and --features: name of the feature with the row's weight, written if it is not 1");
 DEFINE_int32(hash_bits, 0,
              "vw, criteo: keys are hashes of this many bits, 1 to 64; 0: vw has 64 bits");
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
@@ -143,15 +147,27 @@ Result<ShardOptions> ShardOptionsFromFlags() {
                       .writer = writer};
 }
 
+Result<Format> FormatOf(const std::vector<std::string>& inputs) {
+  if (FLAGS_format != "auto") return FormatFromName(FLAGS_format);
+  if (FLAGS_features.empty()) return DetectFormat(inputs[0]);
+  ASSIGN_OR_RETURN(const io::InputFormat format, io::DetectInputFormat(inputs));
+  // The columns of Criteo text are those of the spec.
+  if (format == io::InputFormat::kCriteo) return Format::kCsv;
+  return FormatFromName(io::InputFormatName(format));
+}
+
+bool HasColumns(Format format) {
+  return format == Format::kTfRecord || format == Format::kCsv || format == Format::kJson;
+}
+
 Result<ConvertOptions> OptionsFromFlags(const Args& args) {
   ConvertOptions options;
-  if (FLAGS_format != "auto") {
-    ASSIGN_OR_RETURN(options.format, FormatFromName(FLAGS_format));
-  }
+  if (FLAGS_format != "auto") RETURN_IF_ERROR(FormatFromName(FLAGS_format).status());
   ASSIGN_OR_RETURN(options.shards, ShardOptionsFromFlags());
   ASSIGN_OR_RETURN(options.inputs, InputFiles(args));
-  if (FLAGS_format == "auto") {
-    ASSIGN_OR_RETURN(options.format, DetectFormat(options.inputs[0]));
+  ASSIGN_OR_RETURN(options.format, FormatOf(options.inputs));
+  if (HasColumns(options.format) && FLAGS_features.empty()) {
+    return Invalid(std::string("--format=") + FormatName(options.format) + ": expected --features");
   }
   ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
   RETURN_IF_ERROR(tools::CheckEffects(ConvertSpec(), {{"format", {FormatName(options.format)}}}));
@@ -161,6 +177,45 @@ Result<ConvertOptions> OptionsFromFlags(const Args& args) {
                    std::to_string(options.inputs.size()) + " arguments");
   }
   return options;
+}
+
+// Keys of named columns by a feature spec.
+Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
+  ASSIGN_OR_RETURN(const io::FeatureSpec spec, SpecFromFlags());
+  ASSIGN_OR_RETURN(const auto plan, io::EncoderPlan::Make(spec));
+  RowReading reading = {.work = "converting"};
+  io::InputOptions& input = reading.input;
+  input.files = options.inputs;
+  input.on_corrupt = options.text.on_corrupt;
+  input.max_record_bytes = options.text.max_record_bytes;
+  ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FormatName(options.format)));
+  RETURN_IF_ERROR(io::UseFeatures(plan, input));
+  RETURN_IF_ERROR(io::CheckNames(input));
+  tally.num_features = spec.num_features();
+  const auto decoder = io::MakeRowDecoder(input.format, input.rows);
+  io::BatchBuilder rows;
+  io::SparseRow row;
+  std::string record;
+  Status written;
+  SkippedRows skipped;
+  const auto add = [&](std::string_view bytes) -> Status {
+    rows.Clear(/*wide_rows=*/true);
+    RETURN_IF_ERROR(decoder->Append(bytes, rows));
+    if (rows.batch.rows() == 0) return {};
+    row.keys.assign(rows.wide_keys.begin(), rows.wide_keys.begin() + rows.nnz());
+    row.values.assign(rows.batch.values.begin(), rows.batch.values.end());
+    row.weight = rows.batch.weights.empty() ? 1 : rows.batch.weights[0];
+    tally.AddKeys(row.keys);
+    tally.positives += rows.batch.labels[0] == 1;
+    tally.weighted += row.weight != 1;
+    convert::EncodeRow(options.text.names, static_cast<int64_t>(rows.batch.labels[0]), row, record);
+    return out.Append(record);
+  };
+  RETURN_IF_ERROR(ReadRows(reading, add, skipped));
+  tally.skipped = skipped.rows;
+  tally.first_skipped = skipped.first;
+  tally.records_in = out.records() + skipped.rows;
+  return {};
 }
 
 Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
@@ -176,6 +231,11 @@ Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& ta
     case Format::kImages:
       RETURN_IF_ERROR(ConvertImages(options.inputs[0], options.text.on_corrupt, out, tally));
       break;
+    case Format::kTfRecord:
+    case Format::kCsv:
+    case Format::kJson:
+      RETURN_IF_ERROR(ConvertRows(options, out, tally));
+      break;
   }
   return out.Close();
 }
@@ -185,27 +245,31 @@ Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& ta
 const CommandSpec& ConvertSpec() {
   static const CommandSpec spec = {
       .name = "millrace-records convert",
-      .job = "turns libsvm, VW, Criteo, MNIST and image data into TFRecord shards",
+      .job = "turns text, rows of named columns, MNIST and image data into TFRecord shards",
       .arguments = "FILE...",
       .groups = {{"Input",
                   {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
-                  {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images"})},
+                  {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images",
+                                     "tfrecord", "csv", "json"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Keys",
-                  {"hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary", "min_count"},
-                  {{"vocabulary_out", File()}, {"vocabulary", File()}}},
+                  {"features", "hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary",
+                   "min_count"},
+                  {{"features", File()}, {"vocabulary_out", File()}, {"vocabulary", File()}}},
                  {"Output",
                   {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
                    "index_feature", "value_feature", "weight_feature"},
                   {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
       .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
-      .needs = {{{"max_record_mb", "positive_label", "label_feature", "index_feature",
-                  "value_feature"},
+      .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
                  {"format"},
-                 {"libsvm", "vw", "criteo"}},
+                 {"libsvm", "vw", "criteo", "tfrecord", "csv", "json"}},
+                {{"features"}, {"format"}, {"tfrecord", "csv", "json"}},
+                {{"positive_label"}, {"format"}, {"libsvm", "vw", "criteo"}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all", "weight_feature"}, {"format"}, {"vw"}},
+                {{"vw_hash_all"}, {"format"}, {"vw"}},
+                {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json"}},
                 {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
                 {{"min_count"}, {"vocabulary_out"}},
                 {.flags = {"level"},
@@ -220,6 +284,7 @@ const CommandSpec& ConvertSpec() {
           "--vocabulary=data/criteo/vocabulary.tsv day_1.tsv.gz",
           "millrace-records convert --out=data/day_1 --vocabulary=data/criteo/vocabulary.tsv "
           "--vocabulary_out=data/day_1/vocabulary.tsv day_1.tsv.gz",
+          "millrace-records convert --out=data/rows --features=spec.json 'rows-*.csv.gz'",
           "millrace-records convert --out=data/mnist train-images-idx3-ubyte "
           "train-labels-idx1-ubyte",
           "millrace-records convert --out=data/flowers flower_photos/"}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// millrace-records: makes, converts and inspects TFRecord files.
+// millrace-records: makes, converts and inspects TFRecord files and feature specs.
 
 #include <csignal>
 #include <cstdio>
@@ -32,10 +32,9 @@ struct Command {
 };
 
 std::vector<Command> Commands() {
-  return {{"synth", SynthSpec(), RunSynth},
-          {"convert", ConvertSpec(), RunConvert},
-          {"cat", CatSpec(), RunCat},
-          {"stat", StatSpec(), RunStat},
+  return {{"synth", SynthSpec(), RunSynth},   {"convert", ConvertSpec(), RunConvert},
+          {"infer", InferSpec(), RunInfer},   {"fit", FitSpec(), RunFit},
+          {"cat", CatSpec(), RunCat},         {"stat", StatSpec(), RunStat},
           {"verify", VerifySpec(), RunVerify}};
 }
 

@@ -8,8 +8,12 @@
 #include <vector>
 
 #include "io/base/printable.h"
+#include "io/rows/column_reader.h"
+#include "tools/common/program.h"
 #include "tools/records/commands.h"
+#include "tools/records/field_stats.h"
 #include "tools/records/record_stats.h"
+#include "tools/records/rows.h"
 #include "tools/records/scan.h"
 #include "tools/records/stats_report.h"
 
@@ -20,6 +24,7 @@ namespace {
 
 using tools::Args;
 using tools::CommandSpec;
+using tools::File;
 using tools::OneOf;
 
 int Print(const std::string& text) {
@@ -41,6 +46,29 @@ int Stat(const std::vector<std::string>& files, const ScanOptions& options,
                           : PrintableLines(StatsText(scans, stats[0])));
 }
 
+Result<std::string> StatFields(const Args& args) {
+  ASSIGN_OR_RETURN(const io::FeatureSpec spec, SpecFromFlags());
+  ASSIGN_OR_RETURN(const auto plan, io::EncoderPlan::Make(spec));
+  RowReading reading = {.work = "reading"};
+  ASSIGN_OR_RETURN(reading.input, RowInput(args));
+  RETURN_IF_ERROR(io::UseFeatures(plan, reading.input));
+  reading.input.rows.labels = io::Labels::kOptional;
+  RETURN_IF_ERROR(io::CheckNames(reading.input));
+  tools::CatchInterrupts();
+  const auto columns = io::MakeColumnReader(
+      reading.input.format, {.columns = plan->columns(), .csv = reading.input.rows.csv});
+  FieldStats stats(plan);
+  io::FieldRow row;
+  SkippedRows skipped;
+  const auto add = [&](std::string_view record) -> Status {
+    ASSIGN_OR_RETURN(const bool is_row, columns->Read(record, row));
+    return is_row ? stats.Add(row) : Status();
+  };
+  RETURN_IF_ERROR(ReadRows(reading, add, skipped));
+  PrintSkipped(skipped);
+  return FLAGS_json ? stats.Json() : PrintableLines(stats.Text());
+}
+
 }  // namespace
 
 const CommandSpec& StatSpec() {
@@ -49,20 +77,29 @@ const CommandSpec& StatSpec() {
       .job = "shows what is in the files: records, features, labels, keys",
       .arguments = "FILE...",
       .groups = {{"Output", {"json"}},
+                 {"Rows of named columns", {"features"}, {{"features", File()}}},
                  {"Features of sparse examples",
                   {"label_feature", "index_feature", "value_feature"}},
                  {"Work",
                   {"threads", "on_corrupt", "max_record_mb"},
                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .always = {"json", "label_feature", "index_feature", "value_feature", "threads", "on_corrupt",
-                 "max_record_mb"},
+      .always = {"json", "features", "on_corrupt", "max_record_mb"},
+      .needs = {{.flags = {"label_feature", "index_feature", "value_feature", "threads"},
+                 .with = {"features"},
+                 .values = {""},
+                 .text = "a run without --features"}},
       .examples = {"millrace-records stat 'data/train-*'",
-                   "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst"}};
+                   "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst",
+                   "millrace-records stat --features=spec.json rows.csv"}};
   return spec;
 }
 
 int RunStat(const Args& args) {
   if (const Status flags = tools::CheckEffects(StatSpec()); !flags.ok()) return Fail(flags);
+  if (!FLAGS_features.empty()) {
+    const Result<std::string> text = StatFields(args);
+    return text.ok() ? Print(*text) : Fail(text.status());
+  }
   const Result<io::OnCorrupt> on_corrupt = io::OnCorruptFromName(FLAGS_on_corrupt);
   if (!on_corrupt.ok()) return Fail(on_corrupt.status());
   const Result<std::vector<std::string>> files = InputFiles(args);

@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Feature specs from raw rows to scores: infer, fit, stat, convert, train, predict, in every format.
+
+Usage: features_test.py BIN_DIR SHARED_DATA_DIR
+"""
+import csv
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BIN = SHARED = None
+LR_FLAGS = ["--order=files", "--batch_size=100", "--learning_rate=0.1", "--model_format=text"]
+
+
+def run(program, *args, status=0, stdin=None):
+    done = subprocess.run([str(BIN / program), *map(str, args)], input=stdin, capture_output=True, timeout=120)
+    text = done.stdout.decode() + done.stderr.decode()
+    expected = (1, 2) if status == "error" else (status,)
+    assert done.returncode in expected, f"{program} {args}: status {done.returncode}, expected {status}\n{text}"
+    return done.stdout.decode(), done.stderr.decode()
+
+
+def weights_of(run_dir):
+    lines = (run_dir / "model/model.txt").read_text().splitlines()
+    return {key: float(weight) for key, weight in (line.split("\t") for line in lines if not line.startswith("#"))}
+
+
+def metrics_of(text):
+    return {line.split()[0]: float(line.split()[1].replace(",", "")) for line in text.splitlines()
+            if len(line.split()) == 2}
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text)
+        return self.folder / name
+
+    def train(self, name, rows, spec, *flags):
+        run_dir = self.folder / name
+        run("millrace-lr", f"--train={rows}", f"--features={spec}", f"--run_dir={run_dir}", *LR_FLAGS, *flags)
+        return run_dir
+
+
+class Adult(Folder):
+    def setUp(self):
+        super().setUp()
+        if not (SHARED / "adult").is_dir():
+            self.skipTest(f"no {SHARED}/adult")
+        self.files = {}
+        for part in ("train", "test"):
+            self.files["csv", part] = SHARED / f"adult/adult_{part}.csv"
+            self.files["tfrecord", part] = SHARED / f"adult/adult_{part}.tfrecord.gz"
+            with open(self.files["csv", part], encoding="utf-8") as rows:
+                lines = [json.dumps({k: int(v) if v.isdigit() else v for k, v in row.items() if v})
+                         for row in csv.DictReader(rows)]
+            self.files["json", part] = self.write(f"{part}.jsonl", "\n".join(lines) + "\n")
+
+    def test_all_formats_give_the_same_spec_model_and_scores(self):
+        specs, models, scores = [], [], []
+        for kind in ("tfrecord", "csv", "json"):
+            spec = self.folder / f"{kind}.json"
+            run("millrace-records", "infer", "--label=income", f"--out={spec}", self.files[kind, "train"])
+            specs.append(spec.read_text())
+            run_dir = self.train(kind, self.files[kind, "train"], spec)
+            test = f"--test={self.files[kind, 'test']}"
+            default = run("millrace-lr", f"--train={self.files[kind, 'train']}", test, f"--features={spec}")[0]
+            self.assertLess(float(re.search(r"logloss.*\n +\d+ +\d+ +\S+ +(\S+)", default).group(1)), 0.305)
+            models.append(weights_of(run_dir))
+            scores.append(run("millrace-predict", f"--model={run_dir}", self.files[kind, "test"])[0])
+            metrics = metrics_of(run("millrace-predict", f"--model={run_dir}", "--metrics", "--out=/dev/null",
+                                     self.files[kind, "test"])[1])
+            self.assertLess(metrics["logloss"], 0.33)
+        self.assertEqual(specs[0], specs[1])
+        self.assertEqual(specs[0], specs[2])
+        self.assertGreater(len(models[0]), 200)
+        self.assertEqual(models[0], models[1])
+        self.assertEqual(models[0], models[2])
+        self.assertEqual(scores[0], scores[1])
+        self.assertEqual(scores[0], scores[2])
+
+    def test_the_label_is_found_or_asked_for(self):
+        out, table = run("millrace-records", "infer", self.files["csv", "train"])
+        self.assertEqual(json.loads(out)["label"], {"column": "income", "positive": [">50K"]})
+        self.assertRegex(table, r"workclass +text +8 +5\.5 % +hash")
+        _, error = run("millrace-records", "infer", self.files["tfrecord", "train"], status=2)
+        self.assertIn("found income, sex: name it with --label", error)
+        _, error = run("millrace-records", "infer", "--label=x", self.files["csv", "train"], status=2)
+        self.assertIn("there is no column 'x'", error)
+
+    def test_converted_rows_train_the_same_model(self):
+        spec = self.folder / "spec.json"
+        run("millrace-records", "infer", f"--out={spec}", self.files["csv", "train"])
+        out, _ = run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/rows", "--shards=1",
+                     self.files["csv", "train"])
+        num_features = [word for word in out.split() if word.startswith("--num_features=")][0]
+        run_dir = self.folder / "converted"
+        run("millrace-lr", f"--train={self.folder}/rows/*", num_features, f"--run_dir={run_dir}", *LR_FLAGS)
+        self.assertEqual(weights_of(run_dir), weights_of(self.train("direct", self.files["csv", "train"], spec)))
+
+    def test_standard_input(self):
+        spec = self.folder / "spec.json"
+        rows = self.files["csv", "train"].read_bytes()
+        run("millrace-records", "infer", f"--out={spec}", "-", stdin=rows)
+        run_dir = self.folder / "stdin"
+        run("millrace-lr", "--train=-", f"--features={spec}", f"--run_dir={run_dir}", *LR_FLAGS, stdin=rows)
+        self.assertEqual(weights_of(run_dir), weights_of(self.train("file", self.files["csv", "train"], spec)))
+        test = self.files["csv", "test"]
+        self.assertEqual(run("millrace-predict", f"--model={run_dir}", "-", stdin=test.read_bytes())[0],
+                         run("millrace-predict", f"--model={run_dir}", test)[0])
+
+
+class Criteo(Folder):
+    """A spec that has the rules of the built-in Criteo format gives the same model, under other keys."""
+    def setUp(self):
+        super().setUp()
+        self.rows = SHARED / "criteo/day_11_first_3000.tsv"
+        if not self.rows.is_file():
+            self.skipTest(f"no {self.rows}")
+
+    def spec(self, category, **more):
+        columns = ["label"] + [f"I{i}" for i in range(1, 14)] + [f"C{i}" for i in range(1, 27)]
+        fields = [{"name": name, "missing": "key", **({"rule": "bucket", "log2": 4} if name[0] == "I" else category)}
+                  for name in columns[1:]]
+        return self.write("criteo.json", json.dumps({"label": "label", "csv_columns": columns, "fields": fields,
+                                                     **more}))
+
+    def check_same(self, ours, builtin):
+        ours, builtin = weights_of(ours), weights_of(builtin)
+        self.assertEqual(len(ours), len(builtin))
+        for a, b in zip(sorted(ours.values()), sorted(builtin.values())):
+            self.assertAlmostEqual(a, b, places=5)
+
+    def test_hash(self):
+        builtin = self.folder / "builtin"
+        run("millrace-lr", f"--train={self.rows}", f"--run_dir={builtin}", *LR_FLAGS)
+        self.check_same(self.train("spec", self.rows, self.spec({"rule": "hash"}, hash_bits=64)), builtin)
+
+    def test_vocabulary(self):
+        fitted = self.folder / "fitted.json"
+        spec = self.spec({"rule": "vocabulary", "min_count": 3})
+        _, error = run("millrace-lr", f"--train={self.rows}", f"--features={spec}", status=2)
+        self.assertIn("needs a first pass over the data: millrace-records fit", error)
+        run("millrace-records", "fit", f"--features={spec}", f"--out={fitted}", self.rows)
+        _, error = run("millrace-records", "fit", f"--features={spec}", f"--out={fitted}", self.rows, status=2)
+        self.assertIn("exists: expected another name, or --overwrite", error)
+        ours = self.train("spec", self.rows, fitted)
+        # The built-in vocabulary counts buckets of integers, too: rare ones share a key there.
+        stats = json.loads(run("millrace-records", "stat", "--json", f"--features={fitted}", self.rows)[0])
+        distinct = {field["name"]: field["distinct"] for field in stats["fields"]}
+        values = {field["name"]: field.get("values") for field in json.loads(fitted.read_text())["fields"]}
+        with open(self.rows, encoding="utf-8") as rows:
+            cells = [line.rstrip("\n").split("\t") for line in rows]
+        for i in range(1, 27):
+            texts = [row[13 + i] for row in cells]
+            common = {text for text in set(texts) if texts.count(text) >= 3}
+            self.assertEqual(set(values[f"C{i}"]), common)
+            self.assertAlmostEqual(distinct[f"C{i}"], len(common) + (len(set(texts)) > len(common)), delta=3)
+        self.assertGreater(len(weights_of(ours)), 1000)
+
+
+class Errors(Folder):
+    SPEC = {"label": "y", "fields": [{"name": "n", "rule": "bucket", "boundaries": [1, 2]}, {"name": "t"}]}
+
+    def check(self, name, text, expected, spec=None, flags=()):
+        spec = self.write("spec.json", json.dumps(spec or self.SPEC))
+        rows = self.write(name, text)
+        for program in (["millrace-lr", f"--train={rows}"],
+                        ["millrace-records", "convert", f"--out={self.folder}/out", rows],
+                        ["millrace-records", "stat", rows]):
+            _, error = run(*program, f"--features={spec}", *flags, status="error")
+            self.assertIn(expected, error, program)
+
+    def test_bad_rows_are_located(self):
+        self.check("a.csv", "y,n,t\n1,1,a\n0,x,b\n", "a.csv:3: offset 12: column 'n': expected a finite number, found 'x'")
+        self.check("b.csv", "y,n,t\n1,1,a\n0,2\n", "b.csv:3: offset 12: expected 3 cells")
+        self.check("c.csv", 'y,n,t\n1,1,"a\n', "closing quote")
+        self.check("d.csv", "y,n\n1,1\n0,2\n", "column 't': expected one of the columns y, n")
+        self.check("e.jsonl", '{"y":1,"n":1,"t":"a"}\n{"y":1,"n":"nan","t":"a"}\n',
+                   "e.jsonl:2: offset 22: column 'n': expected a finite number, found 'nan'")
+        self.check("f.jsonl", '{"y":1,"n":1,"t":"a"}\n{"y":1,"n":2,"t":"\xff', "f.jsonl:2: offset 22: ")
+        self.check("g.jsonl", '{"y":1,"n":1}\n{"y":1,"n":2}\n', "column 't': expected it in some record")
+
+    def test_skipped_rows_are_counted(self):
+        spec = self.write("spec.json", json.dumps(self.SPEC))
+        rows = self.write("a.csv", "y,n,t\n1,1,a\n0,x,b\n0,2,b\n1\n")
+        out, _ = run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/out", "--shards=1",
+                     "--on_corrupt=skip", rows)
+        self.assertIn("4 in, 2 out, 2 skipped", out)
+        _, error = run("millrace-records", "stat", f"--features={spec}", "--on_corrupt=skip", rows)
+        self.assertIn("2 rows skipped, the first: ", error)
+
+    def test_rows_without_columns(self):
+        spec = self.write("spec.json", json.dumps(self.SPEC))
+        libsvm = self.write("a.libsvm", "1 3:1\n0 4:1\n")
+        _, error = run("millrace-lr", f"--train={libsvm}", f"--features={spec}", status=2)
+        self.assertIn("a feature spec needs rows of named columns", error)
+        rows = self.write("a.csv", "y,n\n1,1\n0,2\n")
+        _, error = run("millrace-lr", f"--train={rows}", status=2)
+        self.assertIn("CSV rows need a feature spec: millrace-records infer", error)
+
+
+if __name__ == "__main__":
+    BIN, SHARED = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2])
+    unittest.main(argv=sys.argv[:1])

@@ -105,6 +105,29 @@ class Adult(Folder):
         run("millrace-lr", f"--train={self.folder}/rows/*", num_features, f"--run_dir={run_dir}", *LR_FLAGS)
         self.assertEqual(weights_of(run_dir), weights_of(self.train("direct", self.files["csv", "train"], spec)))
 
+    def test_the_python_example_gives_the_same_scores(self):
+        spec = self.write("open.json", json.dumps({
+            "label": {"column": "income", "positive": [">50K"]}, "hash_bits": 18,
+            "fields": [{"name": "age", "rule": "bucket", "quantiles": 10},
+                       {"name": "gain", "column": "capital_gain", "rule": "bucket", "log2": 4, "missing": "key"},
+                       {"name": "occupation", "rule": "vocabulary", "min_count": 5, "missing": "key"},
+                       {"name": "workclass", "rule": "vocabulary"},
+                       {"name": "hours_per_week", "rule": "number", "scale": "standard"},
+                       {"name": "education"}, {"name": "native_country", "default": "none", "keys": False},
+                       {"name": "a x o", "rule": "cross", "of": ["age", "occupation"]},
+                       {"name": "three", "rule": "cross", "of": ["education", "native_country", "hours_per_week"]}]}))
+        fitted = self.folder / "fitted.json"
+        run("millrace-records", "fit", f"--features={spec}", f"--out={fitted}", self.files["json", "train"])
+        run_dir = self.train("python", self.files["json", "train"], fitted)
+        rows = self.files["json", "test"].read_text().splitlines(keepends=True)[:1000]
+        ours, _ = run("millrace-predict", f"--model={run_dir}", "-", stdin="".join(rows).encode())
+        script = pathlib.Path(__file__).parents[3] / "docs/examples/score_row.py"
+        theirs = subprocess.run([sys.executable, script, run_dir / "model/model.txt"], input="".join(rows),
+                                capture_output=True, text=True, check=True).stdout
+        self.assertEqual(len(ours.split()), 1000)
+        for a, b in zip(ours.split(), theirs.split()):
+            self.assertAlmostEqual(float(a), float(b), places=5)
+
     def test_standard_input(self):
         spec = self.folder / "spec.json"
         rows = self.files["csv", "train"].read_bytes()

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "io/state/checkpoint_folder.h"
+#include "sparse/centers.h"
 
 namespace millrace::sparse {
 namespace {
@@ -94,6 +95,24 @@ std::pair<std::string, std::string> FirstDifference(const std::string& ours,
   }
 }
 
+bool SameCenters(const UpdateOptions& a, const UpdateOptions& b) {
+  return CentersText(a.centers) == CentersText(b.centers);
+}
+
+// Values of 1 have the scale 1 and no center. The scales of other raw values are not known.
+Status CheckValues(const UpdateOptions& ours, const UpdateOptions& theirs) {
+  if (theirs.normalize && !ours.normalize) {
+    return Invalid("normalize: the earlier run has normalised values: expected on, found off");
+  }
+  if (theirs.raw_values && ours.normalize) {
+    return Invalid(
+        "normalize: the earlier run was trained on values as they are, whose scales are not known: "
+        "expected off, found on");
+  }
+  if (!theirs.normalize || SameCenters(ours, theirs)) return {};
+  return Invalid("normalize: expected the centers of the earlier run, found others");
+}
+
 Result<io::StateReader> OpenPart(const CheckpointParts& parts, uint64_t shard) {
   const std::string path = parts.Path(shard);
   std::error_code ignored;
@@ -148,6 +167,7 @@ Status CheckContinues(const CheckpointInfo& ours, const CheckpointInfo& theirs) 
   if (theirs.intercept && !ours.intercept) {
     return Invalid("intercept: the earlier run has one, this run has none");
   }
+  RETURN_IF_ERROR(CheckValues(ours.update, theirs.update));
   const bool hashed = ours.num_features == 0;
   if (hashed == (theirs.num_features == 0) && ours.num_features >= theirs.num_features) return {};
   return Invalid("num_features: this run has " + std::to_string(ours.num_features) +
@@ -182,9 +202,10 @@ Result<CheckpointInfo> ReadParts(const CheckpointParts& parts, size_t floats,
     }
     const Status checked = check(*info);
     if (!checked.ok()) return Status(checked.code(), path + ": " + checked.message());
-    if (reader.floats_per_entry() != floats) {
-      return Corrupt(path + ": expected " + std::to_string(floats) + " numbers a feature, found " +
-                     std::to_string(reader.floats_per_entry()));
+    const size_t expected = floats + (info->update.normalize ? 1 : 0);
+    if (reader.floats_per_entry() != expected) {
+      return Corrupt(path + ": expected " + std::to_string(expected) +
+                     " numbers a feature, found " + std::to_string(reader.floats_per_entry()));
     }
     while (true) {
       ASSIGN_OR_RETURN(const bool more, reader.Next(block));
@@ -205,6 +226,39 @@ Result<CheckpointInfo> ReadParts(const CheckpointParts& parts, size_t floats,
     }
   }
   return std::move(*all);
+}
+
+Result<CheckpointInfo> ReadEarlierRun(const CheckpointParts& parts, const CheckpointInfo& ours,
+                                      const LocalKey& local_of, LocalStore& store) {
+  UpdateOptions trained_with = ours.update;
+  const auto check = [&](const CheckpointInfo& theirs) {
+    trained_with = theirs.update;
+    return CheckContinues(ours, theirs);
+  };
+  std::vector<io::ValueCenter> new_centers = ours.update.centers;
+  std::optional<CenterSum> shift;               // of the intercept
+  std::optional<std::vector<float>> intercept;  // its state, which comes before the last weights
+  const auto take = [&](uint64_t key, std::span<const float> state) -> Status {
+    if (!shift) {
+      if (trained_with.normalize) new_centers.clear();  // they are the same
+      shift.emplace(std::move(new_centers));
+    }
+    shift->Add(key, state[0]);
+    const std::optional<uint64_t> local = local_of(key);
+    if (!local) return {};
+    if (*local != io::kInterceptKey) return store.LoadTrainedWith(trained_with, *local, state);
+    intercept.emplace(state.begin(), state.end());
+    return {};
+  };
+  ASSIGN_OR_RETURN(CheckpointInfo info, ReadParts(parts, store.rule_floats(), check, take));
+  store.set_steps(info.steps);
+  const auto add = static_cast<float>(shift ? shift->sum() : 0);
+  if (intercept) {
+    RETURN_IF_ERROR(store.LoadTrainedWith(trained_with, io::kInterceptKey, *intercept, add));
+  } else if (add != 0 && local_of(io::kInterceptKey)) {
+    RETURN_IF_ERROR(store.LoadWeight(io::kInterceptKey, add));
+  }
+  return info;
 }
 
 }  // namespace millrace::sparse

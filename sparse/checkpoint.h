@@ -67,7 +67,8 @@ struct CheckpointParts {
 Status CheckSameRun(const CheckpointInfo& ours, const CheckpointInfo& theirs);
 
 // kInvalid if a run like `ours` cannot continue from the model of `theirs`: its rule must be the
-// same, and its num_features at least as large.
+// same, its num_features at least as large, and the scales and centers of values those of `theirs`,
+// which has none as long as all values are ones.
 Status CheckContinues(const CheckpointInfo& ours, const CheckpointInfo& theirs);
 
 // The info of one part. A file that is no part of a sparse checkpoint is kCorrupt.
@@ -75,10 +76,19 @@ Result<CheckpointInfo> ReadPartInfo(const std::string& path);
 
 // Reads the parts; `take` gets all entries. The info is that of the first part, and each worker's
 // position the earliest of all parts: a push that only some of them have is repeated. A missing
-// part is kNotFound and named. `floats` is the number of floats that an entry must have.
+// part is kNotFound and named. `floats` is the number of floats that an entry must have in addition
+// to the scale of normalised values (LocalStore::rule_floats).
 using TakeEntry = std::function<Status(uint64_t key, std::span<const float> state)>;
 Result<CheckpointInfo> ReadParts(const CheckpointParts& parts, size_t floats,
                                  const std::function<Status(const CheckpointInfo&)>& check,
                                  const TakeEntry& take);
+
+// Reads the model of an earlier run into `store`, which is new: that of a run like `ours`, or one
+// of its shards. `local_of` maps a key of the whole model to the store's; none: it is elsewhere.
+// Values that were ones may be normalised and centered from now on (UpdateOptions): the model gives
+// the same margins as before. Errors are those of CheckContinues and ReadParts.
+using LocalKey = std::function<std::optional<uint64_t>(uint64_t key)>;
+Result<CheckpointInfo> ReadEarlierRun(const CheckpointParts& parts, const CheckpointInfo& ours,
+                                      const LocalKey& local_of, LocalStore& store);
 
 }  // namespace millrace::sparse

@@ -357,21 +357,27 @@ Status LocalStore::LoadWeight(uint64_t key, float weight) {
   return Load(key, {floats.data(), slot_floats()});
 }
 
-// With FTRL the weight is a function of z, n and the rule's numbers, so other numbers need another
-// z. A weight of 0 needs |z| <= l1.
+// With FTRL the weight is a function of z, n and the rule's numbers, so other numbers, or another
+// weight (of the intercept), need another z. A weight of 0 needs |z| <= l1.
 Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
-                                   std::span<const float> state) {
-  if (options_.rule != Rule::kFtrl || state.size() < kFloats<FtrlSlot> ||
-      SameFtrl(earlier, options_)) {
-    return Load(key, state);
+                                   std::span<const float> state, float add) {
+  const bool is_intercept = key == io::kInterceptKey;
+  const bool gets_scale = options_.normalize && !earlier.normalize;
+  const bool is_complete = state.size() + (gets_scale ? 1 : 0) == slot_floats();
+  const bool changes_z = options_.rule == Rule::kFtrl && (add != 0 || !SameFtrl(earlier, options_));
+  if (!is_complete || (!gets_scale && !changes_z && add == 0)) return Load(key, state);
+  std::array<float, kMaxSlotFloats + 1> floats;
+  const std::span<float> changed = std::span(floats).first(slot_floats());
+  std::copy(state.begin(), state.end(), changed.begin());
+  if (gets_scale) changed.back() = ScaleValue(is_intercept ? kNoScale : kUnitScale);
+  changed[0] += add;
+  if (changes_z) {
+    const FtrlParams params = FtrlParamsAt(is_intercept ? InterceptOptions(options_) : options_, 1);
+    // z is that of normalized values, the weight that of values as they are.
+    const float scale = options_.normalize && changed.back() > 0 ? changed.back() : 1;
+    const float w = changed[0] * scale, z = changed[1], n = changed[2];
+    changed[1] = w != 0 ? FtrlZ(params, w, n) : std::clamp(z, -params.l1, params.l1);
   }
-  const FtrlParams params =
-      FtrlParamsAt(key == io::kInterceptKey ? InterceptOptions(options_) : options_, 1);
-  std::vector<float> changed(state.begin(), state.end());
-  // z is that of normalized values, the weight that of values as they are.
-  const float scale = options_.normalize && state.back() > 0 ? state.back() : 1;
-  const float w = state[0] * scale, z = state[1], n = state[2];
-  changed[1] = w != 0 ? FtrlZ(params, w, n) : std::clamp(z, -params.l1, params.l1);
   return Load(key, changed);
 }
 

@@ -43,9 +43,13 @@ class LocalStore : public WeightStore {
   virtual void ForEach(const Visit& visit) const = 0;
   // Sets a feature's whole state.
   virtual Status Load(uint64_t key, std::span<const float> state) = 0;
+  // Floats of state of the rule itself.
+  size_t rule_floats() const { return slot_floats() - (options_.normalize ? 1 : 0); }
   // Sets a feature's whole state, which was trained with other numbers of the same rule: the weight
-  // stays.
-  Status LoadTrainedWith(const UpdateOptions& earlier, uint64_t key, std::span<const float> state);
+  // stays. State without a scale, where this store has scales, is that of values of 1.
+  // `add` is added to the weight.
+  Status LoadTrainedWith(const UpdateOptions& earlier, uint64_t key, std::span<const float> state,
+                         float add = 0);
   // Sets a feature's weight, as the start of training: the rest of its state is that of a feature
   // whose gradients are forgotten.
   Status LoadWeight(uint64_t key, float weight);

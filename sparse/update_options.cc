@@ -22,7 +22,11 @@ double DefaultRate(Rule rule) {
   return 0;
 }
 
-// "key:center key:center"
+// The values of option.normalize.
+constexpr uint64_t kOnes = 0, kNormalized = 1, kRaw = 2;
+
+}  // namespace
+
 std::string CentersText(const std::vector<io::ValueCenter>& centers) {
   std::string text;
   for (const auto& [key, center] : centers) {
@@ -42,13 +46,15 @@ Result<std::vector<io::ValueCenter>> CentersFrom(const std::string& text) {
     const auto center = std::from_chars(has_key ? key.ptr + 1 : end, end, next.center);
     const bool ascends = centers.empty() || centers.back().key < next.key;
     if (!has_key || center.ec != std::errc() || !std::isfinite(next.center) || !ascends) {
-      return Corrupt("option.centers: expected pairs key:center with ascending keys");
+      return Corrupt("centers: expected pairs key:center with ascending keys");
     }
     centers.push_back(next);
     at = center.ptr + (center.ptr < end && *center.ptr == ' ' ? 1 : 0);
   }
   return centers;
 }
+
+namespace {
 
 float RateAt(const UpdateOptions& options, uint64_t t) {
   const double rate = options.Rate();
@@ -140,7 +146,8 @@ void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.AddDouble("option.adam_beta1", options.adam_beta1);
   fields.AddDouble("option.adam_beta2", options.adam_beta2);
   fields.AddDouble("option.adam_epsilon", options.adam_epsilon);
-  fields.AddUint("option.normalize", options.normalize ? 1 : 0);
+  fields.AddUint("option.normalize",
+                 options.normalize ? kNormalized : (options.raw_values ? kRaw : kOnes));
   fields.Add("option.centers", CentersText(options.centers));
 }
 
@@ -160,7 +167,11 @@ Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(options.adam_beta2, fields.Double("option.adam_beta2"));
   ASSIGN_OR_RETURN(options.adam_epsilon, fields.Double("option.adam_epsilon"));
   ASSIGN_OR_RETURN(const uint64_t normalize, fields.Uint("option.normalize"));
-  options.normalize = normalize != 0;
+  if (normalize > kRaw) {
+    return Corrupt("option.normalize: expected 0, 1 or 2, found " + std::to_string(normalize));
+  }
+  options.normalize = normalize == kNormalized;
+  options.raw_values = normalize == kRaw;
   ASSIGN_OR_RETURN(const std::string centers, fields.Text("option.centers"));
   ASSIGN_OR_RETURN(options.centers, CentersFrom(centers));
   return options;

@@ -42,8 +42,11 @@ struct UpdateOptions {
   // Train on values divided by the largest one of their feature so far (value_scale.h), so that the
   // units of a column do not matter. l1 and l2 then penalise the weights of normalised values.
   bool normalize = false;
+  // The caller wants values as they are: a run that continues from this one does not normalise
+  // either. Without both flags all values were ones as far as the run knew.
+  bool raw_values = false;
   // Subtracted from the values of these features before all else (io/rows/centered_rows.h): the
-  // intercept is that of centered rows. Saved models are of rows as they are.
+  // intercept is that of centered rows. Model files have both.
   std::vector<io::ValueCenter> centers = {};
 
   Status Validate() const;
@@ -62,6 +65,10 @@ GradientScale GradientScaleOf(Rule rule);
 
 // The options of the intercept, which is not regularised.
 UpdateOptions InterceptOptions(UpdateOptions options);
+
+// "key:center key:center", keys ascending.
+std::string CentersText(const std::vector<io::ValueCenter>& centers);
+Result<std::vector<io::ValueCenter>> CentersFrom(const std::string& text);
 
 // Named fields for files and for the wire. They contain Rate(), never 0.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);

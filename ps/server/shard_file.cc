@@ -207,18 +207,21 @@ Status ShardFile::Restore(Shard& shard, const RestoreRequest& request) {
   ASSIGN_OR_RETURN(auto store,
                    sparse::LocalStore::Create(shard.store_->shape(), shard.store_->options()));
   const sparse::CheckpointInfo mine = InfoOf(shard);
-  sparse::UpdateOptions trained_with = mine.update;
+  const auto local_of = [&](uint64_t key) -> std::optional<uint64_t> {
+    const Sharding::Place place = shard.sharding_->Of(key);
+    if (place.shard != shard.options_.shard) return std::nullopt;
+    return place.local;
+  };
   const auto check = [&](const sparse::CheckpointInfo& theirs) {
-    trained_with = theirs.update;
-    return resumes ? sparse::CheckSameRun(mine, theirs) : sparse::CheckContinues(mine, theirs);
+    return sparse::CheckSameRun(mine, theirs);
   };
   const auto take = [&](uint64_t key, std::span<const float> state) -> Status {
-    const Sharding::Place place = shard.sharding_->Of(key);
-    if (place.shard != shard.options_.shard) return {};
-    return store->LoadTrainedWith(trained_with, place.local, state);
+    const std::optional<uint64_t> local = local_of(key);
+    return local ? store->Load(*local, state) : Status();
   };
   ASSIGN_OR_RETURN(sparse::CheckpointInfo info,
-                   sparse::ReadParts(parts, store->slot_floats(), check, take));
+                   resumes ? sparse::ReadParts(parts, store->rule_floats(), check, take)
+                           : sparse::ReadEarlierRun(parts, mine, local_of, *store));
   store->set_steps(info.steps);
   shard.store_ = std::move(store);
   TakeProgress(shard, std::move(info), resumes);

@@ -76,7 +76,8 @@ DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
 
 DEFINE_uint64(batch_size, 0,
-              "examples per step; 0: 100, or fewer if a pass would have less than 300 steps");
+              "examples per step; 0: 100, or fewer if a pass would have less than 300 steps; with "
+              "--continue as in the earlier run");
 DEFINE_uint64(test_batch_size, 1000, "examples per batch of the evaluation");
 DEFINE_uint64(epochs, InputOptions{}.epochs, "passes over the training files");
 DEFINE_uint64(
@@ -136,7 +137,6 @@ using tools::WorkerFlags;
 
 bool IsGiven(const char* flag) { return !gflags::GetCommandLineFlagInfoOrDie(flag).is_default; }
 
-// Options of the earlier run that the command line does not give.
 // Whether `path` is `folder` or in it.
 bool IsInside(const std::string& path, const std::string& folder) {
   if (folder.empty()) return false;
@@ -209,6 +209,15 @@ Status TakeEarlierFeatures(const trainer::EarlierRun& earlier, TrainOptions& opt
   return {};
 }
 
+void TakeEarlierBatchSize(const std::string& data, trainer::TrainOptions& options) {
+  const std::string before = WordOf(data, "batch_size");
+  uint64_t size = 0;
+  std::from_chars(before.data(), before.data() + before.size(), size);
+  if (size > 0) options.train.batch_size = size;
+  options.auto_batch_size = false;
+}
+
+// Options of the earlier run that the command line does not give.
 Status TakeEarlierOptions(LrOptions& lr) {
   trainer::TrainOptions& options = lr.train;
   if (FLAGS_continue.empty()) return {};
@@ -240,6 +249,7 @@ Status TakeEarlierOptions(LrOptions& lr) {
     options.train.rows.num_features = options.test.rows.num_features = num_features;
   }
   if (!earlier.checkpoint) return {};
+  if (FLAGS_batch_size == 0) TakeEarlierBatchSize(earlier.info.data, options);
   const Status same_keys = TakeEarlierKeys(earlier.info.data, options);
   if (!same_keys.ok()) return Invalid("--continue=" + FLAGS_continue + ": " + same_keys.message());
   const Status fits = sparse::CheckContinues({.num_features = options.shape.num_features,
@@ -436,9 +446,10 @@ const CommandSpec& LrSpec() {
                       {"continue", "save_state", "model_format", "dashboard"},
                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
                  WorkerFlags()},
-      .always = {"train", "test", "format", "features", "on_corrupt", "max_record_mb", "optimizer",
-                 "learning_rate", "l2", "intercept", "batch_size", "kernel", "epochs",
-                 "max_examples", "seed", "order", "shuffle_capacity", "threads", "continue"},
+      .always = {"train",         "test",       "format",           "features",  "on_corrupt",
+                 "max_record_mb", "optimizer",  "learning_rate",    "normalize", "l2",
+                 "intercept",     "batch_size", "kernel",           "epochs",    "max_examples",
+                 "seed",          "order",      "shuffle_capacity", "threads",   "continue"},
       .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
                  {"format"},
                  {"tfrecord"}},
@@ -449,7 +460,6 @@ const CommandSpec& LrSpec() {
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
-                {{"normalize"}, {"continue"}, {""}},
                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
                 {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},

@@ -96,9 +96,10 @@ class Run {
 
   // Before the job is joined: all workers must agree on the rate.
   Status ChooseStart() {
-    if (options_.continues) return {};  // all of that is as in the earlier run
     options_.train.train.should_stop = Interrupted;
-    ASSIGN_OR_RETURN(start_, trainer::ChooseStart(options_.train));
+    const bool continues = options_.continues;
+    ASSIGN_OR_RETURN(start_, continues ? trainer::ChooseContinuedStart(options_.train)
+                                       : trainer::ChooseStart(options_.train));
     trainer::ApplyStart(start_, options_.train);
     record_.SetStart(start_);
     if (!start_.note.empty() && Chief()) record_.Note(start_.note);

@@ -7,8 +7,8 @@
 
 #include "io/state/state_file.h"
 #include "profiler/trace.h"
+#include "sparse/centers.h"
 #include "sparse/update_options.h"
-#include "trainer/model/centers.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/model/model_text.h"
 #include "trainer/model/output_buffer.h"
@@ -168,7 +168,7 @@ ModelSource Uncentered(ModelSource source, std::vector<io::ValueCenter> centers)
   if (centers.empty()) return source;
   auto for_each = [all = std::move(source.for_each),
                    centers = std::move(centers)](const ModelSource::Visit& visit) {
-    CenterSum shift(centers);
+    sparse::CenterSum shift(centers);
     bool has_intercept = false;  // it is the last one
     const Status status = all([&](uint64_t key, float weight) {
       has_intercept = key == io::kInterceptKey;
@@ -244,7 +244,7 @@ Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
   }));
   ASSIGN_OR_RETURN(const auto second_pass, ModelReader::Open(path));
   PodVector<float> weights;
-  CenterSum shift(options.centers);
+  sparse::CenterSum shift(options.centers);
   bool has_intercept = false;  // it is the last one
   RETURN_IF_ERROR(ReadAll(*second_pass, [&](const io::StateBlock& block) -> Status {
     weights.resize(block.size());

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "io/record/byte_source.h"
+#include "sparse/centers.h"
 #include "sparse/update_options.h"
-#include "trainer/model/centers.h"
 #include "trainer/model/model_text.h"
 #include "trainer/run/run_folder.h"
 
@@ -71,7 +71,7 @@ class BinaryModelReader final : public ModelReader {
   }
 
   io::StateReader states_;
-  CenterSum shift_;
+  sparse::CenterSum shift_;
 };
 
 using FirstBytes = std::array<char, io::kStateMagicBytes>;

@@ -30,6 +30,7 @@ struct RateTrial {
 struct StartChoice {
   double rate = 0;
   bool normalize = false;
+  bool raw_values = false;  // see UpdateOptions
   std::vector<io::ValueCenter> centers = {};
   double intercept = 0;  // of the first step
   size_t batch_size = 0;

@@ -41,6 +41,7 @@ constexpr double kStepsPerPass = 300;  // at least, unless there are fewer rows
 
 constexpr double kDensity = 0.5;  // share of the rows that have a centered feature
 constexpr size_t kMaxCenters = 4096;
+constexpr uint64_t kMinCenterRows = 100;
 
 // Half decades around the default rate. The best rate is seldom below the default.
 constexpr int kStepsDown = 1, kStepsUp = 4;
@@ -101,8 +102,9 @@ double ShareOf(const Sample& sample, double total_bytes, uint64_t max_examples) 
   return std::min(1.0, std::max(of_run, sample.bytes() / total_bytes));
 }
 
-// `rows`: as many, or (0) as many as are enough.
-Result<Sample> ReadSample(io::InputOptions input, uint64_t max_examples, uint64_t rows) {
+// `rows`: as many, or (0) as many as are enough for data of `total_bytes`.
+Result<Sample> ReadSample(io::InputOptions input, uint64_t max_examples, uint64_t rows,
+                          double total_bytes) {
   TRACE_SCOPE("read_sample", profiler::Cat::kInput);
   input.shard = 0;
   input.num_shards = 1;
@@ -112,7 +114,6 @@ Result<Sample> ReadSample(io::InputOptions input, uint64_t max_examples, uint64_
   input.compact = true;
   input.shuffle_capacity = std::min(input.shuffle_capacity, kShuffleCapacity);
   input.min_after_dequeue = std::min(input.min_after_dequeue, input.shuffle_capacity / 2);
-  const double total_bytes = TotalBytes(input.files);
   ASSIGN_OR_RETURN(const auto queue, io::InputQueue::Open(input));
   Sample sample;
   const CsrBatch* batch = nullptr;
@@ -165,6 +166,20 @@ std::vector<io::ValueCenter> CentersOf(const Sample& sample) {
             [](const auto& a, const auto& b) { return a.key < b.key; });
   if (centers.size() > kMaxCenters) centers.resize(kMaxCenters);
   return centers;
+}
+
+// The rows that decide on centers: those of the sample. Rows in the order of files have the centers
+// of the first file (or as many files as are needed for some rows), so that a run over several
+// files chooses as a run over the first one, which others continue.
+Result<std::vector<io::ValueCenter>> ChooseCenters(const Sample& sample, io::InputOptions input) {
+  if (input.shuffle_capacity > 0) return CentersOf(sample);
+  const std::vector<std::string> files = std::exchange(input.files, {});
+  Sample first;
+  for (size_t i = 0; i < files.size() && first.rows < kMinCenterRows; ++i) {
+    input.files.push_back(files[i]);
+    ASSIGN_OR_RETURN(first, ReadSample(input, 0, 0, 0));
+  }
+  return CentersOf(first);
 }
 
 size_t BatchSizeFor(const Sample& sample, const io::InputOptions& input) {
@@ -334,6 +349,7 @@ size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle
 void ApplyStart(const StartChoice& choice, TrainOptions& options) {
   options.update.rate = choice.rate;
   options.update.normalize = choice.normalize;
+  options.update.raw_values = choice.raw_values;
   options.update.centers = choice.centers;
   options.train.rows.centers = options.test.rows.centers = choice.centers;
   options.train.batch_size = choice.batch_size;
@@ -344,10 +360,12 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   const bool tries_rates = options.update.rate == 0;
   StartChoice choice = {.rate = options.update.Rate(),
                         .normalize = options.normalize == Normalize::kOn,
+                        .raw_values = options.normalize == Normalize::kOff,
                         .batch_size = options.train.batch_size};
   RETURN_IF_ERROR(io::CheckInputFiles(options.train.files));
   if (!io::CheckReadableAgain(options.train.files, "").ok()) {
     choice.normalize = options.normalize != Normalize::kOff && options.hogwild <= 1;
+    choice.raw_values = !choice.normalize;
     if (tries_rates) {
       choice.note = "the learning rate is the default " + io::NumberText(choice.rate) +
                     ": rates are tried on the first rows, and this input cannot be read twice";
@@ -358,7 +376,8 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
     return choice;
   }
   TrainOptions chosen = options;
-  Result<Sample> read = ReadSample(options.train, options.max_examples, 0);
+  const double total_bytes = TotalBytes(options.train.files);
+  Result<Sample> read = ReadSample(options.train, options.max_examples, 0, total_bytes);
   if (read.status().code() == Code::kCancelled) return read.status();
   // The run reads the same rows first, and its message says what to do about them.
   if (!read.ok() || read->rows == 0) return choice;
@@ -367,16 +386,20 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   choice.normalize =
       options.hogwild <= 1 && (options.normalize == Normalize::kOn ||
                                (options.normalize == Normalize::kAuto && sample.has_values));
-  if (choice.normalize && options.shape.intercept) choice.centers = CentersOf(sample);
+  choice.raw_values = !choice.normalize && (choice.raw_values || sample.has_values);
+  if (choice.normalize && options.shape.intercept) {
+    ASSIGN_OR_RETURN(choice.centers, ChooseCenters(sample, options.train));
+  }
   if (options.auto_batch_size) {
     choice.batch_size = BatchSizeFor(sample, options.train);
   }
   if (!tries_rates) return choice;
-  const double share = ShareOf(sample, TotalBytes(options.train.files), options.max_examples);
+  const double share = ShareOf(sample, total_bytes, options.max_examples);
   if (options.shape.intercept) choice.intercept = InterceptFor(sample);
   ApplyStart(choice, chosen);
   if (!choice.centers.empty() || choice.batch_size != options.train.batch_size) {
-    ASSIGN_OR_RETURN(sample, ReadSample(chosen.train, options.max_examples, choice.rows));
+    ASSIGN_OR_RETURN(sample,
+                     ReadSample(chosen.train, options.max_examples, choice.rows, total_bytes));
   }
   chosen.update.rate = 0;
   ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample)));
@@ -386,6 +409,27 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
     choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});
   }
   return choice;
+}
+
+Result<StartChoice> ChooseContinuedStart(TrainOptions options) {
+  const sparse::UpdateOptions earlier = options.update;
+  if (earlier.normalize && options.normalize == Normalize::kOff) {
+    return Invalid("normalize: the earlier run has normalised values: expected on, found off");
+  }
+  if (earlier.raw_values && options.normalize == Normalize::kOn) {
+    return Invalid(
+        "normalize: the earlier run was trained on values as they are, whose scales are not known: "
+        "expected off, found on");
+  }
+  StartChoice choice = {.rate = earlier.Rate(),
+                        .normalize = earlier.normalize,
+                        .raw_values = earlier.raw_values,
+                        .centers = earlier.centers,
+                        .batch_size = options.train.batch_size};
+  if (earlier.normalize || earlier.raw_values) return choice;
+  options.update.rate = choice.rate;  // no other is tried
+  options.auto_batch_size = false;
+  return ChooseStart(options);
 }
 
 }  // namespace millrace::trainer

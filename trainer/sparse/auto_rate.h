@@ -15,7 +15,8 @@ namespace millrace::trainer {
 // Reads the first rows, shuffled by the seed of the run.
 //
 // Normalize::kAuto: values are normalised if there are any but ones. Features with different values
-// in most rows are also centered at their mean, if the model has an intercept.
+// in most rows are also centered at their mean, if the model has an intercept. If rows come in the
+// order of files, it is the mean of the first file.
 // Batch size: fewer rows than 100 if the data is small, so that a pass has some hundred steps.
 // Rate 0: the intercept starts at the log-odds of the labels, and the rate is the best one of a
 // small grid. Each rate trains a model of its own on the same rows, and the progressive losses
@@ -25,6 +26,10 @@ namespace millrace::trainer {
 // workers or epochs: every worker of a job and a resumed run choose the same. The rows are about
 // 0.5 % of the data, or some thousand. Files that cannot be read twice leave the defaults.
 Result<StartChoice> ChooseStart(const TrainOptions& options);
+// The same for a run that continues, with the update options and the batch size of the earlier run.
+// They stay, but if all values were ones so far, a run on other values is normalised from now on.
+// kInvalid: options.normalize asks for what the earlier run's state does not allow.
+Result<StartChoice> ChooseContinuedStart(TrainOptions options);
 // Sets what was chosen.
 void ApplyStart(const StartChoice& choice, TrainOptions& options);
 

@@ -81,7 +81,7 @@ Result<TrainingState> RunCheckpoints::Load(const sparse::CheckpointParts& parts,
   ASSIGN_OR_RETURN(
       const sparse::CheckpointInfo info,
       sparse::ReadParts(
-          parts, store->slot_floats(),
+          parts, store->rule_floats(),
           [&](const sparse::CheckpointInfo& theirs) { return sparse::CheckSameRun(mine, theirs); },
           [&](uint64_t key, std::span<const float> state) { return store->Load(key, state); }));
   ASSIGN_OR_RETURN(TrainingState state, DecodeTrainingState(info.chief_state));
@@ -134,17 +134,9 @@ Status ContinueFrom(const sparse::CheckpointParts& earlier, sparse::LocalStore& 
   const sparse::CheckpointInfo mine = {.num_features = store.shape().num_features,
                                        .intercept = store.shape().intercept,
                                        .update = store.options()};
-  sparse::UpdateOptions trained_with = mine.update;
-  const auto check = [&](const sparse::CheckpointInfo& theirs) {
-    trained_with = theirs.update;
-    return sparse::CheckContinues(mine, theirs);
-  };
-  const auto take = [&](uint64_t key, std::span<const float> slot) {
-    return store.LoadTrainedWith(trained_with, key, slot);
-  };
   ASSIGN_OR_RETURN(const sparse::CheckpointInfo info,
-                   sparse::ReadParts(earlier, store.slot_floats(), check, take));
-  store.set_steps(info.steps);
+                   sparse::ReadEarlierRun(
+                       earlier, mine, [](uint64_t key) { return std::optional(key); }, store));
   state.steps = info.steps;
   state.examples = state.evaluated_at = info.examples;
   return {};

@@ -70,6 +70,47 @@ class StartTest : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
+TEST_F(StartTest, CentersOfRowsInTheOrderOfFilesAreThoseOfTheFirstFile) {
+  TrainOptions one = Options(WriteNumbers("day-1", 300));
+  one.train.shuffle_capacity = one.train.min_after_dequeue = 0;
+  TrainOptions both = one;
+  both.train.files.push_back(WriteNumbers("day-2", 3000, 2));
+  const auto a = Choose(one).centers, b = Choose(both).centers;
+  ASSERT_EQ(a.size(), 6u);
+  ASSERT_EQ(b.size(), 6u);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].center, b[i].center) << i;
+}
+
+TEST_F(StartTest, ARunOnOnesIsContinuedWithNormalizedNumbers) {
+  TrainOptions options = Options(WriteNumbers("a", 3000));
+  options.update.rate = 0.2;
+  const auto choice = ChooseContinuedStart(options);
+  ASSERT_TRUE(choice.ok()) << choice.status().message();
+  EXPECT_TRUE(choice->normalize);
+  EXPECT_EQ(choice->centers.size(), 6u);
+  EXPECT_EQ(choice->rate, 0.2);
+  EXPECT_EQ(choice->batch_size, options.train.batch_size);
+  options.train.files = {WriteOnes("b", 3000)};
+  EXPECT_FALSE(ChooseContinuedStart(options)->normalize);
+}
+
+TEST_F(StartTest, AContinuedRunKeepsScalesAndRawValues) {
+  TrainOptions options = Options(WriteNumbers("a", 3000));
+  options.update.raw_values = true;
+  EXPECT_FALSE(ChooseContinuedStart(options)->normalize);
+  options.normalize = Normalize::kOn;
+  EXPECT_EQ(ChooseContinuedStart(options).status().code(), Code::kInvalid);
+  options.update.raw_values = false;
+  options.update.normalize = true;
+  options.update.centers = {{1, 7}};
+  const auto kept = ChooseContinuedStart(options);
+  ASSERT_TRUE(kept.ok());
+  ASSERT_EQ(kept->centers.size(), 1u);
+  EXPECT_EQ(kept->centers[0].center, 7);
+  options.normalize = Normalize::kOff;
+  EXPECT_EQ(ChooseContinuedStart(options).status().code(), Code::kInvalid);
+}
+
 TEST_F(StartTest, ChoiceDoesNotDependOnThreadsShardsOrEpochs) {
   TrainOptions options = Options(WriteNumbers("a", 3000));
   const std::string expected = Text(Choose(options));

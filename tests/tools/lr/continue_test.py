@@ -105,6 +105,47 @@ def job_continues(test):
     test.expect("shard-1/checkpoint-000000000042: part 1 of the 2 of checkpoint 42 is missing" in out, out)
 
 
+def with_numbers(test, day, name):
+    """The rows of a day and two numeric columns, of large numbers and of small ones."""
+    path = test.folder / name
+    with open(path, "w", encoding="ascii") as out:
+        for i, line in enumerate((test.folder / f"day-{day}.libsvm").read_text().splitlines()):
+            out.write(f"{line} 300:{2000 + 37 * (i % 11) + 90 * int(line[0])} 301:{(i % 7 - 3) / 1e5}\n")
+    return path
+
+
+def chained_numbers(test):
+    common = ["--order=files", f"--batch_size={BATCH}", "--num_features=310", "--learning_rate=0.1"]
+    days = [with_numbers(test, day, f"num-{day}.libsvm") for day in range(3)]
+    for optimizer in ("sgd", "adagrad", "ftrl", "adam"):
+        one = test.folder / f"num-{optimizer}-one"
+        rule = [f"--optimizer={optimizer}"]
+        out = test.lr(f"--train={test.folder}/num-*.libsvm", *common, *rule, f"--run_dir={one}")
+        test.expect("(2 centered features)" in out, out)
+        for i, day in enumerate(days):
+            run = test.folder / f"num-{optimizer}-{i}"
+            more = [f"--continue={test.folder}/num-{optimizer}-{i - 1}"] if i else []
+            test.lr(f"--train={day}", *common, *rule, *more, f"--run_dir={run}")
+        test.expect(digest(run) == digest(one), f"{optimizer}: chained days with numbers differ from one run")
+
+
+def numbers_after_ones(test):
+    """Values are normalised from the first run that has other values than 1, on servers too."""
+    common = ["--order=files", f"--batch_size={BATCH}", "--num_features=310"]
+    day = f"--train={with_numbers(test, 1, 'later.libsvm')}"
+    ones = test.folder / "ones"
+    test.lr(f"--train={test.folder}/day-0.libsvm", *common, "--learning_rate=0.1", f"--run_dir={ones}")
+    out = test.lr(day, *common, f"--continue={ones}", f"--run_dir={test.folder / 'after'}")
+    test.expect("normalized values (2 centered features)" in out, out)
+    test.expect("progressive loss 0." in out and "warning" not in out, f"diverges: {out}")
+    test.lr(day, *common, f"--continue={ones}", f"--run_dir={test.folder / 'after-job'}", job=(2, 1))
+    test.expect(digest(test.folder / "after") == digest(test.folder / "after-job"), "servers differ from one process")
+    raw = test.folder / "raw"
+    test.lr(day, *common, f"--continue={ones}", "--normalize=off", f"--run_dir={raw}")
+    out = test.lr(day, *common, f"--continue={raw}", "--normalize=on", f"--run_dir={test.folder / 'x'}", status=2)
+    test.expect("trained on values as they are" in out, out)
+
+
 def options_of_the_earlier_run(test):
     base = test.folder / "ftrl-dense-0"
     common = [f"--train={test.folder}/day-1.libsvm", "--order=files", f"--continue={base}"]
@@ -228,7 +269,8 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         test = Test(pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(name))
         write_days(test.folder)
-        parts = [chained_days, job_continues, options_of_the_earlier_run, keys_of_the_earlier_run, order, never_destroyed]
+        parts = [chained_days, job_continues, chained_numbers, numbers_after_ones,
+                 options_of_the_earlier_run, keys_of_the_earlier_run, order, never_destroyed]
         for part in parts:
             before = test.errors
             part(test)

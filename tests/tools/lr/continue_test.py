@@ -116,7 +116,7 @@ def with_numbers(test, day, name):
 
 def chained_numbers(test):
     common = ["--order=files", f"--batch_size={BATCH}", "--num_features=310", "--learning_rate=0.1"]
-    days = [with_numbers(test, day, f"num-{day}.libsvm") for day in range(3)]
+    days = [with_numbers(test, day, f"num-{day}.libsvm") for day in range(DAYS)]
     for optimizer in ("sgd", "adagrad", "ftrl", "adam"):
         one = test.folder / f"num-{optimizer}-one"
         rule = [f"--optimizer={optimizer}"]

@@ -46,7 +46,7 @@ struct UpdateOptions {
   // either. Without both flags all values were ones as far as the run knew.
   bool raw_values = false;
   // Subtracted from the values of these features before all else (io/rows/centered_rows.h): the
-  // intercept is that of centered rows. Model files have both.
+  // intercept is that of centered rows. Model files have the centers, too.
   std::vector<io::ValueCenter> centers = {};
 
   Status Validate() const;

@@ -189,6 +189,7 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
   if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
   if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
   rows.num_features = info.num_features;
+  rows.centers = info.centers;
   rows.labels = io::Labels::kOptional;
   return rows;
 }
@@ -280,6 +281,7 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   if (HasFeatures(info)) {
     RETURN_IF_ERROR(io::UseFeatures(info.input->rows.features, input));
     input.rows.labels = io::Labels::kOptional;
+    input.rows.centers = info.centers;
   } else {
     ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
   }

@@ -9,6 +9,7 @@
 
 #include "io/state/state_fields.h"
 #include "io/text/criteo_names.h"
+#include "sparse/centers.h"
 #include "trainer/model/output_buffer.h"
 
 namespace millrace::predict {
@@ -27,11 +28,11 @@ bool IsLarger(const Weight& a, const Weight& b) {
   return x != y ? x > y : a.key < b.key;
 }
 
-// The top of the heap is the smallest of the `count` largest weights so far.
+// Those of rows as they are. The top of the heap is the smallest of the `count` largest weights so
+// far.
 std::vector<Weight> Largest(const trainer::Model& model, size_t count) {
   std::vector<Weight> heap;
-  model.ForEach([&](uint64_t key, float w) {
-    const Weight weight = {key, w};
+  const auto add = [&](Weight weight) {
     if (heap.size() == count && !IsLarger(weight, heap.front())) return;
     if (heap.size() == count) {
       std::pop_heap(heap.begin(), heap.end(), IsLarger);
@@ -39,7 +40,14 @@ std::vector<Weight> Largest(const trainer::Model& model, size_t count) {
     }
     heap.push_back(weight);
     std::push_heap(heap.begin(), heap.end(), IsLarger);
+  };
+  sparse::CenterSum shift(model.info().centers);
+  model.ForEach([&](uint64_t key, float w) {
+    shift.Add(key, w);
+    if (key != io::kInterceptKey) add({key, w});
   });
+  const double intercept = double{model.Weight(io::kInterceptKey)} - shift.sum();
+  if (intercept != 0) add({io::kInterceptKey, static_cast<float>(intercept)});
   std::sort_heap(heap.begin(), heap.end(), IsLarger);
   return heap;
 }

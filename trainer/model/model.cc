@@ -6,11 +6,13 @@
 #include "profiler/trace.h"
 #include "sparse/direct_step.h"
 #include "sparse/kernels.h"
+#include "sparse/update_options.h"
 
 namespace millrace::trainer {
 namespace {
 
 constexpr size_t kPrefetchAhead = 32;
+constexpr char kCenters[] = "option.centers";  // as in checkpoints, which are models, too
 
 }  // namespace
 
@@ -23,6 +25,7 @@ void AddModelInfo(const ModelInfo& info, io::StateFields& fields) {
   fields.Add("rule", info.rule);
   fields.AddUint("steps", info.steps);
   fields.AddUint("examples", info.examples);
+  if (!info.centers.empty()) fields.Add(kCenters, sparse::CentersText(info.centers));
   if (info.input) AddRowFormat(*info.input, fields);
 }
 
@@ -32,6 +35,9 @@ Result<ModelInfo> ModelInfoFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(info.rule, fields.Text("rule"));
   ASSIGN_OR_RETURN(info.steps, fields.Uint("steps"));
   ASSIGN_OR_RETURN(info.examples, fields.Uint("examples"));
+  if (const Result<std::string> centers = fields.Text(kCenters); centers.ok()) {
+    ASSIGN_OR_RETURN(info.centers, sparse::CentersFrom(*centers));
+  }
   ASSIGN_OR_RETURN(info.input, io::RowFormatFrom(fields));
   return info;
 }

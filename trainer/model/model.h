@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "io/base/huge_array.h"
 #include "io/base/pod_vector.h"
@@ -25,6 +26,9 @@ struct ModelInfo {
   uint64_t steps = 0;
   uint64_t examples = 0;
   uint64_t weights = 0;  // that are not zero; known after the file was read
+  // The intercept is that of rows from which these are subtracted, as in training: with a column of
+  // large numbers, the intercept of rows as they are has few correct digits as a float.
+  std::vector<io::ValueCenter> centers = {};
   // How the training data was written; none if it is not known.
   std::optional<io::RowFormat> input = {};
 };
@@ -49,8 +53,8 @@ class Model {
   float Weight(uint64_t key) const;
 
   // Replaces `margins` (batch.rows() numbers) by X w + intercept. The batch was read with this
-  // num_features; a hashed-key table needs a compacted one. `scratch` is room for the batch's
-  // weights.
+  // num_features and these centers; a hashed-key table needs a compacted one. `scratch` is room for
+  // the batch's weights.
   Status Margins(const io::CsrBatch& batch, PodVector<float>& scratch,
                  std::span<float> margins) const;
 

@@ -46,6 +46,24 @@ Status ForEachWeight(const ModelSource& source, Visit visit) {
   return status;
 }
 
+// The same of rows as they are: without centers.
+template <typename Visit>
+Status ForEachUncentered(const ModelSource& source, Visit visit) {
+  sparse::CenterSum shift(source.info.centers);
+  double intercept = 0;  // it is the last one
+  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
+    if (key == io::kInterceptKey) {
+      intercept = w;
+      return;
+    }
+    shift.Add(key, w);
+    visit(key, w);
+  }));
+  intercept -= shift.sum();
+  if (intercept != 0 || !source.info.centers.empty()) visit(io::kInterceptKey, intercept);
+  return {};
+}
+
 Status SaveBinary(const ModelSource& source, const std::string& path, io::AtPath at_path) {
   io::StateFields fields;
   fields.Add("kind", "model");
@@ -61,7 +79,7 @@ Status SaveText(const ModelSource& source, const std::string& path, io::AtPath a
   OutputBuffer out(std::move(file));
   WriteTextModelHead(source.info, out);
   uint64_t weights = 0;
-  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
+  RETURN_IF_ERROR(ForEachUncentered(source, [&](uint64_t key, double w) {
     WriteTextModelEntry(key, w, out);
     ++weights;
   }));
@@ -88,10 +106,10 @@ Status SaveDenseNpy(const ModelSource& source, OutputBuffer& out) {
   const uint64_t num_features = source.info.num_features;
   out.Append(NpyHeader("'<f4'", num_features + 1));
   uint64_t next = 0;
-  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
+  RETURN_IF_ERROR(ForEachUncentered(source, [&](uint64_t key, double w) {
     const uint64_t position = key == io::kInterceptKey ? num_features : key;
     AppendZeroFloats(position - next, out);
-    AppendNumber(w, out);
+    AppendNumber(static_cast<float>(w), out);
     next = position + 1;
   }));
   AppendZeroFloats(num_features + 1 - next, out);
@@ -101,11 +119,11 @@ Status SaveDenseNpy(const ModelSource& source, OutputBuffer& out) {
 // An array of (key, weight). Its length comes first, so the weights are counted before.
 Status SaveSparseNpy(const ModelSource& source, OutputBuffer& out) {
   uint64_t weights = 0;
-  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t, float) { ++weights; }));
+  RETURN_IF_ERROR(ForEachUncentered(source, [&](uint64_t, double) { ++weights; }));
   out.Append(NpyHeader("[('key', '<u8'), ('weight', '<f4')]", weights));
-  RETURN_IF_ERROR(ForEachWeight(source, [&](uint64_t key, float w) {
+  RETURN_IF_ERROR(ForEachUncentered(source, [&](uint64_t key, double w) {
     AppendNumber(key, out);
-    AppendNumber(w, out);
+    AppendNumber(static_cast<float>(w), out);
   }));
   return out.Finish();
 }
@@ -124,6 +142,9 @@ Status CheckFit(const std::string& path, const ModelInfo& info, const sparse::Mo
   if (info.num_features != shape.num_features && !grows) {
     return Invalid(path + ": expected a model of " + ShapeText(shape.num_features) +
                    ", found one of " + ShapeText(info.num_features));
+  }
+  if (!shape.intercept && !info.centers.empty()) {
+    return Invalid(path + ": expected a model without intercept, found one of centered values");
   }
   if (options.rule != Rule::kFtrl || options.ftrl_beta > 0) return {};
   if (options.l2 == 0) {
@@ -164,42 +185,18 @@ Result<ModelFormat> ModelFormatFromName(std::string_view name) {
   return Invalid("model format: expected binary, text or npy, found '" + std::string(name) + "'");
 }
 
-ModelSource Uncentered(ModelSource source, std::vector<io::ValueCenter> centers) {
-  if (centers.empty()) return source;
-  auto for_each = [all = std::move(source.for_each),
-                   centers = std::move(centers)](const ModelSource::Visit& visit) {
-    sparse::CenterSum shift(centers);
-    bool has_intercept = false;  // it is the last one
-    const Status status = all([&](uint64_t key, float weight) {
-      has_intercept = key == io::kInterceptKey;
-      if (!has_intercept) {
-        shift.Add(key, weight);
-        return visit(key, weight);
-      }
-      weight = static_cast<float>(static_cast<double>(weight) - shift.sum());
-      if (weight != 0) visit(key, weight);
-    });
-    if (status.ok() && !has_intercept && shift.sum() != 0) {
-      visit(io::kInterceptKey, static_cast<float>(-shift.sum()));
-    }
-    return status;
-  };
-  source.for_each = std::move(for_each);
-  return source;
-}
-
 ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples) {
-  ModelSource source = {.info = {.num_features = store.shape().num_features,
-                                 .rule = sparse::RuleName(store.options().rule),
-                                 .steps = store.steps(),
-                                 .examples = examples},
-                        .for_each = [&store](const ModelSource::Visit& visit) {
-                          store.ForEach([&](uint64_t key, std::span<const float> state) {
-                            if (state[0] != 0) visit(key, state[0]);
-                          });
-                          return Status();
-                        }};
-  return Uncentered(std::move(source), store.options().centers);
+  return {.info = {.num_features = store.shape().num_features,
+                   .rule = sparse::RuleName(store.options().rule),
+                   .steps = store.steps(),
+                   .examples = examples,
+                   .centers = store.options().centers},
+          .for_each = [&store](const ModelSource::Visit& visit) {
+            store.ForEach([&](uint64_t key, std::span<const float> state) {
+              if (state[0] != 0) visit(key, state[0]);
+            });
+            return Status();
+          }};
 }
 
 Status SaveModel(const ModelSource& source, const std::string& path, ModelFormat format,
@@ -244,20 +241,22 @@ Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
   }));
   ASSIGN_OR_RETURN(const auto second_pass, ModelReader::Open(path));
   PodVector<float> weights;
-  sparse::CenterSum shift(options.centers);
+  sparse::CenterSum ours(options.centers), theirs(second_pass->info().centers);
+  const auto shift = [&] { return ours.sum() - theirs.sum(); };
   bool has_intercept = false;  // it is the last one
   RETURN_IF_ERROR(ReadAll(*second_pass, [&](const io::StateBlock& block) -> Status {
     weights.resize(block.size());
     for (size_t i = 0; i < block.size(); ++i) {
       weights[i] = block.state(i)[0];
-      shift.Add(block.keys[i], weights[i]);
+      ours.Add(block.keys[i], weights[i]);
+      theirs.Add(block.keys[i], weights[i]);
     }
     has_intercept = io::HasIntercept(block.keys);
-    if (has_intercept) weights.back() += static_cast<float>(shift.sum());
+    if (has_intercept) weights.back() = static_cast<float>(double{weights.back()} + shift());
     return take(block.keys, weights);
   }));
-  if (has_intercept || shift.sum() == 0) return {};
-  const auto intercept = static_cast<float>(shift.sum());
+  if (has_intercept || shift() == 0) return {};
+  const auto intercept = static_cast<float>(shift());
   return take({&io::kInterceptKey, 1}, {&intercept, 1});
 }
 

@@ -7,7 +7,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "io/base/status.h"
 #include "io/record/output_file.h"
@@ -24,9 +23,6 @@ struct ModelSource {
   using Visit = std::function<void(uint64_t key, float weight)>;
   std::function<Status(const Visit& visit)> for_each;
 };
-
-// The model of rows as they are, from one of rows with these centers (UpdateOptions::centers).
-ModelSource Uncentered(ModelSource source, std::vector<io::ValueCenter> centers);
 
 // `store` outlives the source. `examples`: the number that the model was trained on.
 ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples);

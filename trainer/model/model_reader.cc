@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "io/record/byte_source.h"
-#include "sparse/centers.h"
-#include "sparse/update_options.h"
 #include "trainer/model/model_text.h"
 #include "trainer/run/run_folder.h"
 
@@ -44,34 +42,16 @@ class BinaryModelReader final : public ModelReader {
     RETURN_IF_ERROR(CheckKind(path, states.fields()));
     Result<ModelInfo> info = ModelInfoFrom(states.fields());
     if (!info.ok()) return Corrupt(path + ": " + info.status().message());
-    std::vector<io::ValueCenter> centers;
-    if (states.fields().Text("option.centers").ok()) {  // a checkpoint
-      const Result<sparse::UpdateOptions> options = sparse::UpdateOptionsFrom(states.fields());
-      if (!options.ok()) return Corrupt(path + ": " + options.status().message());
-      centers = options->centers;
-    }
-    return std::unique_ptr<ModelReader>(std::make_unique<BinaryModelReader>(
-        path, std::move(*info), std::move(states), std::move(centers)));
+    return std::unique_ptr<ModelReader>(
+        std::make_unique<BinaryModelReader>(path, std::move(*info), std::move(states)));
   }
-  BinaryModelReader(std::string path, ModelInfo info, io::StateReader states,
-                    std::vector<io::ValueCenter> centers)
-      : ModelReader(std::move(path), std::move(info)),
-        states_(std::move(states)),
-        shift_(std::move(centers)) {}
+  BinaryModelReader(std::string path, ModelInfo info, io::StateReader states)
+      : ModelReader(std::move(path), std::move(info)), states_(std::move(states)) {}
 
  private:
-  Result<bool> ReadBlock(io::StateBlock& block) override {
-    ASSIGN_OR_RETURN(const bool more, states_.Next(block));
-    if (!more) return false;
-    for (size_t i = 0; i < block.size(); ++i) shift_.Add(block.keys[i], block.state(i)[0]);
-    if (io::HasIntercept(block.keys)) {
-      block.floats[(block.size() - 1) * block.floats_per_entry] -= static_cast<float>(shift_.sum());
-    }
-    return true;
-  }
+  Result<bool> ReadBlock(io::StateBlock& block) override { return states_.Next(block); }
 
   io::StateReader states_;
-  sparse::CenterSum shift_;
 };
 
 using FirstBytes = std::array<char, io::kStateMagicBytes>;

@@ -20,7 +20,8 @@ class ModelReader {
 
   const ModelInfo& info() const { return info_; }
   // True and some weights (the first float of each entry), false at a valid end of the file, or an
-  // error. Keys ascend and are below num_features or the intercept's; weights are finite.
+  // error. Keys ascend and are below num_features or the intercept's; weights are finite. The
+  // intercept is that of rows with info().centers.
   Result<bool> Next(io::StateBlock& block);
 
  protected:

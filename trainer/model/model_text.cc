@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 #include <utility>
 
 #include "io/record/record_reader.h"
+#include "sparse/centers.h"
 
 namespace millrace::trainer {
 namespace {
@@ -14,7 +16,7 @@ constexpr std::string_view kComment = "# ";
 constexpr std::string_view kEnd = "# weights ";
 constexpr std::string_view kIntercept = "intercept";
 constexpr size_t kBlockEntries = 16384;
-constexpr uint64_t kMaxLineBytes = 4096;
+constexpr uint64_t kMaxLineBytes = 1 << 20;  // some thousand centers
 
 template <typename Number>
 bool Parse(std::string_view text, Number& value) {
@@ -65,13 +67,14 @@ class TextModelReader final : public ModelReader {
   Status TakeInfo(const std::string& text) {
     ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(text));
     ASSIGN_OR_RETURN(info_, ModelInfoFrom(fields));
+    shift_.emplace(info_.centers);
     return {};
   }
 
   Status TakeEntry(io::StateBlock& block) {
     const size_t tab = line_.find('\t');
     uint64_t key = 0;
-    float weight = 0;
+    double weight = 0;
     const std::string_view name = line_.substr(0, tab);
     if (name == kIntercept) key = io::kInterceptKey;
     if (tab == line_.npos || (name != kIntercept && !Parse(name, key)) ||
@@ -83,8 +86,10 @@ class TextModelReader final : public ModelReader {
     }
     last_key_ = key;
     ++entries_;
+    if (key == io::kInterceptKey) weight += shift_->sum();
     block.keys.push_back(key);
-    block.floats.push_back(weight);
+    block.floats.push_back(static_cast<float>(weight));
+    shift_->Add(key, block.floats.back());
     return {};
   }
 
@@ -117,6 +122,7 @@ class TextModelReader final : public ModelReader {
   }
 
   io::RecordReader lines_;
+  std::optional<sparse::CenterSum> shift_;
   std::string_view line_;
   uint64_t line_offset_ = 0;
   bool ended_ = false;
@@ -145,12 +151,15 @@ void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out) {
   out.Append(text);
 }
 
-void WriteTextModelEntry(uint64_t key, float weight, OutputBuffer& out) {
+void WriteTextModelEntry(uint64_t key, double weight, OutputBuffer& out) {
   char line[64];
+  const auto narrow = static_cast<float>(weight);
   char* at = key == io::kInterceptKey ? std::copy(kIntercept.begin(), kIntercept.end(), line)
                                       : std::to_chars(line, line + 24, key).ptr;
   *at++ = '\t';
-  at = std::to_chars(at, at + 24, weight).ptr;
+  at = (static_cast<double>(narrow) == weight ? std::to_chars(at, at + 24, narrow)
+                                              : std::to_chars(at, at + 32, weight))
+           .ptr;
   *at++ = '\n';
   out.Append({line, static_cast<size_t>(at - line)});
 }

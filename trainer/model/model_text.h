@@ -8,9 +8,10 @@
 //   # examples 200000
 //   # input.format libsvm       how the training data was written, see io/rows/row_format.h
 //   # input.index_base 1
+//   # option.centers 17:2000    unless empty: key:mean, which training subtracts from values
 //   17<TAB>-0.25                key and weight, keys ascend
 //   905<TAB>1.5e-05
-//   intercept<TAB>0.5           unless it is 0
+//   intercept<TAB>0.5           unless it is 0; that of rows as they are (without centers)
 //   # weights 3                 the last line, by which truncation is detected
 #pragma once
 
@@ -30,8 +31,9 @@ constexpr std::string_view kTextModelMark = "# millrace model 1";
 Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path);
 
 // A file is a head, an entry for each weight, and an end. Errors stay in `out` until Finish.
+// With info.centers there is an entry of the intercept, even if it is 0.
 void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out);
-void WriteTextModelEntry(uint64_t key, float weight, OutputBuffer& out);
+void WriteTextModelEntry(uint64_t key, double weight, OutputBuffer& out);
 void WriteTextModelEnd(uint64_t weights, OutputBuffer& out);
 
 }  // namespace millrace::trainer

@@ -140,13 +140,13 @@ Status ClusterBackend::Checkpoint(const TrainingState& state) {
 }
 
 ModelSource ClusterBackend::Source(uint64_t examples) {
-  ModelSource source = {
+  return {
       .info = {.num_features = session_->config().num_features,
                .rule = sparse::RuleName(session_->config().update.rule),
                .steps = session_->progress().step,
-               .examples = examples},
+               .examples = examples,
+               .centers = session_->config().update.centers},
       .for_each = [this](const ModelSource::Visit& visit) { return session_->ReadModel(visit); }};
-  return Uncentered(std::move(source), session_->config().update.centers);
 }
 
 JobReport ClusterBackend::Report() {

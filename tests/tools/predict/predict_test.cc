@@ -369,6 +369,40 @@ TEST_F(PredictTest, ModelsKnowHowTheirInputIsWritten) {
   }
 }
 
+// Columns far from 0: an intercept that takes up their means would lose the digits that matter.
+TEST_F(PredictTest, MetricsOfCenteredColumnsAreThoseOfTraining) {
+  std::string rows;
+  for (int i = 0; i < 2000; ++i) {
+    const int a = i * 7 % 101, b = i * 13 % 89, noise = i * 31 % 17;
+    rows += (a + 3 * b + 5 * noise > 230 ? "1 0:" : "0 0:") + std::to_string(1000000000 + 640 * a) +
+            " 1:" + std::to_string(-5000000 + b) + " " + std::to_string(2 + noise) + ":1\n";
+  }
+  test::WriteFile(folder_ / "far.libsvm", rows);
+  const std::string input = folder_ / "far.libsvm", run = folder_ / "run";
+  const std::string train = "--num_features=20 --train=" + input + " --test=" + input;
+  ASSERT_EQ(RunProgram("millrace-lr", train + " --run_dir=" + run).status, 0);
+  ASSERT_EQ(RunProgram("millrace-lr", train + " --model_format=text --run_dir=" + run + "t").status,
+            0);
+  const std::string json = test::ReadFile(run + "/run.json");
+  const auto metric = [](const std::string& text, const std::string& name) {
+    const size_t at = text.find(name);
+    EXPECT_NE(at, std::string::npos) << name << " in " << text;
+    const size_t digits = text.find_first_of("0123456789", at + name.size());
+    return at == std::string::npos ? 0 : std::strtod(text.c_str() + digits, nullptr);
+  };
+  const std::string state = run + "/checkpoints/shard-0";
+  std::string checkpoint;
+  for (const auto& file : std::filesystem::directory_iterator(state)) checkpoint = file.path();
+  const std::string score = "--output=margin --metrics " + input + " --model=";
+  const ProgramRun scores = Predict(score + run);
+  ASSERT_EQ(scores.status, 0) << scores.err;
+  EXPECT_LT(metric(scores.err, "logloss"), 0.5);
+  EXPECT_NEAR(metric(scores.err, "logloss"), metric(json, "\"logloss\""), 6e-7);
+  EXPECT_NEAR(metric(scores.err, "calibration"), metric(json, "\"calibration\""), 6e-7);
+  EXPECT_EQ(Predict(score + run + "t").out, scores.out);
+  EXPECT_EQ(Predict(score + checkpoint).out, scores.out);
+}
+
 TEST_F(PredictTest, FlagsThatContradictTheModelAreErrors) {
   test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
   test::WriteFile(folder_ / "in.tsv", "1\t3" + std::string(38, '\t') + "aa\n");

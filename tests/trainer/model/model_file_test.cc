@@ -113,6 +113,35 @@ TEST(ModelFile, TextIsAsDocumented) {
             "17\t-0.25\n905\t1.5e-05\nintercept\t0.5\n# weights 3\n");
 }
 
+TEST(ModelFile, CenteredModelsLoadAsTheyWere) {
+  const test::TemporaryFolder folder;
+  UpdateOptions options = {.rule = Rule::kSgd};
+  options.centers = {{17, 1e9f}, {905, -3}};
+  auto store = EmptyStore(1000, options);
+  const float w = -.3f, small = 1.5e-5f, intercept = .1f;
+  ASSERT_TRUE(store->Load(17, {&w, 1}).ok());
+  ASSERT_TRUE(store->Load(905, {&small, 1}).ok());
+  ASSERT_TRUE(store->Load(io::kInterceptKey, {&intercept, 1}).ok());
+  for (const ModelFormat format : {ModelFormat::kBinary, ModelFormat::kText}) {
+    ASSERT_TRUE(SaveModel(*store, folder / "model", format).ok());
+    const auto model = LoadModel(folder / "model");
+    ASSERT_TRUE(model.ok()) << model.status().message();
+    ASSERT_EQ(model->info().centers.size(), 2u);
+    EXPECT_EQ(model->info().centers[0].center, 1e9f);
+    EXPECT_EQ(model->Weight(17), w);
+    EXPECT_NEAR(model->Weight(io::kInterceptKey), intercept, 1e-7);
+    auto same = EmptyStore(1000, options);
+    ASSERT_TRUE(WarmStart(folder / "model", *same).ok());
+    EXPECT_NEAR(WeightsOf(*same).back(), intercept, 1e-7) << "a start with the same centers";
+    auto plain = EmptyStore(1000, {.rule = Rule::kSgd});
+    ASSERT_TRUE(WarmStart(folder / "model", *plain).ok());
+    EXPECT_FLOAT_EQ(WeightsOf(*plain).back(), .3e9f) << "rows as they are";
+  }
+  const std::string text = test::ReadFile(folder / "model");
+  EXPECT_NE(text.find("\n# option.centers 17:1e+09 905:-3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\nintercept\t300000012."), std::string::npos) << text;
+}
+
 TEST(ModelFile, KnowsHowItsInputIsWritten) {
   const test::TemporaryFolder folder;
   const auto store = SmallStore();

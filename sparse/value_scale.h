@@ -24,8 +24,11 @@ using ScaleCode = uint8_t;
 
 inline constexpr ScaleCode kNoScale = 0;
 inline constexpr ScaleCode kUnitScale = 127;  // 1
-// Beyond these the scale stops, so that neither x / s nor W / s leaves the range of a float.
-inline constexpr ScaleCode kMinScale = kUnitScale - 60, kMaxScale = kUnitScale + 60;
+// Beyond these, 7.9e-31 and 1.3e30, the scale stops: gradients (sums of residual * x) and w = W / s
+// stay in the range of a float.
+inline constexpr int kMaxExponent = 100;
+inline constexpr ScaleCode kMinScale = kUnitScale - kMaxExponent,
+                           kMaxScale = kUnitScale + kMaxExponent;
 
 // Of the largest |value|, which is finite; 0 has no scale.
 inline ScaleCode ScaleFor(float largest) {

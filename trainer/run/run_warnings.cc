@@ -16,6 +16,7 @@ constexpr double kUnknownEntries = 0.3, kUnknownEntriesPruned = 0.95;
 constexpr double kLoglossTolerance = 0.002;
 // Test loss divided by the loss of rows that the model has seen in earlier epochs.
 constexpr double kOverfit = 1.2;
+constexpr double kTinyValues = 0.01;  // share of all values
 
 template <typename... Args>
 std::string Text(const char* format, Args... args) {
@@ -104,6 +105,28 @@ std::string Overfitting(const RunFacts& facts) {
       facts.lowest_logloss_loss, row.loss);
 }
 
+std::string HugeValues(const RunFacts& facts) {
+  if (facts.huge_values == 0) return "";
+  return Text(
+      "%llu values of the training data are beyond %.2g (the first: %.4g of feature %s): training "
+      "cannot scale them; change the unit of these columns, or leave out what stands for a missing "
+      "value",
+      static_cast<unsigned long long>(facts.huge_values), static_cast<double>(facts.value_limit),
+      static_cast<double>(facts.first_huge), facts.first_huge_key.c_str());
+}
+
+// Single ones are harmless. Columns of them are ignored.
+std::string TinyValues(const RunFacts& facts) {
+  if (static_cast<double>(facts.tiny_values) <= kTinyValues * static_cast<double>(facts.values)) {
+    return "";
+  }
+  return Text(
+      "%llu of %llu values of the training data are closer to 0 than %.2g: columns of such values "
+      "have no effect; change their unit",
+      static_cast<unsigned long long>(facts.tiny_values),
+      static_cast<unsigned long long>(facts.values), 1 / static_cast<double>(facts.value_limit));
+}
+
 std::string Corruption(const RunFacts& facts) {
   if (facts.corrupt_regions == 0) return "";
   return "skipped " + std::to_string(facts.corrupt_regions) + " corrupt region" +
@@ -114,7 +137,8 @@ std::string Corruption(const RunFacts& facts) {
 }  // namespace
 
 std::vector<std::string> RunWarnings(const RunFacts& facts) {
-  std::vector<std::string> warnings = {Corruption(facts), TrainingLabels(facts)};
+  std::vector<std::string> warnings = {Corruption(facts), HugeValues(facts), TinyValues(facts),
+                                       TrainingLabels(facts)};
   if (facts.last_row) {
     warnings.push_back(TestLabels(*facts.last_row));
     warnings.push_back(NormalizedEntropy(*facts.last_row));

@@ -36,6 +36,13 @@ struct RunFacts {
   double unknown_keys = 0, unknown_entries = 0;
   bool prunes_weights = false;  // L1 sets weights of known keys to 0
 
+  // Values of this process's rows, and those that training cannot scale. If values are used as they
+  // are, those whose squares leave the range of a float.
+  uint64_t values = 0, huge_values = 0, tiny_values = 0;
+  float value_limit = 0;  // tiny is below its inverse
+  float first_huge = 0;
+  std::string first_huge_key = {};
+
   // Input.
   uint64_t corrupt_regions = 0, corrupt_bytes = 0;
   std::string first_corruption = {};

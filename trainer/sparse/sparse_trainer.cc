@@ -10,6 +10,7 @@
 #include "io/record/byte_source.h"
 #include "io/stream/input_files.h"
 #include "profiler/trace.h"
+#include "sparse/value_scale.h"
 #include "trainer/sparse/hogwild_run.h"
 #include "trainer/sparse/sparse_backend.h"
 
@@ -26,6 +27,31 @@ constexpr uint64_t kHogwildExamples = 200000;  // between looks at the clock
 double WeightOf(const CsrBatch& batch) {
   if (batch.weights.empty()) return static_cast<double>(batch.rows());
   return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
+}
+
+// Largest values that scales or, without normalisation, squares in a float are made for.
+float ValueLimit(bool normalize) { return std::exp2(normalize ? sparse::kMaxExponent : 60.0f); }
+
+void CountExtremeValues(const CsrBatch& batch, bool normalize, RunFacts& facts) {
+  if (batch.values.empty()) return;
+  const float limit = ValueLimit(normalize), low = 1 / limit;
+  uint32_t huge = 0, tiny = 0;
+  for (const float value : batch.values) {
+    const float size = std::abs(value);
+    huge += size > limit;
+    tiny += size < low && size != 0;
+  }
+  facts.value_limit = limit;
+  facts.values += batch.values.size();
+  facts.tiny_values += tiny;
+  if (huge > 0 && facts.huge_values == 0) {
+    size_t i = 0;
+    while (!(std::abs(batch.values[i]) > limit)) ++i;
+    facts.first_huge = batch.values[i];
+    const uint32_t col = batch.cols[i];
+    facts.first_huge_key = io::KeyName(batch.compacted ? batch.keys[col] : col);
+  }
+  facts.huge_values += huge;
 }
 
 }  // namespace
@@ -140,6 +166,7 @@ Result<std::optional<StepResult>> SparseTrainer::BatchStep(TrainingState& state)
   BatchLearner& learner = backend_->learner();
   const bool is_last = state.own.examples >= max_own_examples_;
   const CsrBatch* next = learner.wants_next() && !is_last ? input_->Peek() : nullptr;
+  CountExtremeValues(*batch, options_.update.normalize, value_facts_);
   ASSIGN_OR_RETURN(const double loss, learner.Learn(*batch, next));
   if (!std::isfinite(loss)) {
     return Diverged(state.own.batches, state.own.examples, loss, options_.update.Rate());
@@ -188,9 +215,10 @@ double SparseTrainer::Epoch(const TrainingState& state) const {
 
 std::vector<std::string> SparseTrainer::Warnings(const TrainSummary& summary) {
   const io::CorruptionStats corruption = input_->corruption();
-  RunFacts facts = {.corrupt_regions = corruption.events,
-                    .corrupt_bytes = corruption.bytes,
-                    .first_corruption = corruption.first};
+  RunFacts facts = value_facts_;
+  facts.corrupt_regions = corruption.events;
+  facts.corrupt_bytes = corruption.bytes;
+  facts.first_corruption = corruption.first;
   if (!backend_->chief() || summary.end == TrainSummary::End::kStopped) return RunWarnings(facts);
   const TrainingState& state = summary.state;
   facts.mean_loss = summary.mean_loss;

@@ -83,6 +83,7 @@ class SparseTrainer final : private TrainingTask {
   std::unique_ptr<TestSet> test_set_;
   std::unique_ptr<TrainingLoop> loop_;
   // Progressive, of this process in the present epoch.
+  RunFacts value_facts_;  // only those of values
   uint64_t loss_epoch_ = 0;
   double epoch_loss_ = 0, epoch_weight_ = 0;
 };

@@ -232,6 +232,34 @@ TEST_F(LrTest, WarningsAreOnTheConsoleAndInTheRunFolder) {
   }
 }
 
+TEST_F(LrTest, ExtremeUnitsTrainLikeOthersOrAreAWarning) {
+  for (const auto& [unit, warning] : std::vector<std::pair<std::string, std::string>>{
+           {"e0", ""},
+           {"e25", ""},
+           {"e-25", ""},
+           {"e37", "values of the training data are beyond 1.3e+30"},
+           {"e-40", "values of the training data are closer to 0 than 7.9e-31"}}) {
+    SCOPED_TRACE(unit);
+    std::string rows;
+    for (int i = 0; i < 2000; ++i) {
+      const int a = i * 7 % 19 - 9, noise = i * 31 % 17;
+      rows += (2 * a + noise > 8 ? "1 0:" : "0 0:") + std::to_string(a) + unit + " " +
+              std::to_string(1 + noise) + ":1\n";
+    }
+    test::WriteFile(folder_ / "rows", rows);
+    const ProgramRun run = RunProgram(
+        "millrace-lr", "--format=libsvm --num_features=20 --train=" + (folder_ / "rows") +
+                           " --test=" + (folder_ / "rows") + " --model_out=" + (folder_ / "model"));
+    EXPECT_EQ(run.status, 0) << run.err;
+    const std::string text = run.out + run.err;
+    if (!warning.empty()) {
+      EXPECT_NE(text.find(warning), std::string::npos) << text;
+    } else {
+      EXPECT_EQ(text.find("warning"), std::string::npos) << text;
+    }
+  }
+}
+
 TEST_F(LrTest, CtrlCEndsCleanlyWithACheckpoint) {
   const std::vector<std::string> words = {std::string(MILLRACE_BIN_DIR) + "/millrace-lr",
                                           "--train=" + (*data_ / "train-*"),

@@ -131,6 +131,29 @@ const Case kCases[] = {
      },
      {}},
 
+    {"values that no scale fits",
+     [](RunFacts& f) {
+       f.values = 1000;
+       f.huge_values = 2;
+       f.value_limit = 1e30f;
+       f.first_huge = -3e38f;
+       f.first_huge_key = "17";
+     },
+     {"2 values of the training data are beyond 1e+30 (the first: -3e+38 of feature 17): "}},
+    {"columns of tiny values",
+     [](RunFacts& f) {
+       f.values = 1000;
+       f.tiny_values = 500;
+       f.value_limit = 1e30f;
+     },
+     {"500 of 1000 values of the training data are closer to 0 than 1e-30: "}},
+    {"single tiny values",
+     [](RunFacts& f) {
+       f.values = 1000;
+       f.tiny_values = 10;
+     },
+     {}},
+
     {"skipped records",
      [](RunFacts& f) {
        f.corrupt_regions = 2;

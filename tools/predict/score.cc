@@ -9,7 +9,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -34,24 +33,38 @@ using tools::ProgressOptions;
 class DistinctKeys {
  public:
   void Add(uint64_t key, bool known) {
-    if (Mix64(key) > limit_) return;
-    keys_.emplace(key, known);
-    if (keys_.size() <= kMaxKeys) return;
+    const uint64_t hash = Mix64(key);
+    if (hash > limit_) return;
+    size_ += Insert((hash & ~uint64_t{1}) | (known ? 1 : 0));
+    if (size_ <= kMaxKeys) return;
     limit_ /= 2;
     each_ *= 2;
-    std::erase_if(keys_, [&](const auto& entry) { return Mix64(entry.first) > limit_; });
+    const std::vector<uint64_t> all = std::exchange(slots_, std::vector<uint64_t>(kSlots));
+    size_ = 0;
+    for (const uint64_t entry : all) {
+      if (entry != 0 && entry <= limit_) size_ += Insert(entry);
+    }
   }
 
-  double all() const { return each_ * static_cast<double>(keys_.size()); }
+  double all() const { return each_ * static_cast<double>(size_); }
   double known() const {
-    const auto is_known = [](const auto& entry) { return entry.second; };
-    return each_ * static_cast<double>(std::count_if(keys_.begin(), keys_.end(), is_known));
+    const auto is_known = [](uint64_t entry) { return (entry & 1) != 0; };
+    return each_ * static_cast<double>(std::count_if(slots_.begin(), slots_.end(), is_known));
   }
 
  private:
-  static constexpr size_t kMaxKeys = 1 << 16;
+  static constexpr size_t kMaxKeys = 1 << 16, kSlots = 4 * kMaxKeys;
 
-  std::unordered_map<uint64_t, bool> keys_;  // whether it has a weight
+  // Whether it is new.
+  bool Insert(uint64_t entry) {
+    size_t at = (entry >> 1) % kSlots;
+    while (slots_[at] != 0 && slots_[at] != entry) at = (at + 1) % kSlots;
+    return std::exchange(slots_[at], entry) == 0;
+  }
+
+  // A hash table of the keys' hashes, whose last bit says whether the key has a weight. 0: empty.
+  std::vector<uint64_t> slots_ = std::vector<uint64_t>(kSlots);
+  size_t size_ = 0;
   uint64_t limit_ = ~uint64_t{0};
   double each_ = 1;  // keys that a key of the sample stands for
 };

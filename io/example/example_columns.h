@@ -18,8 +18,8 @@ namespace millrace::io {
 // read.
 //
 // Records in the canonical layout of protobuf's writers take a fast path; all others (and invalid
-// ones, for their messages) go through the general decoder. The fast path does not check whether
-// the names of other features are UTF-8.
+// ones, for their messages) go through the general decoder. The fast path does not look into
+// features that are no columns.
 class ExampleColumns final : public ColumnReader {
  public:
   explicit ExampleColumns(const std::vector<std::string>& columns);

@@ -322,7 +322,9 @@ BlockReader::Step BlockReader::ScanCsv(Block& block, Scan& scan) {
     const bool is_line = newline && offset < lines_until_;
     end = FindCsvEnd({line, is_line ? end.at : left}, options_.csv_delimiter);
     if (is_line && end.kind == CsvEnd::Kind::kNoEnd) end.kind = CsvEnd::Kind::kNewline;
-    if (end.kind == CsvEnd::Kind::kBroken && end.at <= limit) {
+    // Before the end of the line is there, a quote after this one may make their number even.
+    const bool is_line_whole = newline != nullptr || source_ended_;
+    if (end.kind == CsvEnd::Kind::kBroken && end.at <= limit && is_line_whole) {
       return BrokenQuotes(block, scan,
                           Expected("byte after a closing quote", "a delimiter or a line end",
                                    "'" + Printable({line + end.at, 1}) + "'"),

@@ -5,13 +5,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "io/base/status.h"
 #include "io/queue/input_queue.h"
 #include "io/record/block_reader.h"
 #include "trainer/model/model.h"
+#include "trainer/model/output_buffer.h"
 #include "trainer/run/binary_metrics.h"
 
 namespace millrace::predict {
@@ -63,16 +67,41 @@ struct NetSummary {
 // With `metrics`, an image without a label is an error. An error in a build without nets.
 Result<NetSummary> ScoreNet(NetScoreOptions options);
 
+// The parts of a score that come from single features.
+
+struct ExplainOptions {
+  io::InputOptions input;
+  size_t count = 5;  // of features per row
+  ScoreKind kind = ScoreKind::kProbability;
+  std::string out = "-";
+};
+
+// For each row a line of the score and the `count` features with the largest parts of the margin
+// (weight times value), separated by tabs: "age=25..35 +0.41". Features of a feature spec have
+// their names, others the number of their key.
+Status WriteExplanations(const trainer::Model& model, const ExplainOptions& options);
+
+// Appends a score and `end_char`.
+void AppendScore(ScoreKind kind, float margin, char end_char, trainer::OutputBuffer& out);
+
+// Different values of hashed fields may have the same key; the first kMaxNames are kept.
+using KeyNames = std::unordered_map<uint64_t, std::vector<std::string>>;
+constexpr size_t kMaxNames = 3;
+// Adds the names that the rows of `input`, which has a feature spec, give to the keys of `names`.
+Status FillNames(const io::InputOptions& input, KeyNames& names);
+
 // The largest weights of a model, with the names of their features.
 
 struct TopOptions {
   size_t count = 10;
-  std::string vocabulary = {};  // a Criteo vocabulary file; empty: no names
+  std::optional<io::InputOptions> input = {};  // rows whose names are shown, with a feature spec
+  std::string vocabulary = {};                 // a Criteo vocabulary file; empty: no names
   std::string out = "-";
 };
 
-// Writes lines of key, weight and name (if there is a vocabulary), separated by tabs, the largest
-// magnitude first. A vocabulary with a different num_features is an error.
+// Writes lines of key, weight and name (if there is a vocabulary or `input`), separated by tabs,
+// the largest magnitude first. Names that share a key are separated by " | "; "?" if no row has the
+// key. A vocabulary with a different num_features is an error.
 Status WriteTopWeights(const trainer::Model& model, const TopOptions& options);
 
 }  // namespace millrace::predict

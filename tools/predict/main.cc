@@ -44,7 +44,12 @@ DEFINE_bool(
 DEFINE_string(unknown_key, "ignore",
               "what to do with a key that has no weight in the model: ignore (it counts as a "
               "weight of 0), or error (which names file, row and key)");
-DEFINE_uint64(top, 0, "list this many of the largest weights instead of scoring");
+DEFINE_uint64(explain, 0,
+              "after each score, the so many features with the largest part of it: weight times "
+              "value, by the names of the feature spec");
+DEFINE_uint64(top, 0,
+              "list this many of the largest weights instead of scoring; rows may be named whose "
+              "feature names are shown");
 DEFINE_string(vocabulary, "", "with --top: the Criteo vocabulary that names the features");
 DEFINE_string(
     on_corrupt, "fail",
@@ -93,11 +98,6 @@ constexpr size_t kBatchRows = 1000;
 // Resolved values of --model, see tools::CheckEffects.
 constexpr char kNet[] = "a net";
 constexpr char kWithFeatures[] = "a model with a feature spec";
-
-Status CheckTopFlags(const Args& args) {
-  if (!args.empty()) return Invalid("--top lists weights and reads no input: leave out " + args[0]);
-  return {};
-}
 
 Result<std::vector<std::string>> FilesOf(const Args& args) {
   std::vector<std::string> files;
@@ -200,7 +200,7 @@ const CommandSpec& PredictSpec() {
       .job = "scores rows or images with a saved model, or lists its largest weights",
       .arguments = "INPUT...",
       .groups = {{"Scoring",
-                  {"model", "format", "output", "out", "metrics"},
+                  {"model", "format", "output", "out", "metrics", "explain"},
                   {{"model", File()},
                    {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo", "csv", "json"})},
                    {"output", OneOf({"probability", "margin"})},
@@ -213,14 +213,15 @@ const CommandSpec& PredictSpec() {
                   {{"unknown_key", OneOf({"error", "ignore"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}}},
       .always = {"model", "out"},
-      .needs = {{{"format", "output", "metrics", "unknown_key", "on_corrupt", "max_record_mb",
-                  "index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
-                  "value_feature", "weight_feature", "threads"},
+      .needs = {{{"format", "output", "metrics", "explain", "unknown_key", "on_corrupt",
+                  "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
+                  "index_feature", "value_feature", "weight_feature", "threads"},
                  {"top"},
                  {"0"}},
-                {{"top", "format", "output", "unknown_key", "on_corrupt", "max_record_mb",
-                  "index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
-                  "value_feature", "weight_feature"},
+                {{"metrics", "unknown_key", "threads"}, {"explain"}, {"0"}},
+                {{"top", "explain", "format", "output", "unknown_key", "on_corrupt",
+                  "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
+                  "index_feature", "value_feature", "weight_feature"},
                  {"model"},
                  {},
                  {kNet},
@@ -244,6 +245,8 @@ const CommandSpec& PredictSpec() {
                    "zcat test.svm.gz | millrace-predict --model=model.bin -",
                    "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
                    "t10k-labels-idx1-ubyte > classes",
+                   "millrace-predict --model=runs/1 --explain=5 rows.csv",
+                   "millrace-predict --model=runs/1 --top=20 rows.csv",
                    "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}};
   return spec;
 }
@@ -260,19 +263,15 @@ Status CheckFlags(const Args& args) {
   if (FLAGS_unknown_key == "error" && FLAGS_on_corrupt == "skip") {
     return Invalid("--unknown_key=error ends the run: expected no --on_corrupt=skip with it");
   }
-  if (FLAGS_top > 0) return CheckTopFlags(args);
-  if (args.empty()) {
+  if (FLAGS_top == 0 && args.empty()) {
     return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
   }
   return {};
 }
 
-// `model` outlives the options.
-Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Model& model) {
-  const trainer::ModelInfo& info = model.info();
-  ScoreOptions options;
-  io::InputOptions& input = options.input;
-  ASSIGN_OR_RETURN(options.kind, ScoreKindFromName(FLAGS_output));
+// The input rows, read as the model needs them.
+Result<io::InputOptions> InputFromFlags(const Args& args, const trainer::ModelInfo& info) {
+  io::InputOptions input;
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
   ASSIGN_OR_RETURN(input.format, FormatOf(input.files, info));
   RETURN_IF_ERROR(
@@ -287,6 +286,16 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
   }
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
+  return input;
+}
+
+// `model` outlives the options.
+Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Model& model) {
+  const trainer::ModelInfo& info = model.info();
+  ScoreOptions options;
+  io::InputOptions& input = options.input;
+  ASSIGN_OR_RETURN(options.kind, ScoreKindFromName(FLAGS_output));
+  ASSIGN_OR_RETURN(input, InputFromFlags(args, info));
   input.batch_size = kBatchRows;
   input.compact = io::NeedsWideKeys(info.num_features);
   if (FLAGS_unknown_key == "error") {
@@ -344,6 +353,32 @@ Status RunScore(const trainer::Model& model, const Args& args) {
   return {};
 }
 
+Status RunExplain(const trainer::Model& model, const Args& args) {
+  ExplainOptions options;
+  options.count = FLAGS_explain;
+  options.out = FLAGS_out;
+  ASSIGN_OR_RETURN(options.kind, ScoreKindFromName(FLAGS_output));
+  ASSIGN_OR_RETURN(options.input, InputFromFlags(args, model.info()));
+  options.input.rows.unknown_key = io::UnknownKey::kLeaveOut;
+  RETURN_IF_ERROR(io::CheckNames(options.input));
+  CatchInterrupts();
+  return WriteExplanations(model, options);
+}
+
+Status RunTop(const trainer::Model& model, const Args& args) {
+  TopOptions options = {.count = FLAGS_top, .vocabulary = FLAGS_vocabulary, .out = FLAGS_out};
+  if (!args.empty() && !HasFeatures(model.info())) {
+    return Invalid("--top reads rows only for a model with a feature spec: leave out " + args[0]);
+  }
+  if (!args.empty()) {
+    ASSIGN_OR_RETURN(options.input, InputFromFlags(args, model.info()));
+    CatchInterrupts();
+  }
+  RETURN_IF_ERROR(tools::CheckEffects(PredictSpec()));
+  PrintModel(FLAGS_model, model.info());
+  return WriteTopWeights(model, options);
+}
+
 // Whether the file is a state file of a net, a model or a checkpoint. Errors are left to the
 // reader.
 bool IsNet(const std::string& file) {
@@ -375,11 +410,9 @@ Status Run(const Args& args) {
   const Result<std::string> file = trainer::ModelFileOf(FLAGS_model);
   if (file.ok() && IsNet(*file)) return RunScoreNet(*file, args);
   ASSIGN_OR_RETURN(const trainer::Model model, trainer::LoadModel(FLAGS_model));
+  if (FLAGS_explain > 0) return RunExplain(model, args);
   if (FLAGS_top == 0) return RunScore(model, args);
-  RETURN_IF_ERROR(tools::CheckEffects(PredictSpec()));
-  PrintModel(FLAGS_model, model.info());
-  return WriteTopWeights(model,
-                         {.count = FLAGS_top, .vocabulary = FLAGS_vocabulary, .out = FLAGS_out});
+  return RunTop(model, args);
 }
 
 int Main(const std::vector<std::string>& words) {

@@ -172,18 +172,6 @@ double Probability(double margin) {
   return margin >= 0 ? 1 / (1 + e) : e / (1 + e);
 }
 
-// Margins have the fewest digits that parse to the same float.
-void AppendScore(ScoreKind kind, float margin, trainer::OutputBuffer& out) {
-  char line[40];
-  char* end = line + sizeof line - 1;
-  end = kind == ScoreKind::kMargin ? std::to_chars(line, end, margin).ptr
-                                   : std::to_chars(line, end, Probability(margin),
-                                                   std::chars_format::general, kProbabilityDigits)
-                                         .ptr;
-  *end++ = '\n';
-  out.Append({line, static_cast<size_t>(end - line)});
-}
-
 class Scorer {
  public:
   Scorer(const trainer::Model& model, const ScoreOptions& options, io::InputQueue& queue,
@@ -220,7 +208,7 @@ class Scorer {
   Status AddBatch(const io::CsrBatch& batch) {
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(model_.Margins(batch, scratch_, margins_));
-    for (const float margin : margins_) AppendScore(options_.kind, margin, out_);
+    for (const float margin : margins_) AppendScore(options_.kind, margin, '\n', out_);
     coverage_.Add(batch, scratch_);
     if (options_.metrics) {
       RETURN_IF_ERROR(CheckLabels(batch.labels));
@@ -257,6 +245,18 @@ Result<ScoreKind> ScoreKindFromName(std::string_view name) {
   if (name == "probability") return ScoreKind::kProbability;
   if (name == "margin") return ScoreKind::kMargin;
   return Invalid("--output=" + std::string(name) + ": expected probability or margin");
+}
+
+// Margins have the fewest digits that parse to the same float.
+void AppendScore(ScoreKind kind, float margin, char end_char, trainer::OutputBuffer& out) {
+  char line[40];
+  char* end = line + sizeof line - 1;
+  end = kind == ScoreKind::kMargin ? std::to_chars(line, end, margin).ptr
+                                   : std::to_chars(line, end, Probability(margin),
+                                                   std::chars_format::general, kProbabilityDigits)
+                                         .ptr;
+  *end++ = end_char;
+  out.Append({line, static_cast<size_t>(end - line)});
 }
 
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options) {

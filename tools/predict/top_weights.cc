@@ -17,6 +17,20 @@ namespace {
 
 using Names = std::unordered_map<uint64_t, std::string>;
 
+// Names from rows, through the feature spec of the model.
+Result<Names> RowNamesOf(const Names& keys, const io::InputOptions& input) {
+  KeyNames found;
+  for (const auto& [key, unused] : keys) found[key];
+  RETURN_IF_ERROR(FillNames(input, found));
+  Names names;
+  for (const auto& [key, all] : found) {
+    std::string& name = names[key];
+    for (const std::string& one : all) name += (name.empty() ? "" : " | ") + one;
+    if (all.empty()) name = "?";
+  }
+  return names;
+}
+
 struct Weight {
   uint64_t key;
   float w;
@@ -53,11 +67,17 @@ std::vector<Weight> Largest(const trainer::Model& model, size_t count) {
 }
 
 Result<Names> NamesOf(const std::vector<Weight>& weights, const trainer::Model& model,
-                      const std::string& vocabulary) {
+                      const TopOptions& options) {
   Names names;
-  if (vocabulary.empty()) return names;
+  const std::string& vocabulary = options.vocabulary;
+  if (vocabulary.empty() && !options.input) return names;
   for (const Weight& weight : weights) {
     if (weight.key != io::kInterceptKey) names[weight.key] = "";
+  }
+  if (options.input) {
+    ASSIGN_OR_RETURN(names, RowNamesOf(names, *options.input));
+    names[io::kInterceptKey] = io::KeyName(io::kInterceptKey);
+    return names;
   }
   ASSIGN_OR_RETURN(const uint64_t num_features, io::FillCriteoNames(vocabulary, names));
   names[io::kInterceptKey] = io::KeyName(io::kInterceptKey);
@@ -71,7 +91,7 @@ Result<Names> NamesOf(const std::vector<Weight>& weights, const trainer::Model& 
 
 Status WriteTopWeights(const trainer::Model& model, const TopOptions& options) {
   const std::vector<Weight> weights = Largest(model, options.count);
-  ASSIGN_OR_RETURN(const Names names, NamesOf(weights, model, options.vocabulary));
+  ASSIGN_OR_RETURN(const Names names, NamesOf(weights, model, options));
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(options.out));
   trainer::OutputBuffer out(std::move(file));
   for (const Weight& weight : weights) {

@@ -272,8 +272,9 @@ TEST_F(PredictTest, WrongCommandLinesHaveAdvice) {
       "millrace-predict: flag --output has the value 'odds'; expected probability or margin\n");
   EXPECT_EQ(error(Model() + "--vocabulary=v x"),
             "millrace-predict: --vocabulary has no effect without --top\n");
-  EXPECT_EQ(error(Model() + "--top=3 x"),
-            "millrace-predict: --top lists weights and reads no input: leave out x\n");
+  EXPECT_EQ(
+      error(Model() + "--top=3 x"),
+      "millrace-predict: --top reads rows only for a model with a feature spec: leave out x\n");
   EXPECT_EQ(error(Model() + "--topp=3"),
             "millrace-predict: unknown flag --topp; did you mean --top?\n");
   EXPECT_NE(error(Model() + "--format=vw x").find("--hash_bits"), std::string::npos);

@@ -128,6 +128,24 @@ class Adult(Folder):
         for a, b in zip(ours.split(), theirs.split()):
             self.assertAlmostEqual(float(a), float(b), places=5)
 
+    def test_names_of_weights_and_parts_of_scores(self):
+        spec = self.folder / "spec.json"
+        run("millrace-records", "infer", f"--out={spec}", self.files["csv", "train"])
+        run_dir = self.train("names", self.files["csv", "train"], spec)
+        model = [f"--model={run_dir}", self.files["csv", "test"]]
+        top = run("millrace-predict", "--top=30", *model)[0].splitlines()
+        self.assertTrue(any("marital_status=Married-civ-spouse" in line for line in top), top)
+        self.assertTrue(all("=" in line.split("\t")[2] or "intercept" in line for line in top), top)
+        explained = run("millrace-predict", "--explain=100", "--output=margin", *model)[0].splitlines()
+        margins = run("millrace-predict", "--output=margin", *model)[0].split()
+        intercept = weights_of(run_dir)["intercept"]
+        self.assertEqual(len(explained), len(margins))
+        for line, margin in list(zip(explained, margins))[:500]:
+            score, *parts = line.split("\t")
+            self.assertAlmostEqual(float(score), float(margin), places=5)
+            self.assertAlmostEqual(float(score), intercept + sum(float(part.split()[-1]) for part in parts), places=2)
+            self.assertIn(len(parts), range(10, 15))
+
     def test_standard_input(self):
         spec = self.folder / "spec.json"
         rows = self.files["csv", "train"].read_bytes()

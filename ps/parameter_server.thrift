@@ -7,7 +7,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 7
+const i32 kProtocolVersion = 8
 
 // The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard. With `busy` it is
 // valid, but the shard writes or reads a checkpoint: the call can be made again.
@@ -120,6 +120,15 @@ struct CheckpointReply {
   1: bool done
 }
 
+struct HoldReply {
+  1: string blocked_on   // the workers whose accepted pushes have not all arrived; empty: all have
+  2: list<i64> received  // of each worker: the sequence of its last push
+  3: i64 step
+  4: i64 examples
+  5: double loss
+  6: double weight
+}
+
 struct WorkerPosition {
   1: i64 sequence       // of the worker's last push that is in the checkpoint
   2: binary state       // that it brought
@@ -176,6 +185,12 @@ service ParameterServer {
   DenseReply push_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
   DenseReply pull_dense(1: DenseRequest request) throws (1: Refused refused, 2: JobFailed failed)
 
+  // Chief only, async and ssp jobs without dense blocks: later pushes wait until the shard has written a checkpoint, the
+  // job is stopped, or a call without `hold`. `last_pushes` has for each worker the last push that is accepted; empty:
+  // those that were received. The chief calls it twice, the second time with the largest numbers that any shard has
+  // received: then all shards stop at the same pushes.
+  HoldReply hold_pushes(1: i32 worker, 2: i64 generation, 3: bool hold, 4: list<i64> last_pushes)
+      throws (1: Refused refused, 2: JobFailed failed)
   // Chief only. A repeated step asks whether the checkpoint is done. The shard keeps the new checkpoint and `committed`,
   // which is complete on all shards (-1: none is), and may remove all others.
   CheckpointReply checkpoint(1: i32 worker, 2: i64 generation, 3: i64 step, 4: binary chief_state, 5: i64 committed)

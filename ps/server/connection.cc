@@ -3,6 +3,7 @@
 
 #include <thrift/TApplicationException.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -196,6 +197,18 @@ void Connection::push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& req
 
 void Connection::pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) {
   Dense("pull_dense", &WorkerHandler::PullDense, request, reply);
+}
+
+void Connection::hold_pushes(rpc::HoldReply& reply, int32_t worker, int64_t generation, bool hold,
+                             const std::vector<int64_t>& last_pushes) {
+  Enter("hold_pushes", worker, generation);
+  if (std::any_of(last_pushes.begin(), last_pushes.end(), [](int64_t n) { return n < 0; })) {
+    Refuse("last_pushes: expected numbers from 0 on");
+  }
+  HoldReply out;
+  ThrowIf(handler_.HoldPushes(
+      {.hold = hold, .last_pushes = {last_pushes.begin(), last_pushes.end()}}, out));
+  ToRpc(out, reply);
 }
 
 void Connection::checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation,

@@ -58,6 +58,8 @@ class Connection final : public rpc::ParameterServerIf {
   void init_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
   void push_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
   void pull_dense(rpc::DenseReply& reply, const rpc::DenseRequest& request) override;
+  void hold_pushes(rpc::HoldReply& reply, int32_t worker, int64_t generation, bool hold,
+                   const std::vector<int64_t>& last_pushes) override;
   void checkpoint(rpc::CheckpointReply& reply, int32_t worker, int64_t generation, int64_t step,
                   const std::string& chief_state, int64_t committed) override;
   void restore(rpc::CheckpointReply& reply, int32_t worker, int64_t generation, int64_t step,

@@ -75,7 +75,19 @@ Status ExchangeHandler::Accept(const ExchangeRequest& request, ExchangeReply& re
   RETURN_IF_ERROR(Decode(request, bounds, floats_per_key));
   lock.lock();
   RETURN_IF_ERROR(Enter(reply));
+  if (reply.outcome == Outcome::kDone) RETURN_IF_ERROR(WaitWhileHeld(request, reply));
   return reply.outcome == Outcome::kDone ? Receive(request) : Status();
+}
+
+// A push that the next checkpoint must not have.
+Status ExchangeHandler::WaitWhileHeld(const ExchangeRequest& request, ExchangeReply& reply) {
+  const Shard& shard = access_.shard();
+  const auto accepted = [&] { return !request.pushes || !shard.IsHeld(worker_, request.sequence); };
+  if (accepted()) return {};
+  const bool is_free = access_.WaitUntil(accepted);
+  if (is_free && accepted()) return CheckCaller();
+  SetBusy(reply);
+  return is_free ? CheckCaller() : Status();
 }
 
 Status ExchangeHandler::Enter(ExchangeReply& reply) {

@@ -34,6 +34,7 @@ class ExchangeHandler {
   // Looks up the lists whose keys the request leaves out. False: one of them is unknown.
   bool FindLists(const ExchangeRequest& request);
   Status Decode(const ExchangeRequest& request, const KeyBounds& bounds, size_t floats_per_key);
+  Status WaitWhileHeld(const ExchangeRequest& request, ExchangeReply& reply);
   Status Receive(const ExchangeRequest& request);
   Status WaitUntilDue(const ExchangeRequest& request, ExchangeReply& reply);
   Status FillReply(const ExchangeRequest& request, ExchangeReply& reply);

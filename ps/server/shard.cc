@@ -111,7 +111,10 @@ Result<uint64_t> Shard::Join(const JoinRequest& request) {
   if (record.phase == WorkerPhase::kLost) {
     Note(Describe(request.worker) + " is back as " + request.name);
   }
-  if (request.worker == 0) epoch_ = request.epoch;
+  if (request.worker == 0) {
+    epoch_ = request.epoch;
+    if (request.process != record.process) hold_.reset();  // of a chief that is gone
+  }
   record.name = request.name;
   record.process = request.process;
   record.attempt = request.attempt;
@@ -362,6 +365,7 @@ bool Shard::DenseReady(size_t worker, size_t block, uint64_t sequence) const {
 Status Shard::Stop(size_t worker) {
   if (worker != 0) return Invalid("only worker 0 stops a job, found " + Describe(worker));
   stopped_ = true;
+  hold_.reset();
   for (WorkerRecord& w : workers_) w.pending.reset();
   if (dense_) dense_->DropPending();
   return {};
@@ -433,15 +437,54 @@ bool Shard::done() const {
   return any && workers_[0].phase == WorkerPhase::kLeft;
 }
 
+Status Shard::HoldPushes(const HoldRequest& request, int64_t now_ns) {
+  if (config_->mode == Mode::kSync || dense_) {
+    return Invalid("only pushes of async and ssp jobs without dense blocks can be held");
+  }
+  if (!request.hold) {
+    hold_.reset();
+    return {};
+  }
+  if (!request.last_pushes.empty() && request.last_pushes.size() != workers_.size()) {
+    return Invalid("expected the pushes of " + std::to_string(workers_.size()) +
+                   " workers, found " + std::to_string(request.last_pushes.size()));
+  }
+  if (!hold_) {
+    hold_ = {.since_ns = now_ns, .last_pushes = {}};
+    for (const WorkerRecord& w : workers_) hold_->last_pushes.push_back(w.received);
+  }
+  for (size_t i = 0; i < request.last_pushes.size(); ++i) {
+    hold_->last_pushes[i] = std::max(hold_->last_pushes[i], request.last_pushes[i]);
+  }
+  return {};
+}
+
+bool Shard::IsHeld(size_t worker, uint64_t sequence) const {
+  return hold_ && !stopped_ && sequence > hold_->last_pushes[worker] &&
+         sequence == workers_[worker].received + 1;
+}
+
+std::string Shard::HoldBlockedOn(int64_t now_ns) const {
+  if (!hold_ || stopped_ || now_ns - hold_->since_ns >= options_.rejoin_ns) return "";
+  return List([&](const WorkerRecord& w) {
+    return w.received < hold_->last_pushes[static_cast<size_t>(&w - workers_.data())] && MayPush(w);
+  });
+}
+
 Status Shard::Save(const CheckpointRequest& request) {
   if (!open_) return Invalid("there is no model to save yet");
   if (!claim_) return Invalid("checkpoints need a place: expected run_dir");
+  // The reply was lost: pushes have gone on since, and must not get into this checkpoint.
+  const bool held = std::exchange(hold_, std::nullopt).has_value();
+  if (config_->mode != Mode::kSync && !dense_ && !held && saved_ == request.id) return {};
   const bool together = config_->mode == Mode::kSync && config_->replicas_to_aggregate == 0;
   if (dense_ && together && !dense_->AllAt(progress_.step)) {
     return Failed("no checkpoint was written: a worker stopped in the middle of step " +
                   std::to_string(progress_.step + 1) + "; the last one stays");
   }
-  return ShardFile::Save(*this, request);
+  RETURN_IF_ERROR(ShardFile::Save(*this, request));
+  saved_ = request.id;
+  return {};
 }
 
 Status Shard::Restore(const RestoreRequest& request) {

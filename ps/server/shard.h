@@ -104,6 +104,15 @@ class Shard {
   // The chief has left, and all other workers have left or are lost.
   bool done() const;
 
+  // Async and ssp: a push after those of `request` is held until Save, Stop or a request without
+  // `hold`. So all shards of a checkpoint have applied the same pushes.
+  Status HoldPushes(const HoldRequest& request, int64_t now_ns);
+  // Receive must wait with that push. (A push that is out of order is not held, but refused.)
+  bool IsHeld(size_t worker, uint64_t sequence) const;
+  // The workers whose pushes have not all arrived. Empty after `rejoin_ns`: a worker that is
+  // suspended or lost between its pushes to two shards does not block the job.
+  std::string HoldBlockedOn(int64_t now_ns) const;
+
   // Checkpoints, see shard_file.h. The chief chooses `id`, the same on all shards.
   Status Save(const CheckpointRequest& request);
   Status Restore(const RestoreRequest& request);
@@ -161,6 +170,12 @@ class Shard {
   bool stopped_ = false;
   bool joins_closed_ = false;
   JobProgress progress_;
+  struct Hold {
+    int64_t since_ns = 0;
+    std::vector<uint64_t> last_pushes;  // by worker, the last push that is accepted
+  };
+  std::optional<Hold> hold_;
+  std::optional<uint64_t> saved_;  // the last checkpoint
   RestoredReply restored_;
   uint64_t epoch_ = 0;  // of the run, as the chief has it
   std::optional<io::FolderClaim> claim_;

@@ -148,6 +148,24 @@ Status WorkerHandler::RunLong(uint64_t id, std::function<Status(Shard&)> work, b
   return Failed(result->message());  // a failure of the server, not of the request
 }
 
+Status WorkerHandler::HoldPushes(const HoldRequest& request, HoldReply& reply) noexcept {
+  reply = {};
+  const ShardLock lock(access_);
+  RETURN_IF_ERROR(EnterChief("holds pushes"));
+  Shard& shard = access_.shard();
+  RETURN_IF_ERROR(shard.HoldPushes(request, access_.NowNs()));
+  access_.NotifyAll();
+  const auto arrived = [&] { return shard.HoldBlockedOn(access_.NowNs()).empty(); };
+  if (!access_.WaitUntil(arrived)) return Busy(kBlockedOnCheckpoint);
+  RETURN_IF_ERROR(shard.failed());
+  reply.blocked_on = shard.HoldBlockedOn(access_.NowNs());
+  for (size_t i = 0; i < shard.options().num_workers; ++i) {
+    reply.received.push_back(shard.worker(i).received);
+  }
+  reply.progress = shard.progress();
+  return {};
+}
+
 Status WorkerHandler::Checkpoint(const CheckpointRequest& request, bool& done) noexcept {
   const ShardLock lock(access_);
   RETURN_IF_ERROR(EnterChief("orders checkpoints"));

@@ -51,6 +51,7 @@ class WorkerHandler {
   Status PushDense(const DenseRequest& request, DenseReply& reply) noexcept;
   Status PullDense(const DenseRequest& request, DenseReply& reply) noexcept;
 
+  Status HoldPushes(const HoldRequest& request, HoldReply& reply) noexcept;
   Status Checkpoint(const CheckpointRequest& request, bool& done) noexcept;
   Status Restore(const RestoreRequest& request, bool& done) noexcept;
   Status Restored(RestoredReply& reply) noexcept;

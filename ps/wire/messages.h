@@ -44,6 +44,18 @@ struct JoinReply {
   std::string blocked_on;  // not empty: the worker has not joined and calls again
 };
 
+// Stops the pushes of all workers, or lets them go on.
+struct HoldRequest {
+  bool hold = true;
+  std::vector<uint64_t> last_pushes =
+      {};  // by worker, the last push that is accepted; empty: no more
+};
+struct HoldReply {
+  std::string blocked_on;
+  std::vector<uint64_t> received;  // by worker
+  JobProgress progress;
+};
+
 // All shards write it, with the chief's state.
 struct CheckpointRequest {
   uint64_t id = 0;

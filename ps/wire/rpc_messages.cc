@@ -96,6 +96,24 @@ void FromRpc(rpc::AllFinishedReply& from, AllFinishedReply& to) {
                  .weight = from.weight};
 }
 
+void ToRpc(const HoldReply& from, rpc::HoldReply& to) {
+  to.blocked_on = from.blocked_on;
+  to.received.assign(from.received.begin(), from.received.end());
+  to.step = static_cast<int64_t>(from.progress.step);
+  to.examples = static_cast<int64_t>(from.progress.examples);
+  to.loss = from.progress.loss;
+  to.weight = from.progress.weight;
+}
+
+void FromRpc(rpc::HoldReply& from, HoldReply& to) {
+  to.blocked_on = std::move(from.blocked_on);
+  to.received.assign(from.received.begin(), from.received.end());
+  to.progress = {.step = static_cast<uint64_t>(from.step),
+                 .examples = static_cast<uint64_t>(from.examples),
+                 .loss = from.loss,
+                 .weight = from.weight};
+}
+
 void ToRpc(const DenseRequest& from, rpc::DenseRequest& to) {
   to.block = static_cast<int32_t>(from.block);
   to.sequence = static_cast<int64_t>(from.sequence);

@@ -22,6 +22,9 @@ void FromRpc(rpc::RestoredReply& from, RestoredReply& to);
 void ToRpc(const AllFinishedReply& from, rpc::AllFinishedReply& to);
 void FromRpc(rpc::AllFinishedReply& from, AllFinishedReply& to);
 
+void ToRpc(const HoldReply& from, rpc::HoldReply& to);
+void FromRpc(rpc::HoldReply& from, HoldReply& to);
+
 void ToRpc(const DenseRequest& from, rpc::DenseRequest& to);
 // The view shows `from`. Numbers must not be negative.
 DenseRequest FromRpc(const rpc::DenseRequest& from);

@@ -313,6 +313,7 @@ void JobSession::Apply(size_t shard, const ExchangeReply& reply) {
 Status JobSession::Stop(const std::function<Status()>& flush) {
   const Status flushed = gave_up_ ? Status() : flush();
   if (!gave_up_) RETURN_IF_ERROR(flushed);  // or else it gave up just now
+  RETURN_IF_ERROR(HoldPushes());
   return CallAll([](size_t, Channel& channel) { return channel.Stop(); });
 }
 
@@ -335,15 +336,14 @@ Result<bool> JobSession::WaitForProgress(uint64_t until_examples) {
 
 Status JobSession::WaitAllFinished() {
   int64_t note_ns = clock_.NowNs() + kNoteEveryNs;
-  const Status finished = CallAll([&](size_t, Channel& channel) -> Status {
+  for (ShardClient& client : clients_) {
     AllFinishedReply reply;
     do {
-      RETURN_IF_ERROR(channel.AllFinished(kNoLimit, reply));
+      RETURN_IF_ERROR(
+          client.Call([&](Channel& channel) { return channel.AllFinished(kNoLimit, reply); }));
       RETURN_IF_ERROR(KeepWaiting(reply.blocked_on, "finish", note_ns));
     } while (!reply.blocked_on.empty());
-    return {};
-  });
-  RETURN_IF_ERROR(finished);
+  }
   return config().mode == Mode::kSync ? Status() : NotePartialPushes();
 }
 
@@ -384,12 +384,51 @@ Status JobSession::CheckSameStep() const {
   return {};
 }
 
+// A worker has at most one push on its way, and sends it to all shards. So every push that one
+// shard has received reaches the others, which accept no later one meanwhile.
+Status JobSession::HoldPushes() {
+  if (!holds_pushes()) return {};
+  HoldRequest request;
+  std::vector<uint64_t> last_pushes(config().num_workers);
+  const Status held = CallAll([&](size_t, Channel& channel) -> Status {
+    HoldReply reply;
+    RETURN_IF_ERROR(channel.HoldPushes(request, reply));
+    for (size_t w = 0; w < std::min(last_pushes.size(), reply.received.size()); ++w) {
+      last_pushes[w] = std::max(last_pushes[w], reply.received[w]);
+    }
+    return {};
+  });
+  RETURN_IF_ERROR(held);
+  request.last_pushes = std::move(last_pushes);
+  for (bool blocked = true; blocked;) {
+    blocked = false;
+    const Status arrived = CallAll([&](size_t shard, Channel& channel) -> Status {
+      HoldReply reply;
+      RETURN_IF_ERROR(channel.HoldPushes(request, reply));
+      blocked |= !reply.blocked_on.empty();
+      shard_steps_[shard] = reply.progress.step;
+      if (shard == 0) progress_ = reply.progress;
+      return {};
+    });
+    RETURN_IF_ERROR(arrived);
+  }
+  return {};
+}
+
+Status JobSession::ReleasePushes() {
+  if (!holds_pushes()) return {};
+  return CallAll([](size_t, Channel& channel) {
+    HoldReply unused;
+    return channel.HoldPushes({.hold = false}, unused);
+  });
+}
+
 Status JobSession::Checkpoint(uint64_t id, const std::string& chief_state) {
   if (!claim_) return Invalid("checkpoints need a run folder");
   RETURN_IF_ERROR(CheckSameStep());
   // Nothing was trained since the checkpoint of another number of servers, whose parts must stay.
   const io::Manifest& committed = claim_->manifest();
-  if (committed.checkpoint == id && committed.shards != clients_.size()) return {};
+  if (committed.checkpoint == id && committed.shards != clients_.size()) return ReleasePushes();
   const CheckpointRequest request = {
       .id = id, .chief_state = chief_state, .committed = committed.checkpoint};
   int64_t note_ns = clock_.NowNs() + kNoteEveryNs;

@@ -100,9 +100,14 @@ class JobSession {
   // The last call. A server that is gone is no error any more: this worker has finished.
   Status Leave();
 
+  // For the chief, with the store flushed, before Checkpoint. In the modes in which workers do not
+  // step together it stops their pushes, at the same ones on all shards, and brings progress() up
+  // to date; the pushes go on when each shard has written the checkpoint. It waits for pushes that
+  // only some shards have received, but not forever for a worker that is suspended or lost.
+  Status HoldPushes();
   // For the chief, with the store flushed: all shards write a checkpoint with that number, and then
   // the manifest names it. In sync mode it holds the state after the last step; in the other modes
-  // each shard's present one.
+  // that of HoldPushes.
   // kFailed if it cannot be written, or if a step is complete on some shards only.
   Status Checkpoint(uint64_t id, const std::string& chief_state);
   // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
@@ -150,6 +155,9 @@ class JobSession {
   Status CheckSaved(uint64_t checkpoint) const;
   Status Restore(const RestoreRequest& request);
   Result<RestoredReply> ReadRestored();
+  // Whether HoldPushes has an effect.
+  bool holds_pushes() const { return config().mode != Mode::kSync && !config().dense; }
+  Status ReleasePushes();
   Status CheckSameStep() const;
   Status NotePartialPushes();
   void MeasureClock();

@@ -114,18 +114,27 @@ Status RemoteStore::Receive(std::optional<std::span<float>> into) {
   int64_t slowest_ns = 0, waited_ns = 0;
   size_t slowest = 0;
   Status given_up;
-  for (size_t shard = 0; shard < session_.shards(); ++shard) {
+  // A server that is blocked on other workers does not keep this one from the next server, which
+  // may need the push again on a new connection.
+  for (ExchangeReply& reply : replies_) reply.outcome = Outcome::kBlocked;
+  for (size_t waiting = session_.shards(), shard = 0; waiting > 0;
+       shard = (shard + 1) % session_.shards()) {
     ExchangeReply& reply = replies_[shard];
+    if (reply.outcome == Outcome::kDone) continue;
     ShardClient& client = session_.client(shard);
     const int64_t waited_before_ns = client.stats().wait_ns;
     const Status received = client.Receive(reply);
     if (received.code() == Code::kCancelled) {
       given_up = received;
+      reply.outcome = Outcome::kDone;
+      --waiting;
       continue;
     }
     RETURN_IF_ERROR(received);
-    bytes += reply.weights.size();
     waited_ns += client.stats().wait_ns - waited_before_ns;
+    if (reply.outcome == Outcome::kBlocked) continue;
+    --waiting;
+    bytes += reply.weights.size();
     if (shard == 0 || reply.barrier_ns + reply.server_ns > slowest_ns) {
       slowest = shard;
       slowest_ns = reply.barrier_ns + reply.server_ns;

@@ -148,6 +148,7 @@ Status ShardClient::SendNow(bool with_push_keys, bool with_pull_keys) {
 Status ShardClient::Send(const ExchangeRequest& request, bool push_list_known,
                          bool pull_list_known) {
   request_ = request;
+  barrier_ns_ = server_ns_ = 0;
   ++stats_.exchanges;
   stats_.predicted_sent += kRequestBytes + request.gradient.size() + request.state.size() +
                            (push_list_known ? 0 : request.push_keys.size()) +
@@ -166,14 +167,13 @@ Status ShardClient::SendAgain(Status status) {
 
 Status ShardClient::Receive(ExchangeReply& reply) {
   const int64_t begin_ns = clock_.NowNs();
-  int64_t barrier_ns = 0, server_ns = 0;
   while (true) {
     Status status = channel_->ReceiveExchange(reply);
     in_flight_ = false;
     if (status.ok()) {
       broken_ = 0;
-      barrier_ns += reply.barrier_ns;
-      server_ns += reply.server_ns;
+      barrier_ns_ += reply.barrier_ns;
+      server_ns_ += reply.server_ns;
       if (reply.outcome == Outcome::kDone) break;
       if (stop_grace_.over()) return Cancelled("interrupted");
       if (reply.outcome == Outcome::kBlocked) NoteBlocked(reply.blocked_on);
@@ -184,14 +184,16 @@ Status ShardClient::Receive(ExchangeReply& reply) {
     }
     ++stats_.repeats;
     RETURN_IF_ERROR(SendAgain(SendNow(true, true)));
+    if (status.ok() && reply.outcome == Outcome::kBlocked) break;
   }
+  stats_.wait_ns += clock_.NowNs() - begin_ns;
+  if (reply.outcome == Outcome::kBlocked) return {};
   stats_.predicted_received += kReplyBytes + reply.weights.size();
   stats_.sent += channel_->bytes_sent() - sent_before_;
   stats_.received += channel_->bytes_received() - received_before_;
   CountBytes();
-  stats_.wait_ns += clock_.NowNs() - begin_ns;
-  reply.barrier_ns = barrier_ns;
-  reply.server_ns = server_ns;
+  reply.barrier_ns = barrier_ns_;
+  reply.server_ns = server_ns_;
   return {};
 }
 
@@ -215,6 +217,7 @@ Status ShardClient::Call(const std::function<Status(Channel&)>& call) {
       return status;
     }
     if (status.code() == Code::kBusy) {
+      broken_ = 0;
       if (stop_grace_.over()) return Cancelled("interrupted");
       NoteBlocked(status.message());
       continue;

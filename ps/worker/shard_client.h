@@ -77,10 +77,11 @@ class ShardClient {
   // The first connection.
   Status Connect(JoinReply& reply);
 
-  // `request` and its views must stay unchanged until Receive returns. A key list that the server
-  // should know is sent only if the server asks for it.
+  // `request` and its views must stay unchanged until its reply is there. A key list that the
+  // server should know is sent only if the server asks for it.
   Status Send(const ExchangeRequest& request, bool push_list_known, bool pull_list_known);
-  // The times in `reply` are sums over all repeats.
+  // The reply, or one of outcome kBlocked: then the request was sent again, and the caller may
+  // receive from other shards first. The times in `reply` are sums over all repeats.
   Status Receive(ExchangeReply& reply);
   // Shards wait at the same time: a step's waiting time counts for what the slowest shard reports.
   // Called for that shard only.
@@ -112,7 +113,8 @@ class ShardClient {
   StopGrace& stop_grace_;
   std::unique_ptr<Channel> channel_;
   uint64_t instance_ = 0;
-  ExchangeRequest request_;  // in flight
+  ExchangeRequest request_;                 // in flight
+  int64_t barrier_ns_ = 0, server_ns_ = 0;  // of its replies so far
   WireStats stats_;
   uint64_t sent_before_ = 0, received_before_ = 0;  // of the channel, at the last count
   int64_t noted_ns_ = 0;

@@ -127,6 +127,15 @@ class ThriftChannel final : public Channel {
   Status Leave() override {
     return Call([&] { client_.leave(worker_, generation_); });
   }
+  Status HoldPushes(const HoldRequest& request, HoldReply& reply) override {
+    rpc::HoldReply out;
+    RETURN_IF_ERROR(Call([&] {
+      client_.hold_pushes(out, worker_, generation_, request.hold,
+                          {request.last_pushes.begin(), request.last_pushes.end()});
+    }));
+    FromRpc(out, reply);
+    return {};
+  }
   Status Checkpoint(const CheckpointRequest& request, bool& done) override {
     rpc::CheckpointReply out;
     RETURN_IF_ERROR(Call([&] {

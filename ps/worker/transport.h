@@ -45,6 +45,7 @@ class Channel {
   virtual Status Finish() = 0;
   virtual Status AllFinished(uint64_t until_examples, AllFinishedReply& reply) = 0;
   virtual Status Leave() = 0;
+  virtual Status HoldPushes(const HoldRequest& request, HoldReply& reply) = 0;
   virtual Status Checkpoint(const CheckpointRequest& request, bool& done) = 0;
   virtual Status Restore(const RestoreRequest& request, bool& done) = 0;
   virtual Status Restored(RestoredReply& reply) = 0;

@@ -176,6 +176,29 @@ TEST(Simulation, AsyncAppliesEveryPushOnce) {
   }
 }
 
+// All processes crash. Another number of servers restores what was applied when the last checkpoint
+// was written: no push is lost or applied twice, because all shards had the same ones.
+TEST(Simulation, RestoredAsyncJobAppliesEveryPushOnce) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const millrace::test::MemoryFolder folder;
+    Job job = {.seed = seed,
+               .shards = 1 + seed % 4,
+               .workers = 1 + seed % 4,
+               .mode = seed % 2 ? Mode::kAsync : Mode::kSsp,
+               .faults = kBadNetwork,
+               .crash = seed % 3 ? 0 : 0.03,
+               .checkpoint = 0.2,
+               .checkpoints = folder.path(),
+               .ones = true};
+    EXPECT_EQ(RunJob(job), ExpectedCounts(job));
+    job.resume = true;
+    job.shards = 1 + (seed + 1 + seed / 4) % 4;
+    EXPECT_EQ(RunJob(job), ExpectedCounts(job));
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
 // How far the workers of any shard are apart.
 uint64_t Spread(const Job& job, SimCluster& cluster) {
   uint64_t widest = 0;

@@ -323,6 +323,9 @@ class SimChannel final : public Channel {
   Status Leave() override {
     return Call("leave", [&] { return handler_->Leave(); });
   }
+  Status HoldPushes(const HoldRequest& request, HoldReply& reply) override {
+    return Call("hold_pushes", [&] { return handler_->HoldPushes(request, reply); });
+  }
   Status Checkpoint(const CheckpointRequest& request, bool& done) override {
     return Call("checkpoint", [&] { return handler_->Checkpoint(request, done); });
   }

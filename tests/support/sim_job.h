@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
@@ -20,6 +19,7 @@
 #include "ps/wire/key_codec.h"
 #include "ps/worker/job_session.h"
 #include "ps/worker/remote_store.h"
+#include "sparse/checkpoint.h"
 #include "sparse/value_scale.h"
 #include "tests/support/sim_cluster.h"
 
@@ -132,22 +132,29 @@ inline Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size
       {.batch = step + 1, .rows = rows, .weight = 2 * static_cast<double>(rows), .loss = 1});
 }
 
-// The manifest names that checkpoint, and all shards have it.
+// The manifest names that checkpoint, and all shards have it, with the same pushes of each worker.
 inline void ExpectCommitted(const Job& job, uint64_t id) {
   const auto manifest = io::ReadManifest(job.checkpoints);
   ASSERT_TRUE(manifest.ok()) << manifest.status().message();
   EXPECT_EQ(manifest->checkpoint, id);
+  std::vector<uint64_t> pushes;
   for (size_t shard = 0; shard < job.shards; ++shard) {
     const std::string folder = job.checkpoints + "/shard-" + std::to_string(shard);
-    EXPECT_TRUE(std::filesystem::exists(io::CheckpointPath(folder, id))) << folder;
+    const auto part = sparse::ReadPartInfo(io::CheckpointPath(folder, id));
+    ASSERT_TRUE(part.ok()) << part.status().message();
+    std::vector<uint64_t> mine;
+    for (const sparse::WorkerPosition& worker : part->workers) mine.push_back(worker.sequence);
+    if (shard == 0) pushes = mine;
+    EXPECT_EQ(mine, pushes) << folder;
   }
 }
 
-// The chief saves the model after some steps, in sync jobs.
+// The chief saves the model after some steps.
 inline Status MayCheckpoint(const Job& job, SimCluster& cluster, JobSession& session,
                             RemoteStore& store) {
   if (!session.chief() || !cluster.Happens(job.checkpoint)) return {};
   RETURN_IF_ERROR(store.Flush());
+  RETURN_IF_ERROR(session.HoldPushes());
   const uint64_t step = session.progress().step;
   RETURN_IF_ERROR(session.Checkpoint(step, std::to_string(step)));
   ExpectCommitted(job, step);

@@ -136,7 +136,10 @@ Status ClusterBackend::Finish() {
 
 Status ClusterBackend::Checkpoint(const TrainingState& state) {
   RETURN_IF_ERROR(store_.Flush());
-  return session_->Checkpoint(state.steps, EncodeTrainingState(state));
+  RETURN_IF_ERROR(session_->HoldPushes());
+  TrainingState held = state;  // others have pushed since
+  Count({}, held);
+  return session_->Checkpoint(held.steps, EncodeTrainingState(held));
 }
 
 ModelSource ClusterBackend::Source(uint64_t examples) {

@@ -102,6 +102,27 @@ TEST(ShardFile, OnlyTheNextCheckpointRemovesOthersAndNeverTheCommittedOne) {
   EXPECT_EQ(again.SavedCheckpoints(), (std::vector<uint64_t>{7, 5}));
 }
 
+// The reply to the first call was lost; pushes have continued since.
+TEST(ShardFile, ARepeatedSaveOfAnAsyncJobKeepsThePushesThatWereHeld) {
+  const test::TemporaryFolder folder;
+  auto shard = Started(Config(Mode::kAsync, 1), {.num_workers = 1, .checkpoints = folder.path()});
+  const auto saved_push = [&](uint64_t id) {
+    const auto part = sparse::ReadPartInfo(io::CheckpointPath(folder.path(), id));
+    EXPECT_TRUE(part.ok()) << part.status().message();
+    return part.ok() ? part->workers[0].sequence : 0;
+  };
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->HoldPushes({}, 0).ok());
+  ASSERT_TRUE(shard->Save({.id = 1}).ok());
+  EXPECT_FALSE(shard->IsHeld(0, 2));
+  ASSERT_TRUE(shard->Receive(0, MakePush(2, 1, {5}, 1), 0).ok());
+  ASSERT_TRUE(shard->Save({.id = 1}).ok());
+  EXPECT_EQ(saved_push(1), 1u);
+  ASSERT_TRUE(shard->HoldPushes({}, 0).ok());
+  ASSERT_TRUE(shard->Save({.id = 2}).ok());
+  EXPECT_EQ(saved_push(2), 2u);
+}
+
 // A server that was suspended while its job was resumed by another one.
 TEST(ShardFile, AServerWhoseJobWasResumedElsewhereChangesNothing) {
   const test::TemporaryFolder folder;

@@ -312,6 +312,78 @@ TEST(Shard, RejoiningAfterTheEndIsRefused) {
   EXPECT_NE(late.status().message().find("too late"), std::string::npos) << late.status().message();
 }
 
+TEST(Shard, HeldPushesAreThoseAfterTheLastOnes) {
+  auto shard = Started(Config(Mode::kAsync, 2));
+  ASSERT_TRUE(shard->Receive(0, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_FALSE(shard->IsHeld(0, 2));
+  ASSERT_TRUE(shard->HoldPushes({}, 0).ok());
+  EXPECT_EQ(shard->HoldBlockedOn(0), "") << "what was received is there";
+  EXPECT_FALSE(shard->IsHeld(0, 1)) << "a repeated push";
+  EXPECT_TRUE(shard->IsHeld(0, 2));
+  EXPECT_TRUE(shard->IsHeld(1, 1));
+  // Another shard has received push 1 of worker 1.
+  ASSERT_TRUE(shard->HoldPushes({.last_pushes = {1, 1}}, 0).ok());
+  EXPECT_EQ(shard->HoldBlockedOn(0), "worker 1 (host)");
+  EXPECT_FALSE(shard->IsHeld(1, 1));
+  ASSERT_TRUE(shard->Receive(1, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_TRUE(shard->IsHeld(1, 2));
+  EXPECT_FALSE(shard->IsHeld(1, 3)) << "out of order: refused at once";
+  EXPECT_EQ(shard->HoldBlockedOn(0), "");
+  // A repeated first request changes nothing.
+  ASSERT_TRUE(shard->HoldPushes({}, 0).ok());
+  EXPECT_FALSE(shard->IsHeld(1, 1));
+  EXPECT_TRUE(shard->IsHeld(1, 2));
+  ASSERT_TRUE(shard->HoldPushes({.hold = false}, 0).ok());
+  EXPECT_FALSE(shard->IsHeld(0, 2));
+  EXPECT_FALSE(shard->IsHeld(1, 2));
+}
+
+TEST(Shard, AHoldWaitsForNoWorkerThatFinishedIsGivenUpOrTakesTooLong) {
+  auto shard = Started(Config(Mode::kAsync, 4));
+  ASSERT_TRUE(shard->HoldPushes({.last_pushes = {0, 1, 1, 1}}, kSecond).ok());
+  EXPECT_EQ(shard->HoldBlockedOn(kSecond), "worker 1 (host), worker 2 (host), worker 3 (host)");
+  shard->Finish(1, kSecond);
+  shard->Disconnected(2, 1, kSecond);
+  EXPECT_EQ(shard->HoldBlockedOn(kSecond), "worker 2 (host), worker 3 (host)");
+  shard->Tick(5 * kSecond);
+  EXPECT_EQ(shard->HoldBlockedOn(4 * kSecond), "worker 3 (host)");
+  EXPECT_EQ(shard->HoldBlockedOn(5 * kSecond), "");
+  ASSERT_TRUE(shard->Receive(3, MakePush(1, 0, {5}, 1), 0).ok());
+  EXPECT_TRUE(shard->IsHeld(3, 2)) << "until the checkpoint is written";
+}
+
+TEST(Shard, AStopAndANewChiefEndAHold) {
+  const JobConfig config = Config(Mode::kSsp, 2);
+  auto shard = Started(config);
+  ASSERT_TRUE(shard->HoldPushes({}, 0).ok());
+  JoinRequest chief = JoinOf(0, "host", config, true);
+  chief.process = 7;
+  shard->Disconnected(0, 1, 0);
+  EXPECT_TRUE(shard->IsHeld(1, 1)) << "the chief may be back";
+  ASSERT_TRUE(shard->Join(chief).ok());
+  EXPECT_FALSE(shard->IsHeld(1, 1));
+  ASSERT_TRUE(shard->HoldPushes({}, 0).ok());
+  shard->Disconnected(0, 2, 0);
+  chief.attempt = 1;  // the same process
+  ASSERT_TRUE(shard->Join(chief).ok());
+  EXPECT_TRUE(shard->IsHeld(1, 1));
+  ASSERT_TRUE(shard->Stop(0).ok());
+  EXPECT_FALSE(shard->IsHeld(1, 1));
+  ASSERT_TRUE(shard->HoldPushes({.last_pushes = {0, 1}}, 0).ok());
+  EXPECT_EQ(shard->HoldBlockedOn(0), "") << "no push counts any more";
+}
+
+TEST(Shard, HoldsOfOtherJobsAndOfAnotherNumberOfWorkersAreRefused) {
+  EXPECT_EQ(Started(Config(Mode::kSync, 1))->HoldPushes({}, 0).code(), Code::kInvalid);
+  JobConfig dense = Config(Mode::kAsync, 1);
+  dense.dense.emplace();
+  EXPECT_EQ(Started(dense)->HoldPushes({}, 0).code(), Code::kInvalid);
+  auto shard = Started(Config(Mode::kAsync, 2));
+  EXPECT_EQ(shard->HoldPushes({.last_pushes = {1, 2, 3}}, 0).message(),
+            "expected the pushes of 2 workers, found 3");
+  EXPECT_FALSE(shard->IsHeld(0, 1));
+}
+
 // A late worker may be blocked, on another server, on workers whose gradients are pending here.
 TEST(Shard, StepDoesNotWaitForALateWorker) {
   JobConfig config = Config(Mode::kSync, 3);

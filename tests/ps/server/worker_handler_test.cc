@@ -139,9 +139,11 @@ TEST_F(ServerTest, OnlyTheChiefOrdersAndRestoresCheckpointsAndLoadsWeights) {
   start.join();
   ASSERT_TRUE(chief->session->Checkpoint(0, "state").ok());
   bool done = false;
+  HoldReply held;
   for (const auto& call : std::vector<std::function<Status(Channel&)>>{
            [&](Channel& c) { return c.Checkpoint({.id = 9}, done); },
            [&](Channel& c) { return c.Restore({}, done); },
+           [&](Channel& c) { return c.HoldPushes({}, held); },
            [](Channel& c) { return c.Load(""); }}) {
     const Status refused = other->session->client(0).Call(call);
     EXPECT_EQ(refused.code(), Code::kInvalid);

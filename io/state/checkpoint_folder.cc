@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "checkpoint-";
 constexpr std::string_view kPartFolder = "shard-";
 constexpr std::string_view kTemporary = ".tmp-";  // as io::OutputFile names its temporary files
+constexpr std::string_view kTemporaryManifest = "manifest.tmp-";
 
 struct ParsedName {
   uint64_t steps = 0;
@@ -113,7 +114,8 @@ void RemoveTemporaryFiles(const std::string& folder) {
   if (!names.ok() || !IsRealFolder(folder)) return;
   for (const std::string& name : *names) {
     const auto parsed = ParseName(name);
-    if (parsed && parsed->rest.starts_with(kTemporary)) RemoveRegular(folder + "/" + name);
+    const bool of_checkpoint = parsed && parsed->rest.starts_with(kTemporary);
+    if (of_checkpoint || name.starts_with(kTemporaryManifest)) RemoveRegular(folder + "/" + name);
   }
 }
 

@@ -34,7 +34,8 @@ bool HasCheckpoints(const std::string& checkpoints);
 // The following calls remove only regular files, and nothing if `folder` is a symbolic link. Errors
 // are ignored: the next call tries again.
 
-// Removes temporary files of killed processes.
+// Removes temporary files of checkpoints and of the manifest. They belong to killed processes if
+// the caller owns the folder (FolderClaim).
 void RemoveTemporaryFiles(const std::string& folder);
 
 // Removes all checkpoints but those of `steps`. Errors are ignored: the next call tries again.

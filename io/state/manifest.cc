@@ -68,13 +68,13 @@ Result<Manifest> Parse(const StateFields& fields) {
 // no locks, the check of the owner alone keeps processes apart.
 class FolderLock {
  public:
-  static Result<FolderLock> Take(const std::string& folder) {
+  static Result<FolderLock> Take(const std::string& folder, int64_t wait_ns = kLockNs) {
     const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) return IoError("cannot open the folder " + folder, errno);
     FolderLock lock(fd);
-    const int64_t deadline_ns = NowNs() + kLockNs;
+    const int64_t deadline_ns = NowNs() + wait_ns;
     while (::flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      if (NowNs() > deadline_ns) {
+      if (NowNs() >= deadline_ns) {
         return Invalid(folder + " is locked by another process, which may be suspended: end it");
       }
       std::this_thread::sleep_for(kLockPause);  // flock has no time limit
@@ -136,6 +136,7 @@ Result<FolderClaim> FolderClaim::Take(const std::string& folder, const Manifest&
     return Invalid(folder + " belongs to " + EpochText(found.epoch) + " of its run, found " +
                    EpochText(claim.epoch) + ": the run was started again in the meantime");
   }
+  RemoveTemporaryFiles(folder);
   RETURN_IF_ERROR(Write(folder, claim));
   return FolderClaim(folder, claim);
 }
@@ -178,6 +179,8 @@ Status FolderClaim::CommitCheckpoint(uint64_t id, uint64_t shards) {
       const std::string unused = PartFolder(folder_, shard);
       if (!std::filesystem::exists(unused, ignored)) return {};
       KeepCheckpoints(unused, {});
+      // Not the manifest that a process is writing.
+      if (FolderLock::Take(unused, /*wait_ns=*/0).ok()) RemoveTemporaryFiles(unused);
     }
   });
 }

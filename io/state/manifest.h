@@ -39,7 +39,8 @@ class FolderClaim {
  public:
   // Makes the folder if need be. kInvalid if the folder has a manifest of a later epoch, or of the
   // same epoch and another owner; with `take_over` the latter is replaced (the owner is known to
-  // have exited). Checkpoint and previous are those of `claim`.
+  // have exited). Checkpoint and previous are those of `claim`. Removes the temporary files of
+  // killed processes.
   static Result<FolderClaim> Take(const std::string& folder, const Manifest& claim,
                                   bool take_over = false);
 
@@ -50,7 +51,8 @@ class FolderClaim {
   // that is complete on all shards, stay; all others are removed.
   Status CommitPart(StateWriter& part, uint64_t id, std::optional<uint64_t> committed);
   // For the folder of all shards: all parts of checkpoint `id` are written. Removes parts of older
-  // checkpoints in the folders of shards that neither of the two last checkpoints has.
+  // checkpoints, and temporary files, in the folders of shards that neither of the two last
+  // checkpoints has.
   Status CommitCheckpoint(uint64_t id, uint64_t shards);
   const Manifest& manifest() const { return manifest_; }
 

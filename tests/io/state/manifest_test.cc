@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/state/manifest.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -114,12 +117,43 @@ TEST(FolderClaim, PartsOfShardsThatNoCheckpointHasAnyMoreAreRemoved) {
     std::filesystem::create_directories(PartFolder(folder.path(), shard));
     WriteFile(part(shard), "");
   }
+  const auto temporary = [&](uint64_t shard) {
+    return PartFolder(folder.path(), shard) + "/manifest.tmp-29034-0";
+  };
+  for (uint64_t shard = 0; shard < 3; ++shard) WriteFile(temporary(shard), "");
+  const int in_use = ::open(PartFolder(folder.path(), 2).c_str(), O_RDONLY | O_DIRECTORY);
+  ASSERT_EQ(::flock(in_use, LOCK_EX), 0);
   ASSERT_TRUE(claim->CommitCheckpoint(1, 3).ok());
   ASSERT_TRUE(claim->CommitCheckpoint(2, 1).ok());
   EXPECT_TRUE(std::filesystem::exists(part(2))) << "of the checkpoint before";
   EXPECT_EQ(claim->manifest().previous_shards, 3u);
   ASSERT_TRUE(claim->CommitCheckpoint(3, 1).ok());
   EXPECT_FALSE(std::filesystem::exists(part(1)) || std::filesystem::exists(part(2)));
+  EXPECT_TRUE(std::filesystem::exists(temporary(0))) << "its server's to remove";
+  EXPECT_FALSE(std::filesystem::exists(temporary(1)));
+  EXPECT_TRUE(std::filesystem::exists(temporary(2))) << "a process is writing it";
+  ::close(in_use);
+  ASSERT_TRUE(claim->CommitCheckpoint(4, 1).ok());
+  EXPECT_FALSE(std::filesystem::exists(temporary(2)));
+}
+
+// The process was killed while it wrote them.
+TEST(FolderClaim, TheNextOwnerRemovesTemporaryFiles) {
+  const TemporaryFolder folder;
+  ASSERT_TRUE(FolderClaim::Take(folder.path(), {.epoch = 2, .owner = 5}).ok());
+  const std::string killed[] = {folder / "manifest.tmp-29034-0",
+                                CheckpointPath(folder.path(), 7) + ".tmp-29034-0"};
+  const std::string others[] = {folder / "manifest.txt", folder / "old-manifest.tmp-1-0"};
+  for (const std::string& path : killed) WriteFile(path, "");
+  for (const std::string& path : others) WriteFile(path, "");
+  EXPECT_FALSE(FolderClaim::Take(folder.path(), {.epoch = 1, .owner = 6}).ok());
+  for (const std::string& path : killed) {
+    EXPECT_TRUE(std::filesystem::exists(path)) << "of the folder's owner, which may be alive";
+  }
+  ASSERT_TRUE(FolderClaim::Take(folder.path(), {.epoch = 3, .owner = 6}).ok());
+  for (const std::string& path : killed) EXPECT_FALSE(std::filesystem::exists(path)) << path;
+  for (const std::string& path : others) EXPECT_TRUE(std::filesystem::exists(path)) << path;
+  EXPECT_EQ(ReadManifest(folder.path())->epoch, 3u);
 }
 
 }  // namespace

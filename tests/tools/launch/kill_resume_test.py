@@ -7,6 +7,7 @@ Usage: kill_resume_test.py BIN_DIR [ROUNDS]
 Rows are counted as in resume_matrix_test.py: each has a key of its own, whose weight counts how often the row was
 trained on.
 """
+import glob
 import pathlib
 import signal
 import subprocess
@@ -35,6 +36,21 @@ def checkpoint_of(run_dir):
     return [line for line in text.splitlines() if line.startswith("checkpoint")]
 
 
+def wait_for_no_process(run_dir):
+    """The processes of a launcher that was killed end a moment later."""
+    end = time.monotonic() + 30
+    while any(f"--run_dir={run_dir}\0".encode() in read_command_line(path) for path in glob.glob("/proc/[0-9]*/cmdline")):
+        assert time.monotonic() < end, f"processes of {run_dir} are left"
+        time.sleep(0.01)
+
+
+def read_command_line(path):
+    try:
+        return pathlib.Path(path).read_bytes() + b"\0"
+    except OSError:  # it has just ended
+        return b""
+
+
 def interrupt(bin_dir, topology, mode, flags, run_dir, number):
     """Starts a job and sends the signal when it has written three checkpoints."""
     seen = {str(checkpoint_of(run_dir))}
@@ -51,6 +67,7 @@ def interrupt(bin_dir, topology, mode, flags, run_dir, number):
         job.wait(timeout=60)
         out.seek(0)
         text = out.read()
+    wait_for_no_process(run_dir)
     assert len(seen) >= before + 3, f"{topology} {mode}: {seen}, expected three checkpoints\n{text}"
 
 

@@ -44,9 +44,9 @@ std::string TrainingLabels(const RunFacts& facts) {
   const double entropy = Entropy(share);
   if (!(facts.mean_loss > entropy)) return "";
   return Text(
-      "the progressive loss %.5f is above %.5f, which always predicting the training data's share "
-      "of positives (%.4g) gives: another learning_rate, or the features need a look",
-      facts.mean_loss, entropy, share);
+      "the progressive loss %.5f is above %.5f, which always predicting the share of positives in "
+      "%s (%.4g) gives: another learning_rate, or the features need a look",
+      facts.mean_loss, entropy, facts.partial ? "worker 0's part" : "the training data", share);
 }
 
 // Recall is not defined without positives, the area under the curve without either class.

@@ -73,6 +73,13 @@ const Case kCases[] = {
        f.partial = true;
      },
      {"the labels of worker 0's part are all negative: "}},
+    {"loss above the entropy of labels of a part",
+     [](RunFacts& f) {
+       f.mean_loss = 0.9;
+       f.partial = true;
+     },
+     {"the progressive loss 0.90000 is above 0.50040, which always predicting the share of "
+      "positives in worker 0's part ("}},
     {"no test positives",
      [](RunFacts& f) {
        for (const char* name : {"recall", "auc", "ne", "calibration"}) SetMetric(f, name, kNan);

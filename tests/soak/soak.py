@@ -191,7 +191,7 @@ class Soak:
 
     def temporary_files(self):
         found = glob.glob(os.path.join(tempfile.gettempdir(), "millrace-*"))
-        tests = ("millrace-test-", "millrace-page-")  # of tests that run at the same time
+        tests = ("millrace-test-", "millrace-page-", "millrace-bench-")  # that run at the same time
         return {path for path in found if path != self.work and not os.path.basename(path).startswith(tests)}
 
     def main(self):

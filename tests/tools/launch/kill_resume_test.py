@@ -39,7 +39,8 @@ def checkpoint_of(run_dir):
 def wait_for_no_process(run_dir):
     """The processes of a launcher that was killed end a moment later."""
     end = time.monotonic() + 30
-    while any(f"--run_dir={run_dir}\0".encode() in read_command_line(path) for path in glob.glob("/proc/[0-9]*/cmdline")):
+    word = f"--run_dir={run_dir}\0".encode()
+    while any(word in read_command_line(path) for path in glob.glob("/proc/[0-9]*/cmdline")):
         assert time.monotonic() < end, f"processes of {run_dir} are left"
         time.sleep(0.01)
 

@@ -26,8 +26,9 @@ struct BatchBuilder {
   size_t nnz() const { return batch.row_begin.back(); }
 
   // Appends a row whose `count` keys were already written to NarrowRoom or WideRoom. A null
-  // `values` stands for ones.
-  void FinishRow(size_t count, float label, float weight, const float* values) {
+  // `values` stands for ones. All rows have `fields`, or none has.
+  void FinishRow(size_t count, float label, float weight, const float* values,
+                 const uint16_t* fields = nullptr) {
     if (values) {
       // The first value other than one makes the ones of earlier rows explicit.
       batch.values.resize(nnz() + count, 1.0f);
@@ -35,6 +36,7 @@ struct BatchBuilder {
     } else if (!batch.values.empty()) {
       batch.values.resize(nnz() + count, 1.0f);
     }
+    if (fields) batch.fields.insert(batch.fields.end(), fields, fields + count);
     if (weight != 1.0f || !batch.weights.empty()) {
       batch.weights.resize(batch.rows(), 1.0f);
       batch.weights.push_back(weight);
@@ -55,24 +57,27 @@ struct BatchBuilder {
     return wide_keys.data() + nnz();
   }
 
-  void AddRow(float label, float weight, std::span<const uint64_t> keys, const float* values) {
+  void AddRow(float label, float weight, std::span<const uint64_t> keys, const float* values,
+              const uint16_t* fields = nullptr) {
     if (wide) {
       std::copy(keys.begin(), keys.end(), WideRoom(keys.size()));
     } else {
       uint32_t* to = NarrowRoom(keys.size());
       for (size_t i = 0; i < keys.size(); ++i) to[i] = static_cast<uint32_t>(keys[i]);
     }
-    FinishRow(keys.size(), label, weight, values);
+    FinishRow(keys.size(), label, weight, values, fields);
   }
 
   // Moves the entries whose keys are not below `num_features` from a row to unknown_keys. A null
-  // `values` stands for ones. Returns the number of entries that stay.
-  size_t LeaveOutUnknown(uint64_t num_features, std::span<uint64_t> keys, float* values) {
+  // `values` stands for ones; `fields` may be null, too. Returns the number of entries that stay.
+  size_t LeaveOutUnknown(uint64_t num_features, std::span<uint64_t> keys, float* values,
+                         uint16_t* fields = nullptr) {
     size_t kept = 0;
     for (size_t i = 0; i < keys.size(); ++i) {
       if (keys[i] < num_features) {
         keys[kept] = keys[i];
         if (values) values[kept] = values[i];
+        if (fields) fields[kept] = fields[i];
         ++kept;
       } else {
         batch.unknown_keys.push_back(keys[i]);
@@ -88,6 +93,7 @@ struct BatchBuilder {
     batch.labels.pop_back();
     if (!batch.weights.empty()) batch.weights.pop_back();
     if (!batch.values.empty()) batch.values.resize(nnz());
+    if (!batch.fields.empty()) batch.fields.resize(nnz());
   }
 
   // Cuts the key arrays to their used size. Call it once, when the batch is complete.

@@ -40,6 +40,9 @@ struct CsrBatch {
   PodVector<uint32_t> row_begin;  // rows() + 1
   PodVector<uint32_t> cols;
   PodVector<float> values;   // empty: all ones
+  // The number of the field of each entry, parallel to cols and below RowOptions::num_fields.
+  // Empty: not asked for.
+  PodVector<uint16_t> fields;
   PodVector<float> labels;   // 0 or 1; see kNoLabel
   PodVector<float> weights;  // of the examples; empty: all ones
   PodVector<uint64_t> keys;
@@ -54,6 +57,7 @@ struct CsrBatch {
     row_begin.assign(1, 0);
     cols.clear();
     values.clear();
+    fields.clear();
     labels.clear();
     weights.clear();
     keys.clear();
@@ -70,6 +74,9 @@ enum class UnknownKey { kError, kLeaveOut };
 // Whether a row may lack a label. With kOptional, which is for scoring, such a row gets kNoLabel; a
 // label that is present must still be valid.
 enum class Labels { kRequired, kOptional };
+
+// Field numbers are below it.
+constexpr size_t kMaxFields = size_t{1} << 16;
 
 constexpr float kNoLabel = std::numeric_limits<float>::quiet_NaN();
 

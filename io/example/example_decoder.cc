@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -180,13 +181,17 @@ const char kReservedKeyText[] =
     "expected any 64-bit key but 18446744073709551615 (-1), which is reserved for the intercept, "
     "found it";
 
+std::string FieldRange(size_t num_fields) {
+  return "expected fields from 0 to below num_fields = " + std::to_string(num_fields) + ", found ";
+}
+
 struct ExampleDecoder::Parts {
   struct List {
     bool seen = false;
     bool is_float = false;
     std::string_view values;  // packed
   };
-  List label, index, value, weight;
+  List label, index, value, weight, field;
 };
 
 ExampleDecoder::Name::Name(std::string_view name) : text(name) {
@@ -207,7 +212,11 @@ ExampleDecoder::ExampleDecoder(ExampleDecoderOptions options, CpuLevel level)
       index_(options_.names.index),
       value_(options_.names.value),
       weight_(options_.names.weight),
-      varints32_(DecodeVarints32For(level)) {}
+      field_(options_.num_fields > 0 ? options_.names.field : ""),
+      varints32_(DecodeVarints32For(level)),
+      all_fields_(options_.num_fields) {
+  std::iota(all_fields_.begin(), all_fields_.end(), uint16_t{0});
+}
 
 Status ExampleDecoder::Append(std::string_view record, BatchBuilder& rows) {
   if (AppendFast(record, rows)) return {};
@@ -235,17 +244,24 @@ bool ExampleDecoder::AppendFast(std::string_view record, BatchBuilder& rows) {
   }
   size_t count = 0;
   if (!DecodeIndex(parts.index.values, rows, count)) return false;
+  const uint16_t* fields = nullptr;
+  if (options_.num_fields > 0) {
+    if (parts.field.is_float) return false;
+    if (parts.field.seen ? !DecodeFields(parts.field.values, count) : count != all_fields_.size())
+      return false;
+    fields = parts.field.seen ? fields_.data() : all_fields_.data();
+  }
   const std::string_view floats = parts.value.values;
   const bool ones = !parts.value.seen || AllOnes(floats);
   if (parts.value.seen && (!parts.value.is_float || floats.size() != 4 * count)) return false;
   if (ones) {
-    rows.FinishRow(count, label, weight, nullptr);
+    rows.FinishRow(count, label, weight, nullptr, fields);
     return true;
   }
   values_.resize(count);
   std::memcpy(values_.data(), floats.data(), floats.size());
   if (!AllFinite(values_.data(), count)) return false;
-  rows.FinishRow(count, label, weight, values_.data());
+  rows.FinishRow(count, label, weight, values_.data(), fields);
   return true;
 }
 
@@ -279,6 +295,8 @@ bool ExampleDecoder::TakeFeature(std::string_view key, std::string_view feature,
     part = &parts.label;
   } else if (!weight_.text.empty() && weight_.Is(key.data(), key.size())) {
     part = &parts.weight;
+  } else if (!field_.text.empty() && field_.Is(key.data(), key.size())) {
+    part = &parts.field;
   } else {
     return PlainAscii(key) && IsCanonicalFeature(feature);
   }
@@ -319,6 +337,17 @@ bool ExampleDecoder::DecodeIndex(std::string_view list, BatchBuilder& rows, size
   return true;
 }
 
+// Fills fields_; false if one is malformed or too large, or if there are not `count`.
+bool ExampleDecoder::DecodeFields(std::string_view list, size_t count) {
+  varints_.resize(list.size() + kVarintWriteSlack);
+  const auto decoded = varints32_(list, varints_.data());
+  if (!decoded || decoded->count != count) return false;
+  if (count > 0 && decoded->max >= options_.num_fields) return false;
+  fields_.resize(count);
+  for (size_t i = 0; i < count; ++i) fields_[i] = static_cast<uint16_t>(varints_[i]);
+  return true;
+}
+
 Status ExampleDecoder::AppendGeneral(std::string_view record, BatchBuilder& rows) {
   RETURN_IF_ERROR(ParseExample(record, view_));
   const FeatureNames& names = options_.names;
@@ -331,16 +360,52 @@ Status ExampleDecoder::AppendGeneral(std::string_view record, BatchBuilder& rows
   RETURN_IF_ERROR(CheckIndex(index));
   ASSIGN_OR_RETURN(const float* values,
                    ValuesOf(view_.Find(names.value), names.value, index->ints.size()));
+  if (options_.num_fields > 0) RETURN_IF_ERROR(TakeFields(index->ints.size()));
   keys_.resize(index->ints.size());
   std::copy(index->ints.begin(), index->ints.end(), keys_.begin());
   std::span<uint64_t> keys(keys_);
   if (options_.num_features > 0 && options_.unknown_key == UnknownKey::kLeaveOut) {
     if (values) values_.assign(values, values + keys.size());
     float* const own = values ? values_.data() : nullptr;
-    keys = keys.first(rows.LeaveOutUnknown(options_.num_features, keys, own));
+    keys = keys.first(rows.LeaveOutUnknown(options_.num_features, keys, own,
+                                           options_.num_fields > 0 ? fields_.data() : nullptr));
     values = own;
   }
-  rows.AddRow(label, weight, keys, values);
+  rows.AddRow(label, weight, keys, values, options_.num_fields > 0 ? fields_.data() : nullptr);
+  return {};
+}
+
+// Fills fields_ with those of a row with `count` indices.
+Status ExampleDecoder::TakeFields(size_t count) {
+  const std::string& name = options_.names.field;
+  const std::string where = "field feature " + Quoted(name) + ": ";
+  const FeatureView* feature = name.empty() ? nullptr : view_.Find(name);
+  if (count > 0 && (!feature || feature->kind == FeatureKind::kNone)) {
+    if (count != options_.num_fields) {
+      return Corrupt("this row has no fields: expected the feature " + Quoted(name) +
+                     ", or exactly one index for each of the " +
+                     std::to_string(options_.num_fields) + " fields, found " +
+                     std::to_string(count) + " indices");
+    }
+    fields_ = all_fields_;
+    return {};
+  }
+  fields_.resize(count);
+  if (!feature) return {};
+  const bool is_list = feature->kind == FeatureKind::kInt64 || feature->kind == FeatureKind::kNone;
+  if (!is_list || feature->ints.size() != count) {
+    return Corrupt(where + "expected " + std::to_string(count) +
+                   " int64 values, as many as there are indices, found " +
+                   DescribeFeature(*feature));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t field = feature->ints[i];
+    if (static_cast<uint64_t>(field) >= options_.num_fields) {
+      return Corrupt(where + FieldRange(options_.num_fields) + std::to_string(field) +
+                     " at position " + std::to_string(i));
+    }
+    fields_[i] = static_cast<uint16_t>(field);
+  }
   return {};
 }
 

@@ -23,10 +23,14 @@ struct ExampleDecoderOptions {
   uint64_t num_features = 0;
   UnknownKey unknown_key = UnknownKey::kError;
   Labels labels = Labels::kRequired;
+  // Above 0: rows get fields, which are below it.
+  size_t num_fields = 0;
 };
 
 // The end of an error message about a key that is not below num_features.
 std::string TooFewFeatures(uint64_t key);
+// The beginning of one about a field that is not below num_fields; the number found follows.
+std::string FieldRange(size_t num_fields);
 // An error message about a row that has kInterceptKey.
 extern const char kReservedKeyText[];
 
@@ -38,6 +42,8 @@ extern const char kReservedKeyText[];
 // Rules beyond protobuf's: label is one number, 0, 1 or -1 (int64 or float), or absent where labels
 // are optional; index is an int64 list; value is absent, or a list of finite floats as long as
 // index; weight, if names.weight is set, is absent (1) or one finite float that is not negative.
+// Fields, if they are asked for, are an int64 list as long as index; without it, a row of exactly
+// num_fields indices has one per field, in the order of the fields.
 //
 // Not thread-safe (scratch memory): use one decoder per thread.
 class ExampleDecoder {
@@ -71,16 +77,21 @@ class ExampleDecoder {
   bool FindParts(std::string_view record, Parts& parts) const;
   bool TakeFeature(std::string_view key, std::string_view feature, Parts& parts) const;
   bool DecodeIndex(std::string_view list, BatchBuilder& rows, size_t& count);
+  bool DecodeFields(std::string_view list, size_t count);
 
   Status AppendGeneral(std::string_view record, BatchBuilder& rows);
   Status CheckIndex(const FeatureView* index) const;
+  Status TakeFields(size_t count);
 
   ExampleDecoderOptions options_;
-  Name label_, index_, value_, weight_;
+  Name label_, index_, value_, weight_, field_;
   Varints32Function varints32_;
   ExampleView view_;
   PodVector<uint64_t> keys_;
   PodVector<float> values_;
+  PodVector<uint32_t> varints_;
+  PodVector<uint16_t> fields_;      // of the row
+  PodVector<uint16_t> all_fields_;  // 0, 1, ...: of a row with one index per field
 };
 
 }  // namespace millrace::io

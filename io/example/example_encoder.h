@@ -15,6 +15,7 @@ struct FeatureNames {
   std::string index = "index";
   std::string value = "value";
   std::string weight = "";
+  std::string field = "field";  // int64 list as long as index; only where fields are asked for
 };
 
 // Replaces `out` by Example{index: int64 list, label: int64, value: float list}, fields in that

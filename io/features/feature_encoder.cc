@@ -133,9 +133,10 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
   return std::shared_ptr<const EncoderPlan>(std::move(plan));
 }
 
-FeatureEncoder::FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels)
+FeatureEncoder::FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels, bool fields)
     : plan_(std::move(plan)),
       labels_(labels),
+      want_fields_(fields),
       tokens_(plan_->fields_.size()),
       token_names_(plan_->fields_.size()) {}
 
@@ -344,23 +345,30 @@ inline bool FeatureEncoder::EncodeSimple(const EncoderPlan::Field& field, const 
 Status FeatureEncoder::Encode(const FieldRow& row) {
   keys_.clear();
   values_.clear();
+  fields_.clear();
   ones_ = true;
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
     if (plan_->fields_[i].in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   }
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
-    const EncoderPlan::Field& field = plan_->fields_[i];
-    if (field.simple && !explain_ && EncodeSimple(field, row)) continue;
-    if (field.rule == FieldRule::kCross) {
-      EncodeCross(field);
-      continue;
-    }
-    if (!field.in_cross) RETURN_IF_ERROR(EncodeField(i, row));
-    if (!field.keys) continue;
-    for (size_t t = 0; t < tokens_[i].size(); ++t) {
-      AddKey(field, tokens_[i][t]);
-      if (explain_) entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
-    }
+    RETURN_IF_ERROR(EncodeKeys(i, row));
+    if (want_fields_) fields_.resize(keys_.size(), static_cast<uint16_t>(i));
+  }
+  return {};
+}
+
+Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
+  const EncoderPlan::Field& field = plan_->fields_[i];
+  if (field.simple && !explain_ && EncodeSimple(field, row)) return {};
+  if (field.rule == FieldRule::kCross) {
+    EncodeCross(field);
+    return {};
+  }
+  if (!field.in_cross) RETURN_IF_ERROR(EncodeField(i, row));
+  if (!field.keys) return {};
+  for (size_t t = 0; t < tokens_[i].size(); ++t) {
+    AddKey(field, tokens_[i][t]);
+    if (explain_) entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
   }
   return {};
 }
@@ -370,7 +378,8 @@ Status FeatureEncoder::Append(const FieldRow& row, BatchBuilder& rows) {
   RETURN_IF_ERROR(ReadLabel(row, label));
   RETURN_IF_ERROR(ReadWeight(row, weight));
   RETURN_IF_ERROR(Encode(row));
-  rows.AddRow(label, weight, keys_, ones_ ? nullptr : values_.data());
+  rows.AddRow(label, weight, keys_, ones_ ? nullptr : values_.data(),
+              want_fields_ ? fields_.data() : nullptr);
   return {};
 }
 

@@ -83,7 +83,9 @@ class EncoderPlan {
 // Not thread-safe (scratch memory): use one encoder per thread.
 class FeatureEncoder {
  public:
-  explicit FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels);
+  // With `fields`, an entry's field is the position in the spec of the field that made its key.
+  explicit FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels,
+                          bool fields = false);
 
   // Appends the row, or returns an error that names the column, expected and found, and leaves
   // `rows` unchanged.
@@ -112,6 +114,7 @@ class FeatureEncoder {
   };
 
   Status Encode(const FieldRow& row);
+  Status EncodeKeys(size_t field, const FieldRow& row);
   Status EncodeField(size_t field, const FieldRow& row);
   bool EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row);
   Status AddValue(size_t field, const FieldValue& value);
@@ -123,9 +126,11 @@ class FeatureEncoder {
 
   std::shared_ptr<const EncoderPlan> plan_;
   Labels labels_;
+  bool want_fields_;
   std::vector<std::vector<Token>> tokens_;  // by field
   PodVector<uint64_t> keys_;
   PodVector<float> values_;
+  PodVector<uint16_t> fields_;  // if they are wanted
   bool ones_ = true;
   std::vector<size_t> turn_;  // of a cross, by part
   // While Explain runs: the names of tokens_, and of keys_.

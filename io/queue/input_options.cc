@@ -7,6 +7,7 @@
 #include "io/record/record_format.h"
 #include "io/rows/column_reader.h"
 #include "io/stream/input_files.h"
+#include "io/text/criteo.h"
 #include "io/text/file_format.h"
 
 namespace millrace::io {
@@ -36,6 +37,12 @@ Status InputOptions::Validate() const {
   if (files.empty()) return Invalid("no input files");
   if (NeedsFeatureSpec(format) && !rows.features) return MissingFeatureSpec(format);
   if (rows.features) RETURN_IF_ERROR(CheckHasColumns(format));
+  if (rows.num_fields > 0) {
+    // A row gets entries for the centered features that it lacks, whose fields are not known.
+    if (!rows.centers.empty()) return Invalid("centers: expected none for rows with fields");
+    InputOptions same = *this;
+    RETURN_IF_ERROR(UseFields(rows.num_fields, same));
+  }
   if (batch_size == 0) return Invalid("batch_size: expected at least 1, found 0");
   if (batch_size > (size_t{1} << 24)) {
     return Invalid("batch_size: expected at most 16777216, found " + std::to_string(batch_size));
@@ -75,6 +82,7 @@ Status InputOptions::Validate() const {
   RETURN_IF_ERROR(CheckFeatureName("index_feature", rows.names.index));
   RETURN_IF_ERROR(CheckFeatureName("value_feature", rows.names.value));
   RETURN_IF_ERROR(CheckFeatureName("weight_feature", rows.names.weight));
+  RETURN_IF_ERROR(CheckFeatureName("field_feature", rows.names.field));
   return epochs > 1 ? CheckReadableAgain(files, "epochs = 1") : Status();
 }
 
@@ -105,6 +113,39 @@ Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& in
   input.rows.num_features = spec.num_features();
   input.rows.features = features;
   return UseColumns(spec, input);
+}
+
+namespace {
+
+// The number of fields that the rows have by themselves; 0: the user must know it.
+Result<size_t> OwnFields(const InputOptions& input) {
+  if (input.rows.features) return input.rows.features->spec().fields.size();
+  if (input.format == InputFormat::kCriteo) return size_t{kCriteoFields};
+  if (input.format == InputFormat::kTfRecord) return 0;
+  return Invalid("this input has no fields: " + std::string(InputFormatName(input.format)) +
+                 " text has keys alone; write it as libffm text (field:index:value), as TFRecords "
+                 "with a list of fields, or as rows of named columns with a feature spec");
+}
+
+}  // namespace
+
+Status UseFields(size_t num_fields, InputOptions& input) {
+  ASSIGN_OR_RETURN(const size_t own, OwnFields(input));
+  if (own == 0 && num_fields == 0) {
+    return Invalid("num_fields: expected the number of fields of the " +
+                   std::string(InputFormatName(input.format)) + " rows, found 0");
+  }
+  if (std::max(own, num_fields) > kMaxFields) {
+    return Invalid("num_fields: expected at most " + std::to_string(kMaxFields) + ", found " +
+                   std::to_string(std::max(own, num_fields)));
+  }
+  if (own > 0 && num_fields > 0 && own != num_fields) {
+    return Invalid("num_fields: the rows have " + std::to_string(own) + " fields (" +
+                   (input.rows.features ? "of the feature spec" : "the columns of Criteo text") +
+                   "), found " + std::to_string(num_fields));
+  }
+  input.rows.num_fields = own > 0 ? own : num_fields;
+  return {};
 }
 
 namespace {

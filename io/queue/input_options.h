@@ -65,6 +65,11 @@ struct InputOptions {
 // written, which reads the first bytes of one. Criteo text is read as CSV. An error if the format
 // has no columns.
 Status UseColumns(const FeatureSpec& spec, InputOptions& input);
+// Batches get the number of each entry's field. Rows of a feature spec (the position of the field
+// in the spec) and Criteo text (39 columns) say how many fields there are, and `num_fields` is 0 or
+// the same number; for libffm text and TFRecords it must be given. libsvm and VW text have no
+// fields.
+Status UseFields(size_t num_fields, InputOptions& input);
 // An error if a feature or column that the options name is in none of the first records, see
 // io/stream/input_files.h.
 Status CheckNames(const InputOptions& options);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -49,7 +50,8 @@ class TfRecordRows final : public RowDecoder {
       : decoder_({.names = options.names,
                   .num_features = options.num_features,
                   .unknown_key = options.unknown_key,
-                  .labels = options.labels}) {}
+                  .labels = options.labels,
+                  .num_fields = options.num_fields}) {}
   Status Append(std::string_view record, BatchBuilder& rows) override {
     return decoder_.Append(record, rows);
   }
@@ -81,12 +83,13 @@ class TextRows : public RowDecoder {
     if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
       return BadLabel();
     }
+    if (options_.num_fields > 0) RETURN_IF_ERROR(CheckFields());
     RETURN_IF_ERROR(CheckKeys(rows));
     bool ones = true;
     for (const float value : row_.values) ones &= value == 1.0f;
     // NaN is kNoLabel and stays.
     rows.AddRow(row_.label == -1 ? 0.0f : row_.label, row_.weight, row_.keys,
-                ones ? nullptr : row_.values.data());
+                ones ? nullptr : row_.values.data(), Fields());
     return {};
   }
 
@@ -104,10 +107,19 @@ class TextRows : public RowDecoder {
         std::string("label: expected 0, 1 or -1, found ") + text +
         " (the option positive_label of millrace-records convert makes two classes of many)");
   }
+  uint16_t* Fields() { return options_.num_fields > 0 ? row_.fields.data() : nullptr; }
+  Status CheckFields() const {
+    if (row_.fields.size() != row_.keys.size()) return Corrupt("this row has no fields");
+    for (const uint16_t field : row_.fields) {
+      if (field < options_.num_fields) continue;
+      return Corrupt("field: " + FieldRange(options_.num_fields) + std::to_string(field));
+    }
+    return {};
+  }
   Status CheckKeys(BatchBuilder& rows) {
     if (options_.num_features > 0 && options_.unknown_key == UnknownKey::kLeaveOut) {
       const size_t kept =
-          rows.LeaveOutUnknown(options_.num_features, row_.keys, row_.values.data());
+          rows.LeaveOutUnknown(options_.num_features, row_.keys, row_.values.data(), Fields());
       row_.keys.resize(kept);
       row_.values.resize(kept);
     }
@@ -153,6 +165,12 @@ class VwRows final : public TextRows {
   VwOptions vw_;
 };
 
+// One key for each field, in the order of the fields.
+void AddFieldsInOrder(SparseRow& row) {
+  row.fields.resize(row.keys.size());
+  std::iota(row.fields.begin(), row.fields.end(), uint16_t{0});
+}
+
 class CriteoRows final : public TextRows {
  public:
   explicit CriteoRows(const RowOptions& options) : TextRows(options), hasher_(options.hash_bits) {}
@@ -160,8 +178,10 @@ class CriteoRows final : public TextRows {
  private:
   Result<bool> Parse(std::string_view line, SparseRow& row) override {
     ASSIGN_OR_RETURN(const bool is_row, SplitCriteoLine(line, line_, options_.labels));
-    if (is_row) hasher_.Encode(line_, row);
-    return is_row;
+    if (!is_row) return false;
+    hasher_.Encode(line_, row);
+    if (options_.num_fields > 0) AddFieldsInOrder(row);
+    return true;
   }
   std::string Advice(uint64_t key) const override { return HashAdvice(options_, key); }
   CriteoHasher hasher_;
@@ -172,7 +192,8 @@ class CriteoRows final : public TextRows {
 class SpecRows final : public RowDecoder {
  public:
   SpecRows(std::unique_ptr<ColumnReader> columns, const RowOptions& options)
-      : columns_(std::move(columns)), encoder_(options.features, options.labels) {}
+      : columns_(std::move(columns)),
+        encoder_(options.features, options.labels, options.num_fields > 0) {}
 
   Status Append(std::string_view record, BatchBuilder& rows) override {
     ASSIGN_OR_RETURN(const bool is_row, columns_->Read(record, row_));

@@ -64,6 +64,8 @@ struct RowOptions {
   // Then names, index_base, hash_bits and hash_all have no effect.
   std::shared_ptr<const EncoderPlan> features = nullptr;
   CsvDialect csv = {};  // of all files, with `features`
+  // Above 0: batches get `fields`, which are below it; see UseFields in io/queue/input_options.h.
+  size_t num_fields = 0;
 };
 
 // Whether the batch's keys need 64 bits.

@@ -21,6 +21,7 @@ Result<int> Number(const StateFields& fields, const char* name, uint64_t max) {
 
 void AddRowFormat(const RowFormat& rows, StateFields& fields) {
   fields.Add("input.format", InputFormatName(rows.format));
+  if (rows.rows.num_fields > 0) fields.AddUint("input.num_fields", rows.rows.num_fields);
   if (rows.rows.features) {
     fields.Add("input.features", rows.rows.features->spec().ToJson());
     return;
@@ -38,6 +39,7 @@ void AddRowFormat(const RowFormat& rows, StateFields& fields) {
   fields.Add("input.index_feature", names.index);
   fields.Add("input.value_feature", names.value);
   if (!names.weight.empty()) fields.Add("input.weight_feature", names.weight);
+  if (rows.rows.num_fields > 0) fields.Add("input.field_feature", names.field);
 }
 
 Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
@@ -47,6 +49,10 @@ Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
   const Result<InputFormat> format = InputFormatFromName(*name);
   if (!format.ok()) return Corrupt("header field input." + format.status().message());
   rows.format = *format;
+  if (fields.Text("input.num_fields").ok()) {
+    ASSIGN_OR_RETURN(const int num_fields, Number(fields, "input.num_fields", kMaxFields));
+    rows.rows.num_fields = static_cast<size_t>(num_fields);
+  }
   if (const Result<std::string> json = fields.Text("input.features"); json.ok()) {
     const Result<FeatureSpec> spec = ParseFeatureSpec(*json, "header field input.features");
     if (!spec.ok()) return Corrupt(spec.status().message());
@@ -71,6 +77,9 @@ Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
     ASSIGN_OR_RETURN(names.value, fields.Text("input.value_feature"));
     const Result<std::string> weight = fields.Text("input.weight_feature");
     names.weight = weight.ok() ? *weight : "";
+    if (rows.rows.num_fields > 0) {
+      ASSIGN_OR_RETURN(names.field, fields.Text("input.field_feature"));
+    }
   }
   return std::optional(std::move(rows));
 }

@@ -170,6 +170,9 @@ Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNa
   if (!names.weight.empty()) {
     wanted.push_back({"weight feature", names.weight, "the option weight_feature"});
   }
+  if (names.field != FeatureNames{}.field && !names.field.empty()) {
+    wanted.push_back({"field feature", names.field, "the option field_feature"});
+  }
   return SearchFiles(files, std::move(wanted));
 }
 

@@ -15,7 +15,7 @@ struct Header {
   float weight;
   uint8_t label;
   uint8_t kind;
-  uint16_t unused;
+  uint16_t fields;  // 1: there are some
 };
 static_assert(sizeof(Header) == 12);
 
@@ -30,7 +30,8 @@ void AppendRow(const BatchBuilder& rows, size_t r, RawBuffer& out) {
   const uint32_t count = batch.row_begin[r + 1] - begin;
   const float weight = batch.weights.empty() ? 1.0f : batch.weights[r];
   const bool ones = batch.values.empty();
-  const Header header{count, weight, batch.labels[r] > 0, ones ? kOnes : kValues, 0};
+  const bool fields = !batch.fields.empty();
+  const Header header{count, weight, batch.labels[r] > 0, ones ? kOnes : kValues, fields};
   AppendArray(&header, 1, out);
   if (rows.wide) {
     AppendArray(rows.wide_keys.data() + begin, count, out);
@@ -38,6 +39,9 @@ void AppendRow(const BatchBuilder& rows, size_t r, RawBuffer& out) {
     AppendArray(batch.cols.data() + begin, count, out);
   }
   if (!ones) AppendArray(batch.values.data() + begin, count, out);
+  if (!fields) return;
+  AppendArray(batch.fields.data() + begin, count, out);
+  if (count % 2 == 1) out.Append("\0\0", 2);  // the next header stays aligned
 }
 
 void AppendRaw(std::string_view record, uint64_t offset, RawBuffer& out) {
@@ -64,9 +68,14 @@ class CachedRows final : public RowDecoder {
     void* room =
         rows.wide ? static_cast<void*>(rows.WideRoom(header.keys)) : rows.NarrowRoom(header.keys);
     if (bytes > 0) std::memcpy(room, keys, bytes);
+    const char* rest = keys + bytes;
     const float* values = nullptr;
-    if (header.kind == kValues) values = reinterpret_cast<const float*>(keys + bytes);
-    rows.FinishRow(header.keys, header.label, header.weight, values);
+    if (header.kind == kValues) {
+      values = reinterpret_cast<const float*>(rest);
+      rest += header.keys * sizeof(float);
+    }
+    const auto* fields = header.fields != 0 ? reinterpret_cast<const uint16_t*>(rest) : nullptr;
+    rows.FinishRow(header.keys, header.label, header.weight, values, fields);
     return {};
   }
 

@@ -2,12 +2,13 @@
 // A cache of decoded rows for later epochs, and the form in which it keeps a row: decoded, and
 // quick to copy into a batch.
 //
-//   +-------------+-------------+-----------+----------+-------+------------------+-------------+
-//   | keys K: u32 | weight: f32 | label: u8 | kind: u8 | zeros | K keys, u32, u64 | values: f32 |
-//   |      4      |      4      |     1     |    1     |   2   |    4 K or 8 K    |  4 K or 0   |
-//   +-------------+-------------+-----------+----------+-------+------------------+-------------+
-//
-// Only rows of kind kValues have values.
+//   +-------------+-------------+-----------+----------+------------+------------------+
+//   | keys K: u32 | weight: f32 | label: u8 | kind: u8 | fields: u16| K keys, u32, u64 |
+//   |      4      |      4      |     1     |    1     |   0 or 1   |    4 K or 8 K    |
+//   +-------------+-------------+-----------+----------+------------+------------------+
+//   | values: f32 | fields: u16 |  Only rows of kind kValues have values, and only those with a
+//   |  4 K or 0   |  2 K or 0   |  1 in `fields` have fields, followed by two zeros if K is odd.
+//   +-------------+-------------+
 //
 // A record that cannot be decoded (kind kRaw) is kept as it is, after its offset (u64) in the file,
 // so that every epoch reports the same error.

@@ -35,6 +35,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const CpuLevel level : {CpuLevel::kPlain, CpuLevel::kAvx2, CpuLevel::kAvx512}) {
     if (level > millrace::DetectCpuLevel()) continue;
     Check(record, {}, level);
+    Check(record, {.num_fields = 3}, level);
     Check(record, {.names = {.weight = "weight"}, .num_features = 1 << 20}, level);
   }
   return 0;

@@ -18,6 +18,7 @@ struct OracleRow {
   float weight = 1;
   std::vector<uint64_t> keys;
   std::vector<float> values;  // written out, ones too
+  std::vector<uint16_t> fields;
   bool operator==(const OracleRow&) const = default;
 };
 
@@ -25,6 +26,24 @@ inline const tensorflow::Feature* FindFeature(const tensorflow::Example& example
                                               const std::string& name) {
   const auto it = example.features().feature().find(name);
   return it == example.features().feature().end() ? nullptr : &it->second;
+}
+
+// The fields of `row`, whose keys are there; false if they break the rules.
+inline bool AddFields(const tensorflow::Example& example, const io::ExampleDecoderOptions& options,
+                      OracleRow& row) {
+  const auto* field = FindFeature(example, options.names.field);
+  const bool none = !field || field->kind_case() == tensorflow::Feature::KIND_NOT_SET;
+  if (none && row.keys.empty()) return true;
+  if (none) {
+    for (size_t i = 0; i < row.keys.size(); ++i) row.fields.push_back(static_cast<uint16_t>(i));
+    return row.keys.size() == options.num_fields;
+  }
+  if (!field->has_int64_list()) return false;
+  for (const int64_t number : field->int64_list().value()) {
+    if (number < 0 || static_cast<size_t>(number) >= options.num_fields) return false;
+    row.fields.push_back(static_cast<uint16_t>(number));
+  }
+  return row.fields.size() == row.keys.size();
 }
 
 // The row that the rules of example_decoder.h give for what protobuf parsed; nothing if either
@@ -76,6 +95,7 @@ inline std::optional<OracleRow> DecodeByProtobuf(std::string_view record,
     row.weight = weight->float_list().value(0);
     if (!std::isfinite(row.weight) || row.weight < 0) return std::nullopt;
   }
+  if (options.num_fields > 0 && !AddFields(example, options, row)) return std::nullopt;
   return row;
 }
 
@@ -87,6 +107,7 @@ inline OracleRow RowOf(const io::BatchBuilder& rows, size_t r) {
   for (uint32_t i = rows.batch.row_begin[r]; i < rows.batch.row_begin[r + 1]; ++i) {
     row.keys.push_back(rows.wide ? rows.wide_keys[i] : rows.batch.cols[i]);
     row.values.push_back(rows.batch.values.empty() ? 1.0f : rows.batch.values[i]);
+    if (!rows.batch.fields.empty()) row.fields.push_back(rows.batch.fields.at(i));
   }
   return row;
 }
@@ -98,7 +119,9 @@ inline std::string CompareDecoders(std::string_view record, io::ExampleDecoder& 
   padded.append(io::kVarintReadSlack, '\xff');
   io::BatchBuilder rows;
   rows.Clear(decoder.wide());
-  rows.AddRow(1, 1, std::vector<uint64_t>{3, 1, 2}, nullptr);
+  const uint16_t fields[] = {0, 2, 1};
+  rows.AddRow(1, 1, std::vector<uint64_t>{3, 1, 2}, nullptr,
+              options.num_fields > 0 ? fields : nullptr);
   const OracleRow before = RowOf(rows, 0);
   const Status status = decoder.Append({padded.data(), record.size()}, rows);
   const auto expected = DecodeByProtobuf(record, options);

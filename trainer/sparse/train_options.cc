@@ -76,7 +76,10 @@ std::string OptionsDigest(const TrainOptions& options) {
          text(" hash_all=", in.rows.hash_all ? 1 : 0) +
          (in.rows.features ? " spec=" + SpecDigest(in.rows.features->spec())
                            : " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
-                                 in.rows.names.value + "," + in.rows.names.weight);
+                                 in.rows.names.value + "," + in.rows.names.weight) +
+         (in.rows.num_fields > 0
+              ? text(" num_fields=", in.rows.num_fields) + " field=" + in.rows.names.field
+              : "");
 }
 
 }  // namespace millrace::trainer

@@ -35,6 +35,8 @@ Status Append(ExampleDecoder& decoder, std::string_view record, BatchBuilder& ro
   return decoder.Append({padded.data(), record.size()}, rows);
 }
 
+constexpr int kFields = 39;
+
 // A record as TensorFlow writes it, with variations that stay on the fast path or just leave it.
 std::string RandomRecord(Random& random) {
   std::vector<uint64_t> keys(random.Below(60));
@@ -54,10 +56,14 @@ std::string RandomRecord(Random& random) {
   const int64_t ints[] = {1, -7};
   const float weight[] = {static_cast<float>(random.Below(3))};
   const std::vector<int64_t> index(keys.begin(), keys.end());
+  std::vector<int64_t> fields(random.Below(10) == 0 ? random.Below(60) : keys.size());
+  for (int64_t& field : fields) field = static_cast<int64_t>(random.Below(kFields));
+  if (random.Below(30) == 0 && !fields.empty()) fields.back() = random.Below(2) == 0 ? -1 : kFields;
   builder.AddFloat("weight", weight);
   builder.AddBytes("extra", text);
   builder.AddInt64("label", std::span(ints).first(1));
   builder.AddInt64("index", index);
+  if (random.Below(4) > 0) builder.AddInt64("field", fields);
   if (random.Below(2) == 0) builder.AddInt64("more", ints);
   builder.Finish(record);
   return record;
@@ -78,14 +84,29 @@ TEST_P(Decoder, EqualsProtobufOnRecordsAsTheyAreWritten) {
   }
 }
 
+TEST_P(Decoder, EqualsProtobufOnRowsWithFields) {
+  for (const char* name : {"field", "more", "absent"}) {
+    const ExampleDecoderOptions options{
+        .names = {.field = name}, .num_features = 1 << 26, .num_fields = kFields};
+    ExampleDecoder decoder(options, GetParam());
+    for (uint64_t seed = 0; seed < 3000; ++seed) {
+      Random random(seed);
+      ASSERT_EQ(CompareDecoders(RandomRecord(random), decoder, options), "")
+          << "seed " << seed << " field feature " << name;
+    }
+  }
+}
+
 TEST_P(Decoder, EqualsProtobufOnMutatedRecords) {
-  const ExampleDecoderOptions options{.num_features = 1 << 26};
-  ExampleDecoder decoder(options, GetParam());
-  for (uint64_t seed = 0; seed < 30000; ++seed) {
-    Random random(seed);
-    std::string record = RandomRecord(random);
-    RandomMessage(seed).Mutate(record);
-    ASSERT_EQ(CompareDecoders(record, decoder, options), "") << "seed " << seed;
+  for (const size_t num_fields : {0, kFields}) {
+    const ExampleDecoderOptions options{.num_features = 1 << 26, .num_fields = num_fields};
+    ExampleDecoder decoder(options, GetParam());
+    for (uint64_t seed = 0; seed < 30000; ++seed) {
+      Random random(seed);
+      std::string record = RandomRecord(random);
+      RandomMessage(seed).Mutate(record);
+      ASSERT_EQ(CompareDecoders(record, decoder, options), "") << "seed " << seed;
+    }
   }
 }
 
@@ -128,6 +149,62 @@ TEST(ExampleDecoder, OnesAreNotStoredUntilAnotherValueComes) {
             (std::vector<float>{1, 1, 1, 2, 1, 1}));
   EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
             (std::vector<uint32_t>{7, 3, 7, 3, 7, 3}));
+}
+
+std::string WithFields(const std::vector<int64_t>& index, const std::vector<int64_t>& fields) {
+  const int64_t label = 1;
+  ExampleBuilder builder;
+  builder.AddInt64("label", {&label, 1});
+  builder.AddInt64("index", index);
+  builder.AddInt64("field", fields);
+  std::string record;
+  builder.Finish(record);
+  return record;
+}
+
+TEST(ExampleDecoder, FieldsComeFromTheirListOrFromTheOrder) {
+  ExampleDecoder decoder({.num_features = 100, .num_fields = 3});
+  BatchBuilder rows;
+  rows.Clear(false);
+  std::string record;
+  const std::vector<uint64_t> keys = {7, 3, 9};
+  EncodeSparseExample({}, 1, keys, {}, record);
+  ASSERT_TRUE(Append(decoder, record, rows).ok());
+  ASSERT_TRUE(Append(decoder, WithFields({5, 5, 6, 7}, {2, 2, 0, 1}), rows).ok());
+  EncodeSparseExample({}, 1, std::vector<uint64_t>{}, {}, record);
+  ASSERT_TRUE(Append(decoder, record, rows).ok()) << "a row without indices needs no fields";
+  EXPECT_EQ((std::vector<uint16_t>(rows.batch.fields.begin(), rows.batch.fields.end())),
+            (std::vector<uint16_t>{0, 1, 2, 2, 2, 0, 1}));
+  ExampleDecoder plain({.num_features = 100});
+  rows.Clear(false);
+  ASSERT_TRUE(Append(plain, WithFields({5, 6}, {9, 9, 9}), rows).ok());
+  EXPECT_TRUE(rows.batch.fields.empty()) << "nobody asked for them";
+}
+
+TEST(ExampleDecoder, FieldErrorsSayExpectedAndFound) {
+  ExampleDecoder decoder({.num_features = 100, .num_fields = 3});
+  const auto error = [&](const std::string& record) {
+    BatchBuilder rows;
+    rows.Clear(false);
+    const Status status = Append(decoder, record, rows);
+    EXPECT_EQ(status.code(), Code::kCorrupt);
+    EXPECT_EQ(rows.batch.rows() + rows.batch.fields.size(), 0u);
+    return status.message();
+  };
+  EXPECT_EQ(error(WithFields({1, 2}, {0, 3})),
+            "field feature 'field': expected fields from 0 to below num_fields = 3, found 3 at "
+            "position 1");
+  EXPECT_EQ(error(WithFields({1, 2}, {-1, 0})),
+            "field feature 'field': expected fields from 0 to below num_fields = 3, found -1 at "
+            "position 0");
+  EXPECT_EQ(error(WithFields({1, 2}, {0})),
+            "field feature 'field': expected 2 int64 values, as many as there are indices, found "
+            "1 int64 value");
+  std::string record;
+  EncodeSparseExample({}, 1, std::vector<uint64_t>{1, 2}, {}, record);
+  EXPECT_EQ(error(record),
+            "this row has no fields: expected the feature 'field', or exactly one index for each "
+            "of the 3 fields, found 2 indices");
 }
 
 struct BadCase {

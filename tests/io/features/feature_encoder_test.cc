@@ -38,12 +38,14 @@ struct Encoded {
   float label = 0, weight = 1;
   std::vector<uint64_t> keys = {};
   std::vector<float> values = {};
+  std::vector<uint16_t> fields = {};
 };
 
-Encoded Encode(const FeatureSpec& spec, const Row& values, Labels labels = Labels::kRequired) {
+Encoded Encode(const FeatureSpec& spec, const Row& values, Labels labels = Labels::kRequired,
+               bool fields = false) {
   auto plan = EncoderPlan::Make(spec);
   EXPECT_TRUE(plan.ok()) << plan.status().message();
-  FeatureEncoder encoder(*plan, labels);
+  FeatureEncoder encoder(*plan, labels, fields);
   BatchBuilder rows;
   rows.Clear(/*wide_rows=*/true);
   const FieldRow row = RowOf((*plan)->columns(), values);
@@ -57,6 +59,7 @@ Encoded Encode(const FeatureSpec& spec, const Row& values, Labels labels = Label
   if (!rows.batch.weights.empty()) made.weight = rows.batch.weights[0];
   made.keys.assign(rows.wide_keys.begin(), rows.wide_keys.end());
   made.values.assign(rows.batch.values.begin(), rows.batch.values.end());
+  made.fields.assign(rows.batch.fields.begin(), rows.batch.fields.end());
   return made;
 }
 
@@ -99,6 +102,19 @@ TEST(FeatureEncoderTest, NarrowKeysFollowTheLayout) {
                                    Cross("age x tags", {age, Token("tags", "a")}) % 1024,
                                    Cross("age x tags", {age, Token("tags", "b")}) % 1024}));
   EXPECT_TRUE(row.values.empty());  // all ones
+}
+
+TEST(FeatureEncoderTest, FieldOfAKeyIsThePositionInTheSpec) {
+  const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
+  const Row all = {{"label", {"1"}},  {"job", {"Sales", "IT"}}, {"age", {"30"}},
+                   {"hours", {"42"}}, {"town", {"Ulm"}},        {"tags", {"a|b"}}};
+  const Encoded row = Encode(spec, all, Labels::kRequired, /*fields=*/true);
+  EXPECT_EQ(row.fields, (std::vector<uint16_t>{0, 0, 1, 2, 3, 4, 4, 5, 5}));
+  const Encoded missing =
+      Encode(spec, {{"label", {"1"}}, {"tags", {"a"}}}, Labels::kRequired, /*fields=*/true);
+  EXPECT_EQ(missing.fields, (std::vector<uint16_t>{1, 3, 4, 5}));
+  EXPECT_EQ(missing.keys.size(), 4u);
+  EXPECT_TRUE(Encode(spec, all).fields.empty());
 }
 
 TEST(FeatureEncoderTest, NumbersAreScaled) {

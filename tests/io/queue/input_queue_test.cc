@@ -124,6 +124,80 @@ TEST_F(InputQueueTest, BatchHasRoomForAMultipleOfTheLongestRow) {
   }
 }
 
+// Rows of 0 to 3 entries, key k in field k mod 5: through shuffling, compaction and the cache.
+TEST_F(InputQueueTest, FieldsStayWithTheirKeys) {
+  const int64_t label = 1;
+  auto writer = RecordWriter::Create(folder_ / "rows", {});
+  ASSERT_TRUE(writer.ok());
+  for (int64_t n = 0; n < 200; ++n) {
+    std::vector<int64_t> keys, fields;
+    for (int64_t i = 0; i < n % 4; ++i) {
+      keys.push_back(n * 7 % 300 + 2 - i);
+      fields.push_back(keys.back() % 5);
+    }
+    ExampleBuilder builder;
+    builder.AddInt64("label", {&label, 1});
+    builder.AddInt64("index", keys);
+    builder.AddInt64("field", fields);
+    const std::vector<float> values(keys.size(), static_cast<float>(n % 3));
+    if (n % 3 != 1) builder.AddFloat("value", values);
+    std::string record;
+    builder.Finish(record);
+    ASSERT_TRUE(writer->Append(record).ok());
+  }
+  ASSERT_TRUE(writer->Close().ok());
+  options_.files = {folder_ / "rows"};
+  options_.batch_size = 7;
+  options_.shuffle_capacity = 50;
+  options_.min_after_dequeue = 20;
+  options_.epochs = 3;
+  for (const uint64_t num_features : {0, 1000}) {
+    for (const uint64_t cache_bytes : {0, 1 << 20}) {
+      options_.rows.num_features = num_features;
+      options_.cache_bytes = cache_bytes;
+      ASSERT_TRUE(UseFields(5, options_).ok());
+      auto queue = InputQueue::Open(options_);
+      ASSERT_TRUE(queue.ok()) << queue.status().message();
+      const CsrBatch* batch = nullptr;
+      size_t entries = 0;
+      Result<bool> more = true;
+      while ((more = (*queue)->Next(batch)).ok() && *more) {
+        ASSERT_EQ(batch->fields.size(), batch->nnz());
+        for (size_t i = 0; i < batch->nnz(); ++i) {
+          EXPECT_EQ(batch->fields[i], batch->keys[batch->cols[i]] % 5);
+        }
+        entries += batch->nnz();
+      }
+      ASSERT_TRUE(more.ok()) << more.status().message();
+      EXPECT_EQ(entries, 3u * 300);
+    }
+  }
+}
+
+TEST_F(InputQueueTest, FieldsComeFromInputsThatHaveThem) {
+  MakeFiles(1, 1);
+  const auto error = [&](InputFormat format, size_t num_fields) {
+    options_.format = format;
+    return UseFields(num_fields, options_).message();
+  };
+  EXPECT_EQ(error(InputFormat::kCriteo, 0), "");
+  EXPECT_EQ(options_.rows.num_fields, 39u);
+  EXPECT_EQ(error(InputFormat::kCriteo, 39), "");
+  EXPECT_EQ(error(InputFormat::kCriteo, 40),
+            "num_fields: the rows have 39 fields (the columns of Criteo text), found 40");
+  EXPECT_EQ(error(InputFormat::kTfRecord, 0),
+            "num_fields: expected the number of fields of the tfrecord rows, found 0");
+  EXPECT_EQ(error(InputFormat::kTfRecord, 65537),
+            "num_fields: expected at most 65536, found 65537");
+  EXPECT_TRUE(error(InputFormat::kVw, 5).starts_with("this input has no fields: vw text has keys"));
+  EXPECT_TRUE(error(InputFormat::kLibsvm, 5).starts_with("this input has no fields: libsvm text"));
+  options_.rows.num_fields = 5;
+  EXPECT_TRUE(options_.Validate().message().starts_with("this input has no fields: libsvm"));
+  options_.format = InputFormat::kTfRecord;
+  options_.rows.centers = {{1, 2}};
+  EXPECT_EQ(options_.Validate().message(), "centers: expected none for rows with fields");
+}
+
 // The order is random, but the message is about the first bad row of the files.
 TEST_F(InputQueueTest, BadRowsAreReportedInTheOrderOfTheFiles) {
   MakeFiles(3, 1);

@@ -249,5 +249,41 @@ TEST(RowDecoder, RowWithAKeyThatTheModelDoesNotKnowIsAnErrorAndLeavesNoTrace) {
   }
 }
 
+TEST(RowDecoder, CriteoColumnsAreFields) {
+  const auto decoder = MakeRowDecoder(InputFormat::kCriteo,
+                                      {.num_features = 1 << 10, .hash_bits = 10, .num_fields = 39});
+  BatchBuilder rows;
+  rows.Clear(false);
+  ASSERT_TRUE(Append(*decoder, "1" + std::string(39, '\t'), rows).ok());
+  ASSERT_EQ(rows.batch.fields.size(), 39u);
+  for (uint16_t i = 0; i < 39; ++i) EXPECT_EQ(rows.batch.fields[i], i);
+  rows.DropRow();
+  EXPECT_TRUE(rows.batch.fields.empty());
+}
+
+TEST(RowDecoder, FieldsFollowTheirEntries) {
+  std::string example;
+  const int64_t keys[] = {12, 3, 40, 9}, fields[] = {0, 1, 2, 1}, label = 1;
+  ExampleBuilder builder;
+  builder.AddInt64("label", {&label, 1});
+  builder.AddInt64("index", keys);
+  builder.AddInt64("field", fields);
+  builder.Finish(example);
+  RowOptions options = {.num_features = 10, .unknown_key = UnknownKey::kLeaveOut, .num_fields = 3};
+  BatchBuilder rows;
+  rows.Clear(false);
+  ASSERT_TRUE(Append(*MakeRowDecoder(InputFormat::kTfRecord, options), example, rows).ok());
+  rows.Trim();
+  EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
+            (std::vector<uint32_t>{3, 9}));
+  EXPECT_EQ((std::vector<uint16_t>(rows.batch.fields.begin(), rows.batch.fields.end())),
+            (std::vector<uint16_t>{1, 1}));
+  options = {
+      .num_features = 100, .knows_key = [](uint64_t key) { return key != 40; }, .num_fields = 3};
+  rows.Clear(false);
+  EXPECT_FALSE(Append(*MakeRowDecoder(InputFormat::kTfRecord, options), example, rows).ok());
+  EXPECT_TRUE(rows.batch.fields.empty());
+}
+
 }  // namespace
 }  // namespace millrace::io

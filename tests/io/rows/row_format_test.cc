@@ -31,6 +31,21 @@ TEST(RowFormat, HasTheSettingsOfItsFormatOnly) {
             "input.value_feature x y\n");
 }
 
+TEST(RowFormat, HasFieldsIfTheRowsHave) {
+  RowOptions rows;
+  rows.num_fields = 39;
+  rows.names.field = "f";
+  const std::string text = Encoded({InputFormat::kTfRecord, rows});
+  EXPECT_EQ(text,
+            "input.format tfrecord\ninput.num_fields 39\ninput.label_feature label\n"
+            "input.index_feature index\ninput.value_feature value\ninput.field_feature f\n");
+  const auto read = Decoded(text);
+  ASSERT_TRUE(read.ok() && read->has_value());
+  EXPECT_EQ(Encoded(**read), text);
+  EXPECT_EQ(Decoded("input.format criteo\ninput.num_fields 65537\n").status().message(),
+            "header field input.num_fields: expected at most 65536, found 65537");
+}
+
 TEST(RowFormat, IsReadAsItWasWritten) {
   for (const InputFormat format :
        {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kVw, InputFormat::kCriteo}) {

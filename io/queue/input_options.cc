@@ -121,7 +121,7 @@ namespace {
 Result<size_t> OwnFields(const InputOptions& input) {
   if (input.rows.features) return input.rows.features->spec().fields.size();
   if (input.format == InputFormat::kCriteo) return size_t{kCriteoFields};
-  if (input.format == InputFormat::kTfRecord) return 0;
+  if (input.format == InputFormat::kTfRecord || input.format == InputFormat::kLibffm) return 0;
   return Invalid("this input has no fields: " + std::string(InputFormatName(input.format)) +
                  " text has keys alone; write it as libffm text (field:index:value), as TFRecords "
                  "with a list of fields, or as rows of named columns with a feature spec");

@@ -14,14 +14,16 @@
 #include "io/rows/column_reader.h"
 #include "io/text/criteo.h"
 #include "io/text/file_format.h"
+#include "io/text/libffm.h"
 #include "io/text/libsvm.h"
 #include "io/text/vw.h"
 
 namespace millrace::io {
 namespace {
 
-constexpr std::array kFormats = {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kVw,
-                                 InputFormat::kCriteo,   InputFormat::kCsv,    InputFormat::kJson};
+constexpr std::array kFormats = {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kLibffm,
+                                 InputFormat::kVw,       InputFormat::kCriteo, InputFormat::kCsv,
+                                 InputFormat::kJson};
 
 std::string_view WithoutCompression(std::string_view path) {
   for (const std::string_view ending : {".gz", ".zst", ".zz", ".zlib"}) {
@@ -35,6 +37,7 @@ InputFormat FormatOfName(std::string_view path) {
   for (const std::string_view ending : {".libsvm", ".svm", ".svmlight"}) {
     if (path.ends_with(ending)) return InputFormat::kLibsvm;
   }
+  if (path.ends_with(".libffm") || path.ends_with(".ffm")) return InputFormat::kLibffm;
   if (path.ends_with(".vw")) return InputFormat::kVw;
   if (path.ends_with(".tsv")) return InputFormat::kCriteo;
   if (path.ends_with(".csv")) return InputFormat::kCsv;
@@ -149,6 +152,17 @@ class LibsvmRows final : public TextRows {
   }
 };
 
+class LibffmRows final : public TextRows {
+ public:
+  using TextRows::TextRows;
+
+ private:
+  Result<bool> Parse(std::string_view line, SparseRow& row) override {
+    return ParseLibffmLine(line, {.index_base = options_.index_base, .labels = options_.labels},
+                           row);
+  }
+};
+
 class VwRows final : public TextRows {
  public:
   explicit VwRows(const RowOptions& options)
@@ -249,6 +263,8 @@ std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptio
       return std::make_unique<TfRecordRows>(options);
     case InputFormat::kLibsvm:
       return std::make_unique<LibsvmRows>(options);
+    case InputFormat::kLibffm:
+      return std::make_unique<LibffmRows>(options);
     case InputFormat::kVw:
       return std::make_unique<VwRows>(options);
     case InputFormat::kCriteo:
@@ -268,6 +284,8 @@ const char* InputFormatName(InputFormat format) {
       return "tfrecord";
     case InputFormat::kLibsvm:
       return "libsvm";
+    case InputFormat::kLibffm:
+      return "libffm";
     case InputFormat::kVw:
       return "vw";
     case InputFormat::kCriteo:
@@ -284,7 +302,7 @@ Result<InputFormat> InputFormatFromName(std::string_view name) {
   for (const InputFormat format : kFormats) {
     if (name == InputFormatName(format)) return format;
   }
-  return Invalid("format: expected tfrecord, libsvm, vw, criteo, csv or json, found '" +
+  return Invalid("format: expected tfrecord, libsvm, libffm, vw, criteo, csv or json, found '" +
                  std::string(name) + "'");
 }
 
@@ -303,16 +321,19 @@ Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
                      InputFormatFromName(FileFormatName(*content->format)));
     // Lines with as many commas may be libsvm or VW text whose first line is wrong.
     const InputFormat by_name = FormatOfName(file);
-    const bool is_weak = format == InputFormat::kCsv &&
-                         (by_name == InputFormat::kLibsvm || by_name == InputFormat::kVw);
+    // The first row of libffm text may have no features: then it is libsvm text, too.
+    const bool is_weak = (format == InputFormat::kCsv &&
+                          (by_name == InputFormat::kLibsvm || by_name == InputFormat::kLibffm ||
+                           by_name == InputFormat::kVw)) ||
+                         (format == InputFormat::kLibsvm && by_name == InputFormat::kLibffm);
     return std::optional(is_weak ? by_name : format);
   }
   const bool is_foreign = !content->what.empty() && !(content->is_text && is_named);
   if (is_foreign) {
-    return Invalid(
-        (file == "-" ? "standard input" : file) +
-        ": expected TFRecords, CSV, JSON lines, or lines of libsvm, VW or Criteo text, found " +
-        content->what + ": " + content->advice);
+    return Invalid((file == "-" ? "standard input" : file) +
+                   ": expected TFRecords, CSV, JSON lines, or lines of libsvm, libffm, VW or "
+                   "Criteo text, found " +
+                   content->what + ": " + content->advice);
   }
   return is_named || !content->is_text ? std::optional(FormatOfName(file)) : std::nullopt;
 }

@@ -18,12 +18,12 @@
 
 namespace millrace::io {
 
-enum class InputFormat { kTfRecord, kLibsvm, kVw, kCriteo, kCsv, kJson };
+enum class InputFormat { kTfRecord, kLibsvm, kLibffm, kVw, kCriteo, kCsv, kJson };
 const char* InputFormatName(InputFormat format);
-// Accepts "tfrecord", "libsvm", "vw", "criteo", "csv", "json".
+// Accepts "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json".
 Result<InputFormat> InputFormatFromName(std::string_view name);
 // By the content of the files; where that does not tell, by the name without compression
-// extensions: .libsvm, .svm, .svmlight; .vw; .tsv (Criteo); .csv; .json, .jsonl, .ndjson; TFRecord
+// extensions: .libsvm, .svm, .svmlight; .libffm, .ffm; .vw; .tsv (Criteo); .csv; .json, .jsonl, .ndjson; TFRecord
 // for all others. Standard input and pipes are not read: their name must tell. An error names what
 // a file of another kind looks like (Parquet, Avro, ...), or the first two files that differ (of
 // the first 100).
@@ -55,7 +55,7 @@ struct RowOptions {
   UnknownKey unknown_key = UnknownKey::kError;
   // If set: a row with a key for which it returns false is an error, too. Thread-safe.
   std::function<bool(uint64_t key)> knows_key = nullptr;
-  int index_base = 0;    // libsvm
+  int index_base = 0;    // libsvm and libffm
   int hash_bits = 0;     // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool hash_all = true;  // VW, see VwOptions
   Labels labels = Labels::kRequired;

@@ -10,6 +10,10 @@ bool Hashes(InputFormat format) {
   return format == InputFormat::kVw || format == InputFormat::kCriteo;
 }
 
+bool HasIndexBase(InputFormat format) {
+  return format == InputFormat::kLibsvm || format == InputFormat::kLibffm;
+}
+
 Result<int> Number(const StateFields& fields, const char* name, uint64_t max) {
   ASSIGN_OR_RETURN(const uint64_t number, fields.Uint(name));
   if (number <= max) return static_cast<int>(number);
@@ -30,7 +34,7 @@ void AddRowFormat(const RowFormat& rows, StateFields& fields) {
     fields.AddUint("input.hash_bits", static_cast<uint64_t>(rows.rows.hash_bits));
   }
   if (rows.format == InputFormat::kVw) fields.AddUint("input.hash_all", rows.rows.hash_all ? 1 : 0);
-  if (rows.format == InputFormat::kLibsvm) {
+  if (HasIndexBase(rows.format)) {
     fields.AddUint("input.index_base", static_cast<uint64_t>(rows.rows.index_base));
   }
   if (rows.format != InputFormat::kTfRecord) return;
@@ -67,7 +71,7 @@ Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
     ASSIGN_OR_RETURN(const int hash_all, Number(fields, "input.hash_all", 1));
     rows.rows.hash_all = hash_all == 1;
   }
-  if (rows.format == InputFormat::kLibsvm) {
+  if (HasIndexBase(rows.format)) {
     ASSIGN_OR_RETURN(rows.rows.index_base, Number(fields, "input.index_base", 1));
   }
   if (rows.format == InputFormat::kTfRecord) {

@@ -17,7 +17,7 @@ struct RowFormat {
 };
 
 // Adds "input.format" and the settings that this format has: the feature spec if there is one, else
-// hash_bits of VW and Criteo, hash_all of VW, index_base of libsvm, the feature names of TFRecord;
+// hash_bits of VW and Criteo, hash_all of VW, index_base of libsvm and libffm, the feature names of TFRecord;
 // and num_fields, if the rows have fields.
 // num_features is a field of the model itself.
 void AddRowFormat(const RowFormat& rows, StateFields& fields);

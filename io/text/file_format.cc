@@ -10,6 +10,7 @@
 #include "io/state/state_file.h"
 #include "io/text/criteo.h"
 #include "io/text/csv_dialect.h"
+#include "io/text/libffm.h"
 #include "io/text/libsvm.h"
 #include "io/text/vw.h"
 
@@ -21,7 +22,8 @@ using namespace std::string_view_literals;
 constexpr char kOtherCompression[] = "only gzip, zlib and zstd are supported: decompress it first";
 constexpr char kImage[] = "millrace-records convert makes TFRecords of a folder of class folders";
 constexpr char kText[] = "text";
-constexpr char kForeign[] = "write its rows as TFRecord, CSV, JSON lines, libsvm or VW text";
+constexpr char kForeign[] =
+    "write its rows as TFRecord, CSV, JSON lines, libsvm, libffm or VW text";
 
 struct Signature {
   std::string_view bytes;
@@ -136,7 +138,8 @@ std::string DescribeFormat(FileFormat format) {
 }  // namespace
 
 const char* FileFormatName(FileFormat format) {
-  constexpr const char* kNames[] = {"tfrecord", "libsvm", "vw", "criteo", "csv", "json", "idx"};
+  constexpr const char* kNames[] = {"tfrecord", "libsvm", "libffm", "vw",
+                                    "criteo",   "csv",    "json",   "idx"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -148,9 +151,10 @@ bool IsBlankLine(std::string_view line) {
 Result<FileFormat> DetectTextFormat(std::string_view line) {
   if (std::count(line.begin(), line.end(), '\t') == kCriteoFields) return FileFormat::kCriteo;
   SparseRow row;
-  // First: the comment of a libsvm line may contain '|'.
+  // First: the comment of a libsvm or libffm line may contain '|'.
   const Result<bool> libsvm = ParseLibsvmLine(line, {.labels = Labels::kOptional}, row);
   if (libsvm.ok()) return FileFormat::kLibsvm;
+  if (ParseLibffmLine(line, {.labels = Labels::kOptional}, row).ok()) return FileFormat::kLibffm;
   if (line.find('|') != line.npos) return FileFormat::kVw;
   return libsvm.status();
 }

@@ -10,8 +10,8 @@
 
 namespace millrace::io {
 
-enum class FileFormat { kTfRecord, kLibsvm, kVw, kCriteo, kCsv, kJson, kIdx };
-// "tfrecord", "libsvm", "vw", "criteo", "csv", "json", "idx".
+enum class FileFormat { kTfRecord, kLibsvm, kLibffm, kVw, kCriteo, kCsv, kJson, kIdx };
+// "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json", "idx".
 const char* FileFormatName(FileFormat format);
 
 // A blank line or a comment, which does not identify a format.

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <string>
 
-#include "io/text/line_cursor.h"
-
 namespace millrace::io {
 namespace {
 
@@ -94,17 +92,23 @@ Status ParseFeatures(LineCursor& cursor, uint64_t index_base, SparseRow& row) {
 
 }  // namespace
 
-Result<bool> ParseLibsvmLine(std::string_view line, const LibsvmOptions& options, SparseRow& row) {
-  row.Clear();
-  LineCursor cursor(line);
-  if (!line.empty()) {
-    const void* comment = std::memchr(line.data(), '#', line.size());
+Result<bool> ParseLibsvmLabel(LineCursor& cursor, Labels labels, float& label) {
+  if (!cursor.AtEnd()) {
+    const void* comment = std::memchr(cursor.p(), '#', cursor.rest().size());
     if (comment != nullptr) cursor.CutAt(static_cast<const char*>(comment));
   }
   cursor.SkipBlanks();
   if (cursor.AtEnd()) return false;
-  RETURN_IF_ERROR(ParseLabel(cursor, options.labels, row.label));
+  RETURN_IF_ERROR(ParseLabel(cursor, labels, label));
   cursor.SkipBlanks();
+  return true;
+}
+
+Result<bool> ParseLibsvmLine(std::string_view line, const LibsvmOptions& options, SparseRow& row) {
+  row.Clear();
+  LineCursor cursor(line);
+  ASSIGN_OR_RETURN(const bool found, ParseLibsvmLabel(cursor, options.labels, row.label));
+  if (!found) return false;
   RETURN_IF_ERROR(SkipQueryId(cursor));
   RETURN_IF_ERROR(ParseFeatures(cursor, static_cast<uint64_t>(options.index_base), row));
   return true;

@@ -10,6 +10,7 @@
 
 #include "io/base/status.h"
 #include "io/batch/csr_batch.h"
+#include "io/text/line_cursor.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
@@ -23,5 +24,9 @@ struct LibsvmOptions {
 // label may be any finite number: the caller checks whether it suits the model. `qid` is checked
 // and ignored. An error (kCorrupt) names the column, expected and found; `row` is then unspecified.
 Result<bool> ParseLibsvmLine(std::string_view line, const LibsvmOptions& options, SparseRow& row);
+
+// The beginning of a line of this format or of libffm: cuts the comment off and moves behind the
+// label and the blanks after it. False for a blank line.
+Result<bool> ParseLibsvmLabel(LineCursor& cursor, Labels labels, float& label);
 
 }  // namespace millrace::io

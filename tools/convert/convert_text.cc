@@ -9,6 +9,7 @@
 #include "io/record/record_reader.h"
 #include "io/text/criteo.h"
 #include "io/text/file_format.h"
+#include "io/text/libffm.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 
@@ -147,6 +148,11 @@ Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<std::s
       return io::ParseLibsvmLine(line, options.libsvm, row);
     });
   }
+  if (options.format == Format::kLibffm) {
+    return ParseRow([&](std::string_view line, io::SparseRow& row) {
+      return io::ParseLibffmLine(line, options.libsvm, row);
+    });
+  }
   if (options.format == Format::kVw) {
     const int bits = options.vw.hash_bits;
     if (bits > 0 && bits < 64) tally.num_features = uint64_t{1} << bits;
@@ -171,13 +177,18 @@ Result<ParseRow> MakeParser(const TextOptions& options, const std::vector<std::s
 
 void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
                std::string& record) {
-  if (row.weight == 1) return io::EncodeSparseExample(names, label, row.keys, row.values, record);
+  if (row.weight == 1 && row.fields.empty()) {
+    return io::EncodeSparseExample(names, label, row.keys, row.values, record);
+  }
   const std::vector<int64_t> keys(row.keys.begin(), row.keys.end());
   io::ExampleBuilder builder;
   builder.AddInt64(names.index, keys);
   builder.AddInt64(names.label, {&label, 1});
   builder.AddFloat(names.value, row.values);
-  builder.AddFloat(names.weight, {&row.weight, 1});
+  if (row.weight != 1) builder.AddFloat(names.weight, {&row.weight, 1});
+  if (!row.fields.empty()) {
+    builder.AddInt64(names.field, std::vector<int64_t>(row.fields.begin(), row.fields.end()));
+  }
   builder.Finish(record);
 }
 
@@ -198,6 +209,7 @@ Status ConvertText(const TextOptions& options, const std::vector<std::string>& f
       .use =
           [&] {
             tally.AddKeys(row.keys);
+            tally.AddFields(row.fields);
             tally.positives += label == 1;
             tally.weighted += row.weight != 1;
             EncodeRow(options.names, label, row, record);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libsvm, VW and Criteo text to sparse Examples.
+// libsvm, libffm, VW and Criteo text to sparse Examples.
 #pragma once
 
 #include <optional>
@@ -25,7 +25,7 @@ struct TextOptions {
   // This label becomes 1 and every other label 0. Without it, 1 stays 1, 0 and -1 become 0, and any
   // other label is an error.
   std::optional<float> positive_label;
-  io::LibsvmOptions libsvm = {};
+  io::LibsvmOptions libsvm = {};  // and libffm
   io::VwOptions vw = {};
   // The keys of Criteo rows come from one of these three; with both files, from the old vocabulary
   // extended by the values that are new.
@@ -35,7 +35,8 @@ struct TextOptions {
   uint64_t min_count = 1;      // of a value in vocabulary_out
 };
 
-// Replaces `record` by the Example of a row. The weight is written if it is not 1.
+// Replaces `record` by the Example of a row. The weight is written if it is not 1, the fields if
+// the row has them.
 void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow& row,
                std::string& record);
 

@@ -10,15 +10,15 @@
 namespace millrace::convert {
 namespace {
 
-constexpr const char* kNames[] = {"libsvm", "vw",       "criteo", "mnist",
-                                  "images", "tfrecord", "csv",    "json"};
-constexpr char kHint[] = "; set --format=libsvm, vw, criteo, mnist or images";
+constexpr const char* kNames[] = {"libsvm", "libffm",   "vw",  "criteo", "mnist",
+                                  "images", "tfrecord", "csv", "json"};
+constexpr char kHint[] = "; set --format=libsvm, libffm, vw, criteo, mnist or images";
 
 // Unlike FormatFromName, not about a flag.
 Result<Format> FromContent(const std::string& path, const io::Content& content) {
-  const std::string expected =
-      path +
-      ": expected lines of libsvm, VW or Criteo text, IDX files or a folder of images, found ";
+  const std::string expected = path +
+                               ": expected lines of libsvm, libffm, VW or Criteo text, IDX files "
+                               "or a folder of images, found ";
   if (!content.format) {
     if (content.what.empty() && !content.is_text) return Invalid(expected + "unknown data" + kHint);
     if (content.what.empty()) return Invalid(expected + "no rows" + kHint);
@@ -30,6 +30,8 @@ Result<Format> FromContent(const std::string& path, const io::Content& content) 
       return Invalid(expected + "TFRecords, which need no conversion");
     case io::FileFormat::kLibsvm:
       return Format::kLibsvm;
+    case io::FileFormat::kLibffm:
+      return Format::kLibffm;
     case io::FileFormat::kVw:
       return Format::kVw;
     case io::FileFormat::kCriteo:
@@ -51,8 +53,9 @@ const char* FormatName(Format format) { return kNames[static_cast<size_t>(format
 Result<Format> FormatFromName(std::string_view name) {
   const auto found = std::find(std::begin(kNames), std::end(kNames), name);
   if (found != std::end(kNames)) return static_cast<Format>(found - std::begin(kNames));
-  return Invalid("--format=" + std::string(name) +
-                 ": expected libsvm, vw, criteo, mnist, images, tfrecord, csv, json or auto");
+  return Invalid(
+      "--format=" + std::string(name) +
+      ": expected libsvm, libffm, vw, criteo, mnist, images, tfrecord, csv, json or auto");
 }
 
 Result<Format> DetectFormat(const std::string& path) {

@@ -9,9 +9,9 @@
 
 namespace millrace::convert {
 
-enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages, kTfRecord, kCsv, kJson };
+enum class Format { kLibsvm, kLibffm, kVw, kCriteo, kMnist, kImages, kTfRecord, kCsv, kJson };
 
-// "libsvm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json".
+// "libsvm", "libffm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json".
 const char* FormatName(Format format);
 Result<Format> FormatFromName(std::string_view name);
 

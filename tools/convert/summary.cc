@@ -39,7 +39,7 @@ void PrintRow(const char* title, const std::string& text) {
   std::printf("%-10s%s\n", title, tools::MessageText(text).c_str());
 }
 
-void PrintRows(const std::string& weight_feature, const ConvertTally& tally, uint64_t records) {
+void PrintRows(const SummaryOptions& options, const ConvertTally& tally, uint64_t records) {
   const double mean =
       records == 0 ? 0 : static_cast<double>(tally.values) / static_cast<double>(records);
   char per_record[32];
@@ -49,7 +49,11 @@ void PrintRows(const std::string& weight_feature, const ConvertTally& tally, uin
   PrintRow("positives", WithCommas(tally.positives) + ", " + Share(tally.positives, records));
   if (tally.weighted > 0) {
     PrintRow("weighted",
-             WithCommas(tally.weighted) + " records, feature \"" + weight_feature + "\"");
+             WithCommas(tally.weighted) + " records, feature \"" + options.weight_feature + "\"");
+  }
+  if (tally.num_fields > 0) {
+    PrintRow("fields", "0 to " + std::to_string(tally.num_fields - 1) + ", feature \"" +
+                           options.field_feature + "\"");
   }
 }
 
@@ -89,7 +93,7 @@ void PrintSummary(const SummaryOptions& options, const ShardWriter& out,
   if (images) {
     PrintClasses(tally);
   } else {
-    PrintRows(options.weight_feature, tally, out.records());
+    PrintRows(options, tally, out.records());
   }
   PrintRow("files", FilesText(out));
   if (!options.vocabulary_out.empty()) {

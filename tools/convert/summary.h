@@ -25,6 +25,7 @@ struct ConvertTally {
   uint64_t weighted = 0;  // rows whose weight is not 1
   uint64_t min_key = UINT64_MAX;
   uint64_t max_key = 0;
+  uint64_t num_fields = 0;    // the largest field + 1; 0: the rows have none
   uint64_t num_features = 0;  // if known in advance (hashed keys, a vocabulary); 0: max_key + 1
   uint64_t old_features = 0;  // of the vocabulary that was extended; 0: none was
 
@@ -37,6 +38,9 @@ struct ConvertTally {
       min_key = std::min(min_key, key);
       max_key = std::max(max_key, key);
     }
+  }
+  void AddFields(const std::vector<uint16_t>& fields) {
+    for (const uint16_t field : fields) num_fields = std::max(num_fields, field + uint64_t{1});
   }
   void AddClass(size_t label) {
     if (class_counts.size() <= label) class_counts.resize(label + 1);
@@ -54,7 +58,7 @@ struct ConvertTally {
 
 struct SummaryOptions {
   Format format = Format::kLibsvm;
-  std::string weight_feature;
+  std::string weight_feature, field_feature;
   std::string vocabulary_out;  // empty: none was written
   double seconds = 0;
 };

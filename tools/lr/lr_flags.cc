@@ -24,10 +24,10 @@ DEFINE_string(train, "",
               "training files: names, globs, comma lists, @file with one pattern per line, - for "
               "standard input");
 DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
-DEFINE_string(
-    format, "auto",
-    "tfrecord, libsvm, vw, criteo, csv or json; auto: by the content of the files, else by their "
-    "names");
+DEFINE_string(format, "auto",
+              "tfrecord, libsvm, libffm, vw, criteo, csv or json; auto: by the content of the "
+              "files, else by their "
+              "names");
 DEFINE_string(features, "",
               "feature spec (JSON), which makes keys of named columns; millrace-records infer "
               "writes one");
@@ -38,7 +38,7 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, "",
               "name of the feature with the example's weight; empty: all weights are 1");
-DEFINE_int32(index_base, 0, "libsvm: subtracted from every index, 0 or 1");
+DEFINE_int32(index_base, 0, "libsvm, libffm: subtracted from every index, 0 or 1");
 DEFINE_int32(hash_bits, 0, "VW and Criteo text: number of bits of the hashed keys, 0 for 64");
 DEFINE_bool(
     vw_hash_all, millrace::io::VwOptions{}.hash_all,
@@ -425,7 +425,8 @@ const CommandSpec& LrSpec() {
                   {{"train", File()},
                    {"test", File()},
                    {"features", File()},
-                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo", "csv", "json"})},
+                   {"format",
+                    OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json"})},
                    {"on_corrupt", OneOf({"fail", "skip"})}}},
                  {"Optimizer",
                   {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
@@ -457,7 +458,7 @@ const CommandSpec& LrSpec() {
                   "weight_feature", "index_base", "hash_bits", "vw_hash_all"},
                  {"features"},
                  {""}},
-                {{"index_base"}, {"format"}, {"libsvm"}},
+                {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},

@@ -29,10 +29,11 @@
 DEFINE_string(model, "",
               "the model: a binary or text file of millrace-lr, a checkpoint of it, a net of "
               "millrace-convnet, or a run folder");
-DEFINE_string(format, "auto",
-              "input format: tfrecord, libsvm, vw, criteo, csv, json, or auto (as in training, "
-              "unless the file names "
-              "tell another; by the content if the model does not know it)");
+DEFINE_string(
+    format, "auto",
+    "input format: tfrecord, libsvm, libffm, vw, criteo, csv, json, or auto (as in training, "
+    "unless the file names "
+    "tell another; by the content if the model does not know it)");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin; of a net: the class and its probability");
@@ -56,9 +57,10 @@ DEFINE_string(
     "what to do with a corrupt record: fail, or skip (counted and reported; no line is written)");
 DEFINE_uint64(max_record_mb, millrace::io::InputOptions{}.max_record_bytes >> 20,
               "longest record or line in megabytes, at most 2048; bounds the memory of the input");
-DEFINE_int32(index_base, 0,
-             "libsvm: the first feature's number, 0 or 1; this and the flags below: as in training "
-             "unless given, if the training data had the same format");
+DEFINE_int32(
+    index_base, 0,
+    "libsvm, libffm: the first feature's number, 0 or 1; this and the flags below: as in training "
+    "unless given, if the training data had the same format");
 DEFINE_int32(hash_bits, -1,
              "vw and criteo: bits of the hashed keys, 0 for 64; -1: from the size of the model");
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
@@ -202,7 +204,8 @@ const CommandSpec& PredictSpec() {
       .groups = {{"Scoring",
                   {"model", "format", "output", "out", "metrics", "explain"},
                   {{"model", File()},
-                   {"format", OneOf({"auto", "tfrecord", "libsvm", "vw", "criteo", "csv", "json"})},
+                   {"format",
+                    OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json"})},
                    {"output", OneOf({"probability", "margin"})},
                    {"out", File()}}},
                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
@@ -227,7 +230,7 @@ const CommandSpec& PredictSpec() {
                  {kNet},
                  "a model of millrace-lr"},
                 {{"vocabulary"}, {"top"}},
-                {{"index_base"}, {"format"}, {"libsvm"}},
+                {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},

@@ -20,17 +20,21 @@
 
 DEFINE_string(
     format, "auto",
-    "input format: libsvm, vw, criteo, mnist, images, or auto (detected); with --features: "
+    "input format: libsvm, libffm, vw, criteo, mnist, images, or auto (detected); with --features: "
     "tfrecord, csv or json");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
 DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
-             "libsvm: subtracted from every index, 0 or 1");
+             "libsvm, libffm: subtracted from every index, 0 or 1");
 DEFINE_string(positive_label, "",
               "text: the label that becomes 1, every other becomes 0; "
               "if empty, labels must be 0, 1 or -1 (which becomes 0)");
 DEFINE_string(
     weight_feature, "weight",
     "vw, and --features: name of the feature with the row's weight, written if it is not 1");
+DEFINE_string(field_feature, millrace::io::FeatureNames{}.field,
+              "libffm, and --write_fields: name of the feature with the fields of the keys");
+DEFINE_bool(write_fields, false,
+            "with --features: write the number of each key's field, its position in the spec");
 DEFINE_int32(hash_bits, 0,
              "vw, criteo: keys are hashes of this many bits, 1 to 64; 0: vw has 64 bits");
 DEFINE_bool(vw_hash_all, millrace::io::VwOptions{}.hash_all,
@@ -104,6 +108,8 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
   ASSIGN_OR_RETURN(options.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   options.names = FeatureNamesFromFlags();
   options.names.weight = FLAGS_weight_feature;
+  options.names.field = FLAGS_field_feature;
+  if (FLAGS_field_feature.empty()) return Invalid("--field_feature is empty: expected a name");
   if (FLAGS_weight_feature.empty()) return Invalid("--weight_feature is empty: expected a name");
   if (!FLAGS_positive_label.empty()) {
     const char* begin = FLAGS_positive_label.data();
@@ -191,6 +197,7 @@ Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally
   ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FormatName(options.format)));
   RETURN_IF_ERROR(io::UseFeatures(plan, input));
   RETURN_IF_ERROR(io::CheckNames(input));
+  if (FLAGS_write_fields) RETURN_IF_ERROR(io::UseFields(0, input));
   tally.num_features = spec.num_features();
   const auto decoder = io::MakeRowDecoder(input.format, input.rows);
   io::BatchBuilder rows;
@@ -204,8 +211,10 @@ Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally
     if (rows.batch.rows() == 0) return {};
     row.keys.assign(rows.wide_keys.begin(), rows.wide_keys.begin() + rows.nnz());
     row.values.assign(rows.batch.values.begin(), rows.batch.values.end());
+    row.fields.assign(rows.batch.fields.begin(), rows.batch.fields.end());
     row.weight = rows.batch.weights.empty() ? 1 : rows.batch.weights[0];
     tally.AddKeys(row.keys);
+    tally.AddFields(row.fields);
     tally.positives += rows.batch.labels[0] == 1;
     tally.weighted += row.weight != 1;
     convert::EncodeRow(options.text.names, static_cast<int64_t>(rows.batch.labels[0]), row, record);
@@ -221,6 +230,7 @@ Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally
 Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
   switch (options.format) {
     case Format::kLibsvm:
+    case Format::kLibffm:
     case Format::kVw:
     case Format::kCriteo:
       RETURN_IF_ERROR(ConvertText(options.text, options.inputs, out, tally));
@@ -247,26 +257,27 @@ const CommandSpec& ConvertSpec() {
       .name = "millrace-records convert",
       .job = "turns text, rows of named columns, MNIST and image data into TFRecord shards",
       .arguments = "FILE...",
-      .groups = {{"Input",
-                  {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
-                  {{"format", OneOf({"auto", "libsvm", "vw", "criteo", "mnist", "images",
-                                     "tfrecord", "csv", "json"})},
-                   {"on_corrupt", OneOf({"fail", "skip"})}}},
-                 {"Keys",
-                  {"features", "hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary",
-                   "min_count"},
-                  {{"features", File()}, {"vocabulary_out", File()}, {"vocabulary", File()}}},
-                 {"Output",
-                  {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
-                   "index_feature", "value_feature", "weight_feature"},
-                  {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
+      .groups =
+          {{"Input",
+            {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
+            {{"format", OneOf({"auto", "libsvm", "libffm", "vw", "criteo", "mnist", "images",
+                               "tfrecord", "csv", "json"})},
+             {"on_corrupt", OneOf({"fail", "skip"})}}},
+           {"Keys",
+            {"features", "hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary", "min_count"},
+            {{"features", File()}, {"vocabulary_out", File()}, {"vocabulary", File()}}},
+           {"Output",
+            {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
+             "index_feature", "value_feature", "weight_feature", "field_feature", "write_fields"},
+            {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
       .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
       .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
                  {"format"},
-                 {"libsvm", "vw", "criteo", "tfrecord", "csv", "json"}},
-                {{"features"}, {"format"}, {"tfrecord", "csv", "json"}},
-                {{"positive_label"}, {"format"}, {"libsvm", "vw", "criteo"}},
-                {{"index_base"}, {"format"}, {"libsvm"}},
+                 {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json"}},
+                {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json"}},
+                {{"positive_label"}, {"format"}, {"libsvm", "libffm", "vw", "criteo"}},
+                {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+                {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
                 {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json"}},
@@ -303,6 +314,7 @@ int RunConvert(const Args& args) {
   const double seconds = NowSeconds() - start_s;
   PrintSummary({.format = options->format,
                 .weight_feature = options->text.names.weight,
+                .field_feature = options->text.names.field,
                 .vocabulary_out = options->text.vocabulary_out,
                 .seconds = seconds},
                *out, tally);

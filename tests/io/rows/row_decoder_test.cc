@@ -22,6 +22,7 @@ Status Append(RowDecoder& decoder, std::string line, BatchBuilder& rows) {
 TEST(InputFormat, IsDetectedByTheNameIfTheContentDoesNotTell) {
   EXPECT_EQ(*DetectInputFormat({"a.libsvm", "b.svm.gz"}), InputFormat::kLibsvm);
   EXPECT_EQ(*DetectInputFormat({"x.vw"}), InputFormat::kVw);
+  EXPECT_EQ(*DetectInputFormat({"a.libffm", "b.ffm.zst"}), InputFormat::kLibffm);
   EXPECT_EQ(*DetectInputFormat({"day_1.tsv.zst"}), InputFormat::kCriteo);
   EXPECT_EQ(*DetectInputFormat({"x.csv.gz"}), InputFormat::kCsv);
   EXPECT_EQ(*DetectInputFormat({"x.jsonl"}), InputFormat::kJson);
@@ -44,6 +45,9 @@ TEST(InputFormat, IsDetectedByTheContentFirst) {
     return DetectInputFormat({folder / name});
   };
   EXPECT_EQ(*detected("a9a", "-1 3:1 11:1\n"), InputFormat::kLibsvm);
+  EXPECT_EQ(*detected("rows", "-1 0:3:1 2:11:1\n"), InputFormat::kLibffm);
+  EXPECT_EQ(*detected("rows.ffm", "0\n1 0:3:1\n"), InputFormat::kLibffm);
+  EXPECT_EQ(*detected("misnamed.ffm", "-1 |f a\n"), InputFormat::kVw);
   EXPECT_EQ(*detected("rows.dat", "\n# rows\n1 |f a\n"), InputFormat::kVw);
   EXPECT_EQ(*detected("misnamed.libsvm", "1 |f a\n"), InputFormat::kVw);
   EXPECT_EQ(*detected("day_0", "0" + std::string(39, '\t') + "\n"), InputFormat::kCriteo);
@@ -73,10 +77,11 @@ TEST(InputFormat, OtherKindsOfFilesAreNamed) {
     test::WriteFile(folder / "data", bytes);
     const Result<InputFormat> format = DetectInputFormat({folder / "data"});
     ASSERT_FALSE(format.ok()) << what;
-    EXPECT_TRUE(format.status().message().starts_with(
-        folder / "data" +
-        ": expected TFRecords, CSV, JSON lines, or lines of libsvm, VW or Criteo text, found " +
-        what + ": "))
+    EXPECT_TRUE(
+        format.status().message().starts_with(folder / "data" +
+                                              ": expected TFRecords, CSV, JSON lines, or lines of "
+                                              "libsvm, libffm, VW or Criteo text, found " +
+                                              what + ": "))
         << format.status().message();
   }
 }
@@ -247,6 +252,33 @@ TEST(RowDecoder, RowWithAKeyThatTheModelDoesNotKnowIsAnErrorAndLeavesNoTrace) {
     EXPECT_EQ(Floats(rows.batch.weights), (std::vector<float>{2, 1}));
     EXPECT_EQ(Floats(rows.batch.labels), (std::vector<float>{1, 0}));
   }
+}
+
+TEST(RowDecoder, LibffmRowsHaveFieldsIfTheyAreWanted) {
+  for (const size_t num_fields : {0, 5}) {
+    const auto decoder = MakeRowDecoder(
+        InputFormat::kLibffm, {.num_features = 10, .index_base = 1, .num_fields = num_fields});
+    BatchBuilder rows;
+    rows.Clear(false);
+    ASSERT_TRUE(Append(*decoder, "-1 4:3:0.5 0:10:2", rows).ok());
+    ASSERT_TRUE(Append(*decoder, "# a comment", rows).ok());
+    ASSERT_TRUE(Append(*decoder, "1 3:1:1", rows).ok());
+    rows.Trim();
+    EXPECT_EQ((std::vector<uint32_t>(rows.batch.cols.begin(), rows.batch.cols.end())),
+              (std::vector<uint32_t>{2, 9, 0}));
+    EXPECT_EQ(Floats(rows.batch.values), (std::vector<float>{.5f, 2, 1}));
+    EXPECT_EQ(Floats(rows.batch.labels), (std::vector<float>{0, 1}));
+    EXPECT_EQ((std::vector<uint16_t>(rows.batch.fields.begin(), rows.batch.fields.end())),
+              num_fields > 0 ? (std::vector<uint16_t>{4, 0, 3}) : std::vector<uint16_t>());
+    const Status out_of_range = Append(*decoder, "1 0:1:1 5:1:1", rows);
+    EXPECT_EQ(
+        out_of_range.message(),
+        num_fields > 0 ? "field: expected fields from 0 to below num_fields = 5, found 5" : "");
+  }
+  BatchBuilder rows;
+  rows.Clear(false);
+  const auto libsvm = MakeRowDecoder(InputFormat::kLibsvm, {.num_features = 10, .num_fields = 5});
+  EXPECT_EQ(Append(*libsvm, "1 3:1", rows).message(), "this row has no fields");
 }
 
 TEST(RowDecoder, CriteoColumnsAreFields) {

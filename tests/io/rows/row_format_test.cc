@@ -47,8 +47,8 @@ TEST(RowFormat, HasFieldsIfTheRowsHave) {
 }
 
 TEST(RowFormat, IsReadAsItWasWritten) {
-  for (const InputFormat format :
-       {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kVw, InputFormat::kCriteo}) {
+  for (const InputFormat format : {InputFormat::kTfRecord, InputFormat::kLibsvm,
+                                   InputFormat::kLibffm, InputFormat::kVw, InputFormat::kCriteo}) {
     for (const int bits : {0, 1, 20, 64}) {
       SCOPED_TRACE(InputFormatName(format));
       RowOptions rows;
@@ -74,8 +74,8 @@ TEST(RowFormat, MayBeAbsentButNotMalformed) {
     return read.status().message();
   };
   EXPECT_EQ(error("input.format arff\n"),
-            "header field input.format: expected tfrecord, libsvm, vw, criteo, csv or json, found "
-            "'arff'");
+            "header field input.format: expected tfrecord, libsvm, libffm, vw, criteo, csv or "
+            "json, found 'arff'");
   EXPECT_EQ(error("input.format vw\n"), "header: expected a field input.hash_bits, found none");
   EXPECT_EQ(error("input.format vw\ninput.hash_bits 65\n"),
             "header field input.hash_bits: expected at most 64, found 65");

@@ -15,6 +15,7 @@ namespace {
 TEST(FileFormat, DescribesFilesThatAreNoTfRecords) {
   const std::pair<std::string, std::string> cases[] = {
       {"1 3:0.5 7:1\n", "libsvm text"},
+      {"1 0:3:0.5 2:7:1\n", "libffm text: read it with format=libffm"},
       {"\n# numbers\n-1 |f a b:2\n", "vw text"},
       {"1" + std::string(39, '\t') + "\n", "criteo text"},
       {"user,item,clicked\n1,2,0\n", "CSV text"},
@@ -49,6 +50,9 @@ TEST(FileFormat, DetectsTextFormatsByALine) {
   EXPECT_FALSE(DetectTextFormat("user,item,clicked").ok());
   EXPECT_EQ(*DetectTextFormat("3:0.5 7:1"), FileFormat::kLibsvm);
   EXPECT_EQ(*DetectTextFormat("1 3:0.5 # a|b"), FileFormat::kLibsvm);
+  EXPECT_EQ(*DetectTextFormat("1 0:3:0.5 7:1:1 # a|b"), FileFormat::kLibffm);
+  EXPECT_EQ(*DetectTextFormat("0:3:0.5 7:1:1"), FileFormat::kLibffm);
+  EXPECT_FALSE(DetectTextFormat("1 0:3:0.5 7:1").ok());
   EXPECT_EQ(*DetectTextFormat("|f a"), FileFormat::kVw);
   EXPECT_TRUE(IsBlankLine(" \t\r"));
   EXPECT_TRUE(IsBlankLine(" # a comment"));

@@ -55,7 +55,8 @@ TEST(Libffm, BlankLinesCommentsAndCarriageReturnsAreTolerated) {
     const Result<bool> parsed = ParseLibffmLine(line, {}, row);
     EXPECT_TRUE(parsed.ok() && !*parsed) << line;
   }
-  for (const char* line : {"1 0:2:3 1:4:5\r", "  +1.0\t0:2:+3 \t 1:4:5  ", "1 0:2:3 1:4:5# 6:7:8"}) {
+  for (const char* line :
+       {"1 0:2:3 1:4:5\r", "  +1.0\t0:2:+3 \t 1:4:5  ", "1 0:2:3 1:4:5# 6:7:8"}) {
     const SparseRow row = Parse(line);
     EXPECT_EQ(row.keys, (std::vector<uint64_t>{2, 4})) << line;
     EXPECT_EQ(row.values, (std::vector<float>{3, 5})) << line;
@@ -82,8 +83,7 @@ TEST(Libffm, NumbersReachTheirLimits) {
   const SparseRow row = Parse("1 65535:18446744073709551615:1");
   EXPECT_EQ(row.keys, std::vector<uint64_t>{UINT64_MAX});
   EXPECT_EQ(row.fields, std::vector<uint16_t>{65535});
-  EXPECT_EQ(ErrorOf("1 65536:1:1"),
-            "column 3: expected a field (0 to 65535), found \"65536:1:1\"");
+  EXPECT_EQ(ErrorOf("1 65536:1:1"), "column 3: expected a field (0 to 65535), found \"65536:1:1\"");
   EXPECT_EQ(ErrorOf("1 0:18446744073709551616:1"),
             "column 5: expected an index (0 or more, at most 64 bits), found "
             "\"18446744073709551616:1\"");

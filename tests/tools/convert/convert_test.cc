@@ -34,6 +34,49 @@ TEST(Convert, LibsvmRowsKeepOrderIndicesAndValues) {
   EXPECT_TRUE(Contains(run.out, "train-*-of-00002.tfrecord")) << run.out;
 }
 
+TEST(Convert, LibffmRowsKeepTheirFields) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "in", "+1 0:1:1 38:3:0.5\n\n-1 7:2:-2 7:2:1 # note\r\n0\n");
+  const std::string rest = " --out=" + folder.path() + " " + (folder / "in");
+  const ProgramRun run = Convert("--shards=1" + rest);
+  ASSERT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(
+      ReadShards(folder / "train", 1),
+      (std::vector<Record>{
+          {{"field", "0 38 "}, {"index", "1 3 "}, {"label", "1 "}, {"value", "1.000000 0.500000 "}},
+          {{"field", "7 7 "}, {"index", "2 2 "}, {"label", "0 "}, {"value", "-2.000000 1.000000 "}},
+          {{"index", ""}, {"label", "0 "}}}));
+  EXPECT_TRUE(Contains(run.out, "format    libffm\n")) << run.out;
+  EXPECT_TRUE(Contains(run.out, "fields    0 to 38, feature \"field\"\n")) << run.out;
+  const ProgramRun named = Convert("--shards=1 --name=x --index_base=1 --field_feature=f" + rest);
+  ASSERT_EQ(named.status, 0) << named.err;
+  EXPECT_EQ(ReadShards(folder / "x", 1)[0].at("f"), "0 38 ");
+  EXPECT_EQ(ReadShards(folder / "x", 1)[0].at("index"), "0 2 ");
+  WriteFile(folder / "in", "1 1:1:1\n0 2:1\n");
+  const ProgramRun bad = Convert("--name=y" + rest);
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_TRUE(Contains(bad.err, ":2: column 3: expected field:index:value, found \"2:1\""))
+      << bad.err;
+}
+
+TEST(Convert, FieldsOfASpecAreWrittenOnRequest) {
+  const TemporaryFolder folder;
+  WriteFile(folder / "in.csv", "label,a,b\n1,x,y\n0,,z\n");
+  WriteFile(folder / "spec.json",
+            R"({"fields": [{"name": "a"}, {"name": "b"},
+                           {"name": "ab", "rule": "cross", "of": ["a", "b"]}]})");
+  const std::string rest = " --shards=1 --features=" + (folder / "spec.json") +
+                           " --out=" + folder.path() + " " + (folder / "in.csv");
+  ASSERT_EQ(Convert("--name=plain" + rest).status, 0);
+  EXPECT_EQ(ReadShards(folder / "plain", 1)[0].count("field"), 0u);
+  const ProgramRun run = Convert("--write_fields" + rest);
+  ASSERT_EQ(run.status, 0) << run.err;
+  const std::vector<Record> records = ReadShards(folder / "train", 1);
+  EXPECT_EQ(records[0].at("field"), "0 1 2 ");
+  EXPECT_EQ(records[1].at("field"), "1 ");
+  EXPECT_EQ(records[0].at("index"), ReadShards(folder / "plain", 1)[0].at("index"));
+}
+
 TEST(Convert, StandardInputAndIndexBase) {
   const TemporaryFolder folder;
   const ProgramRun run = RunShell("echo '1 1:1 5:1' | " MILLRACE_BIN_DIR
@@ -271,8 +314,10 @@ TEST(Convert, ContradictoryFlagsAreErrorsBeforeAnyWork) {
       {"--hash_bits=4 --min_count=2" + clicks,
        "--min_count has no effect without --vocabulary_out"},
       {"--hash_bits=65" + clicks, "expected 0 to 64"},
-      {"--format=csv" + rows, "expected auto, libsvm, vw, criteo, mnist or images"},
+      {"--format=csv" + rows, "expected auto, libsvm, libffm, vw, criteo, mnist or images"},
       {"--index_base=2" + rows, "expected 0 or 1"},
+      {"--field_feature=f" + rows, "it belongs to --format=libffm, tfrecord, csv or json"},
+      {"--write_fields" + rows, "it belongs to --format=tfrecord, csv or json"},
       {"--shards=0" + rows, "expected 1 to 1000"},
       {"--name=a/b" + rows, "without /"},
       {"--positive_label=x" + rows, "expected a number"},

@@ -321,6 +321,7 @@ TEST_F(PredictTest, ModelsKnowHowTheirInputIsWritten) {
   test::WriteFile(folder_ / "in.vw", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
   test::WriteFile(folder_ / "rows", Repeated("1 |f a 7\n-1 |g b 7 |f c\n", 20));
   test::WriteFile(folder_ / "one_based", Repeated("1 1:1 3:1\n-1 2:1\n", 20));
+  test::WriteFile(folder_ / "with_fields", Repeated("1 7:1:1 2:3:1\n-1 9:2:1\n", 20));
   test::WriteFile(
       folder_ / "day.tsv",
       Repeated("1\t3" + std::string(38, '\t') + "aa\n0" + std::string(39, '\t') + "bb\n", 20));
@@ -342,6 +343,7 @@ TEST_F(PredictTest, ModelsKnowHowTheirInputIsWritten) {
       {"", "in.vw"},
       {"--format=vw --hash_bits=13 --num_features=9000", "rows"},
       {"--format=libsvm --index_base=1", "one_based"},
+      {"--index_base=1", "with_fields"},
       {"--hash_bits=11", "day.tsv"},
       {"--label_feature=click --index_feature=ids --value_feature=x", "named"},
   };

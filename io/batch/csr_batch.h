@@ -39,7 +39,7 @@ inline std::string KeyName(uint64_t key) {
 struct CsrBatch {
   PodVector<uint32_t> row_begin;  // rows() + 1
   PodVector<uint32_t> cols;
-  PodVector<float> values;   // empty: all ones
+  PodVector<float> values;  // empty: all ones
   // The number of the field of each entry, parallel to cols and below RowOptions::num_fields.
   // Empty: not asked for.
   PodVector<uint16_t> fields;

@@ -23,10 +23,10 @@ const char* InputFormatName(InputFormat format);
 // Accepts "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json".
 Result<InputFormat> InputFormatFromName(std::string_view name);
 // By the content of the files; where that does not tell, by the name without compression
-// extensions: .libsvm, .svm, .svmlight; .libffm, .ffm; .vw; .tsv (Criteo); .csv; .json, .jsonl, .ndjson; TFRecord
-// for all others. Standard input and pipes are not read: their name must tell. An error names what
-// a file of another kind looks like (Parquet, Avro, ...), or the first two files that differ (of
-// the first 100).
+// extensions: .libsvm, .svm, .svmlight; .libffm, .ffm; .vw; .tsv (Criteo); .csv; .json, .jsonl,
+// .ndjson; TFRecord for all others. Standard input and pipes are not read: their name must tell. An
+// error names what a file of another kind looks like (Parquet, Avro, ...), or the first two files
+// that differ (of the first 100).
 Result<InputFormat> DetectInputFormat(const std::vector<std::string>& files);
 // Whether the name has one of these extensions or .tfrecord, without compression extensions.
 bool HasKnownExtension(std::string_view path);

@@ -124,6 +124,7 @@ ERRORS = [
     (f"{RECORDS} fit", "--overwrite", "--features=spec.json rows.csv", " without --out"),
     (f"{RECORDS} stat", "--threads=2", "--features=spec.json rows.csv", 
      ": it belongs to a run without --features, found --features=spec.json"),
+    (f"{RECORDS} synth", "--field_factors", "--out=s", " without --interactions"),
     (f"{RECORDS} convert", "--vocabulary=v", "--out=c rows.vw", f": it belongs to --format=criteo, {VW_FOUND}"),
     (f"{RECORDS} convert", "--vocabulary_out=v", "--out=c rows.vw", f": it belongs to --format=criteo, {VW_FOUND}"),
     (f"{RECORDS} convert", "--min_count=2", "--hash_bits=4 --out=c rows.tsv", " without --vocabulary_out"),

@@ -30,6 +30,13 @@ DEFINE_double(zipf, SynthOptions{}.zipf,
 DEFINE_double(positives, SynthOptions{}.positives, "share of rows with label 1");
 DEFINE_double(bayes_logloss, SynthOptions{}.bayes_logloss,
               "logloss of a predictor that knows the hidden model; lower means more signal");
+DEFINE_uint64(
+    interactions, SynthOptions{}.interactions,
+    "rank of the hidden model's interactions between 8 of the fields, 1 to 64; 0: none, it "
+    "is linear");
+DEFINE_bool(field_factors, SynthOptions{}.field_factors,
+            "a value's factors in the interactions depend on the other field, as in a field-aware "
+            "factorization machine");
 DEFINE_bool(values, SynthFiles{}.values, "write the values (all 1.0) in addition to the keys");
 
 namespace millrace::records {
@@ -59,7 +66,9 @@ SynthOptions ModelFromFlags() {
           .zipf = FLAGS_zipf,
           .seed = FLAGS_seed,
           .positives = FLAGS_positives,
-          .bayes_logloss = FLAGS_bayes_logloss};
+          .bayes_logloss = FLAGS_bayes_logloss,
+          .interactions = FLAGS_interactions,
+          .field_factors = FLAGS_field_factors};
 }
 
 Result<SynthFiles> FilesFromFlags() {
@@ -154,11 +163,15 @@ std::string List(const std::vector<uint64_t>& numbers) {
   return "[" + text + "]";
 }
 
-std::string TestJson(BayesScore& test) {
+std::string TestJson(SynthResult& result) {
+  BayesScore &test = result.test, &linear = result.test_linear;
   const double logloss = test.LogLoss(), base = test.BaseLogLoss();
   return "{\"rows\": " + std::to_string(test.rows()) +
          ", \"positives\": " + Number(Share(test.positives(), test.rows())) +
          ", \"bayes_logloss\": " + Number(logloss) + ", \"bayes_auc\": " + Number(test.Auc()) +
+         (linear.rows() == 0 ? ""
+                             : ", \"linear_logloss\": " + Number(linear.LogLoss()) +
+                                   ", \"linear_auc\": " + Number(linear.Auc())) +
          ", \"base_logloss\": " + Number(base) +
          ", \"bayes_normalized_entropy\": " + Number(base > 0 ? logloss / base : 0) + "}";
 }
@@ -175,6 +188,11 @@ std::string Json(const SynthOptions& options, const SynthFiles& files, const Syn
   add("fields", std::to_string(options.fields));
   add("cardinalities", List(model.cardinalities()));
   add("zipf", Number(options.zipf));
+  if (options.interactions > 0) {
+    add("interactions", std::to_string(options.interactions));
+    add("field_factors", options.field_factors ? "true" : "false");
+    add("strength", Number(model.strength()));
+  }
   add("values", files.values ? "true" : "false");
   add("compression", std::string("\"") + io::CompressionName(files.writer.compression) + "\"");
   add("shards", std::to_string(files.shards));
@@ -183,7 +201,7 @@ std::string Json(const SynthOptions& options, const SynthFiles& files, const Syn
   add("scale", Number(model.scale()));
   add("train", "{\"rows\": " + std::to_string(files.rows) +
                    ", \"positives\": " + Number(Share(result.train_positives, files.rows)) + "}");
-  if (files.test_rows > 0) add("test", TestJson(result.test));
+  if (files.test_rows > 0) add("test", TestJson(result));
   return text + "\n}\n";
 }
 
@@ -211,6 +229,10 @@ std::string Summary(const SynthFiles& files, SynthResult& result, double seconds
             "\nbest possible on the test part: logloss " + Format("%.4f", test.LogLoss()) +
             ", AUC " + Format("%.4f", test.Auc()) +
             Format(" (base rate only: logloss %.4f)", test.BaseLogLoss()) + "\n";
+    if (BayesScore& linear = result.test_linear; linear.rows() > 0) {
+      text += "best possible without the interactions: logloss " +
+              Format("%.4f", linear.LogLoss()) + ", AUC " + Format("%.4f", linear.Auc()) + "\n";
+    }
   }
   return text + BytesText(result.bytes) + " of records in " + DurationText(seconds) + ": " +
          WithCommas(static_cast<uint64_t>(static_cast<double>(rows) / seconds)) + " rows/s with " +
@@ -244,21 +266,25 @@ const CommandSpec& SynthSpec() {
                   {"out", "rows", "test_rows", "shards", "test_shards", "overwrite", "compression",
                    "level", "values"},
                   {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}},
-                 {"Data", {"num_features", "fields", "zipf", "positives", "bayes_logloss", "seed"}},
+                 {"Data",
+                  {"num_features", "fields", "zipf", "positives", "bayes_logloss", "interactions",
+                   "field_factors", "seed"}},
                  {"Names in the records", {"label_feature", "index_feature", "value_feature"}},
                  {"Work", {"threads"}}},
       .always = {"out", "rows", "test_rows", "shards", "overwrite", "compression", "values",
-                 "num_features", "fields", "zipf", "positives", "bayes_logloss", "seed",
-                 "label_feature", "index_feature", "threads"},
+                 "num_features", "fields", "zipf", "positives", "bayes_logloss", "interactions",
+                 "seed", "label_feature", "index_feature", "threads"},
       .needs = {{{"test_shards"}, {"test_rows"}},
                 {{"value_feature"}, {"values"}},
+                {{"field_factors"}, {"interactions"}},
                 {.flags = {"level"},
                  .with = {"compression"},
                  .except = {"none"},
                  .text = "--compression=gzip, zlib or zstd"}},
       .examples = {"millrace-records synth --rows=2000000 --test_rows=200000 --out=data",
                    "millrace-records synth --rows=10000 --test_rows=1000 --num_features=1000 "
-                   "--shards=1 --out=small"}};
+                   "--shards=1 --out=small",
+                   "millrace-records synth --interactions=4 --num_features=1000000 --out=pairs"}};
   return spec;
 }
 

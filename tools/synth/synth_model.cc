@@ -14,6 +14,10 @@ namespace millrace::synth {
 namespace {
 
 constexpr double kHalfSignal = 1e-5;
+// The same for models with interactions, of weights and factors.
+constexpr double kHalfSignalBeside = 1e-3;
+constexpr double kHalfSignalFactors = 4e-3;
+constexpr uint64_t kMaxRank = 64;
 constexpr uint64_t kMaxFeatures = uint64_t{1} << 62;
 constexpr uint64_t kMaxFields = 10'000;
 constexpr uint64_t kMinPilotRows = 1 << 12, kMaxPilotRows = 1 << 17;
@@ -22,7 +26,7 @@ constexpr size_t kPilotGroup = 64;
 constexpr double kMaxScale = 8;  // reached only if the features have almost no variation
 constexpr int kBisections = 50;
 
-enum Stream : uint64_t { kWeights = 10, kScatters = 11 };
+enum Stream : uint64_t { kWeights = 10, kScatters = 11, kFactors = 12 };
 
 std::string Text(double number) {
   char text[32];
@@ -39,10 +43,10 @@ double GaussFromBits(uint64_t bits) {
   return (static_cast<double>(sum) - kMean) * (1 / kDeviation);
 }
 
-double SigmaOf(const ZipfBucket& bucket, uint64_t cardinality) {
+double SigmaOf(const ZipfBucket& bucket, uint64_t cardinality, double half_signal) {
   const double p = bucket.share / static_cast<double>(bucket.width);
   // The square root is the only function of libm whose bits IEEE 754 fixes.
-  return (4 + Log2(static_cast<double>(cardinality))) * std::sqrt(p / (p + kHalfSignal));
+  return (4 + Log2(static_cast<double>(cardinality))) * std::sqrt(p / (p + half_signal));
 }
 
 // The x in [low, high] where the increasing `f` crosses `target`.
@@ -180,29 +184,46 @@ Status SynthOptions::Validate() const {
   if (!(bayes_logloss >= 0.01 && bayes_logloss <= 0.7)) {
     return Invalid("--bayes_logloss=" + Text(bayes_logloss) + ": expected 0.01 to 0.7");
   }
+  if (interactions > kMaxRank) {
+    return Invalid("--interactions=" + std::to_string(interactions) + ": expected at most " +
+                   std::to_string(kMaxRank));
+  }
+  if (interactions > 0 && fields < kInteractingFields) {
+    return Invalid("--interactions=" + std::to_string(interactions) + ": expected --fields of " +
+                   std::to_string(kInteractingFields) + " or more, found " +
+                   std::to_string(fields));
+  }
   return {};
 }
 
 SynthModel::SynthModel(const SynthOptions& options)
     : seed_(options.seed),
       weight_seed_(DeriveSeed(options.seed, kWeights)),
-      cardinalities_(FieldCardinalities(options.num_features, options.fields)) {
+      cardinalities_(FieldCardinalities(options.num_features, options.fields)),
+      rank_(options.interactions),
+      field_factors_(options.field_factors) {
   uint64_t begin = 0;
   for (uint64_t f = 0; f < options.fields; ++f) {
-    fields_.push_back(MakeField(f, begin, options.zipf));
+    fields_.push_back(MakeField(f, begin, options));
     begin += cardinalities_[f];
+  }
+  for (size_t i = 0; rank_ > 0 && i < kInteractingFields; ++i) {
+    factors_.push_back(MakeFactors(i * fields_.size() / kInteractingFields, options));
   }
   Calibrate(options);
 }
 
-SynthModel::Field SynthModel::MakeField(uint64_t index, uint64_t begin, double zipf) const {
-  const std::vector<ZipfBucket> buckets = ZipfBuckets(cardinalities_[index], zipf);
+SynthModel::Field SynthModel::MakeField(uint64_t index, uint64_t begin,
+                                        const SynthOptions& options) const {
+  const std::vector<ZipfBucket> buckets = ZipfBuckets(cardinalities_[index], options.zipf);
+  const double half_signal = options.interactions > 0 ? kHalfSignalBeside : kHalfSignal;
   const Scatter scatter(cardinalities_[index], DeriveSeed(seed_, kScatters, index));
   std::vector<double> shares;
   std::vector<Outcome> outcomes;
   for (const ZipfBucket& bucket : buckets) {
     shares.push_back(bucket.share);
-    Outcome outcome = {bucket.first, bucket.width, 0, SigmaOf(bucket, cardinalities_[index])};
+    Outcome outcome = {bucket.first, bucket.width, 0,
+                       SigmaOf(bucket, cardinalities_[index], half_signal)};
     if (bucket.width == 1) {
       outcome.first = begin + scatter(bucket.first);
       outcome.weight = outcome.sigma * Gauss(outcome.first);
@@ -210,6 +231,54 @@ SynthModel::Field SynthModel::MakeField(uint64_t index, uint64_t begin, double z
     outcomes.push_back(outcome);
   }
   return {begin, scatter, AliasTable(shares), std::move(outcomes)};
+}
+
+// v = sqrt(a) g - a m, where g is standard normal, a = p / (p + kHalfSignalFactors) for a value
+// with the share p, and m makes the mean over the values 0.
+SynthModel::Factors SynthModel::MakeFactors(size_t field, const SynthOptions& options) const {
+  Factors made = {.field = field};
+  std::vector<double> shares, a;
+  double sum = 0;
+  for (const ZipfBucket& bucket : ZipfBuckets(cardinalities_[field], options.zipf)) {
+    if (bucket.width > 1) break;
+    shares.push_back(bucket.share);
+    a.push_back(bucket.share / (bucket.share + kHalfSignalFactors));
+    sum += shares.back() * a.back();
+  }
+  made.values = a.size();
+  const size_t width = rank_ * (field_factors_ ? kInteractingFields : 1);
+  made.numbers.resize(made.values * width);
+  for (size_t i = 0; i < width; ++i) {
+    const uint64_t seed = DeriveSeed(seed_, kFactors, i);
+    double mean = 0;
+    for (size_t v = 0; v < made.values; ++v) {
+      const uint64_t key = fields_[field].outcomes[v].first;
+      const double number = std::sqrt(a[v]) * GaussFromBits(Mix64(Mix64(key + seed)));
+      made.numbers[v * width + i] = number;
+      mean += shares[v] * number;
+    }
+    for (size_t v = 0; v < made.values; ++v) made.numbers[v * width + i] -= a[v] * mean / sum;
+  }
+  return made;
+}
+
+double SynthModel::Interactions(const SynthRow& row) const {
+  // Of the field factors_[i], for its interaction with factors_[j]; null: none.
+  const auto numbers = [&](size_t i, size_t j) -> const double* {
+    const Factors& factors = factors_[i];
+    const size_t value = row.outcomes[factors.field];
+    if (value >= factors.values) return nullptr;
+    const size_t width = rank_ * (field_factors_ ? kInteractingFields : 1);
+    return factors.numbers.data() + value * width + (field_factors_ ? j * rank_ : 0);
+  };
+  double sum = 0;
+  for (size_t i = 0; i < factors_.size(); ++i) {
+    for (size_t j = i + 1; j < factors_.size(); ++j) {
+      const double *a = numbers(i, j), *b = numbers(j, i);
+      for (size_t k = 0; a && b && k < rank_; ++k) sum += a[k] * b[k];
+    }
+  }
+  return sum;
 }
 
 double SynthModel::Gauss(uint64_t key) const {
@@ -224,7 +293,8 @@ double SynthModel::DrawKeys(Random& random, SynthRow& row) const {
   size_t tails = 0;
   for (size_t f = 0; f < fields_.size(); ++f) {
     const Field& field = fields_[f];
-    const Outcome& outcome = field.outcomes[field.table.Pick(random.Next())];
+    row.outcomes[f] = field.table.Pick(random.Next());
+    const Outcome& outcome = field.outcomes[row.outcomes[f]];
     row.keys[f] = outcome.first;
     sum += outcome.weight;
     row.tails[tails] = {static_cast<uint32_t>(f), &outcome};
@@ -246,24 +316,70 @@ void SynthModel::Draw(Part part, uint64_t index, SynthRow& row) const {
   Random random(DeriveSeed(seed_, static_cast<uint64_t>(part), index));
   row.keys.resize(fields_.size());
   row.tails.resize(fields_.size());
-  row.margin = bias_ + scale_ * DrawKeys(random, row);
+  row.outcomes.resize(fields_.size());
+  const double linear = DrawKeys(random, row);
+  const double interactions = rank_ > 0 ? strength_ * Interactions(row) : 0;
+  row.margin = bias_ + scale_ * (linear + interactions);
+  row.linear_margin = linear_bias_ + linear_scale_ * linear;
   row.label = random.Uniform() < Sigmoid(row.margin);
 }
 
-void SynthModel::Calibrate(const SynthOptions& options) {
-  std::vector<double> margins;
+std::vector<SynthModel::PilotRow> SynthModel::DrawPilot(const SynthOptions& options) {
+  std::vector<PilotRow> rows;
   SynthRow row;
-  const uint64_t rows = std::clamp(kPilotKeys / options.fields, kMinPilotRows, kMaxPilotRows);
-  for (uint64_t i = 0; i < rows; ++i) {
-    Draw(Part::kPilot, i, row);
-    margins.push_back(row.margin);
+  const uint64_t count = std::clamp(kPilotKeys / options.fields, kMinPilotRows, kMaxPilotRows);
+  for (uint64_t i = 0; i < count; ++i) {
+    Draw(Part::kPilot, i, row);  // bias and linear_bias are 0, the scales 1
+    rows.push_back({row.linear_margin, rank_ > 0 ? Interactions(row) : 0, row.margin});
   }
+  if (rank_ == 0) return rows;
+  const auto deviation = [&](double PilotRow::*part) {
+    double sum = 0, squares = 0;
+    for (const PilotRow& r : rows) sum += r.*part;
+    const double mean = sum / static_cast<double>(count);
+    for (const PilotRow& r : rows) squares += (r.*part - mean) * (r.*part - mean);
+    return std::sqrt(squares);
+  };
+  const double size = deviation(&PilotRow::interactions);
+  strength_ = size > 0 ? deviation(&PilotRow::linear) / size : 0;
+  for (PilotRow& r : rows) r.margin = r.linear + strength_ * r.interactions;
+  return rows;
+}
+
+// Newton's method for the mean loss of bias + scale * linear, with known probabilities.
+void SynthModel::CalibrateLinear(const std::vector<PilotRow>& rows) {
+  linear_bias_ = bias_;
+  linear_scale_ = scale_;
+  constexpr int kSteps = 20;
+  for (int step = 0; rank_ > 0 && step < kSteps; ++step) {
+    double gb = 0, gs = 0, bb = 1e-9, bs = 0, ss = 1e-9;
+    for (const PilotRow& r : rows) {
+      const double q = Sigmoid(linear_bias_ + linear_scale_ * r.linear);
+      const double error = q - Sigmoid(bias_ + scale_ * r.margin), curve = q * (1 - q);
+      gb += error;
+      gs += error * r.linear;
+      bb += curve;
+      bs += curve * r.linear;
+      ss += curve * r.linear * r.linear;
+    }
+    const double determinant = bb * ss - bs * bs;
+    if (!(determinant > 0)) return;
+    linear_bias_ -= (ss * gb - bs * gs) / determinant;
+    linear_scale_ -= (bb * gs - bs * gb) / determinant;
+  }
+}
+
+void SynthModel::Calibrate(const SynthOptions& options) {
+  const std::vector<PilotRow> rows = DrawPilot(options);
+  std::vector<double> margins;
+  for (const PilotRow& row : rows) margins.push_back(row.margin);
   const Pilot pilot(std::move(margins));
   // The loss falls with the scale.
   scale_ = Solve(0, kMaxScale, -options.bayes_logloss, [&](double scale) {
     return -pilot.BayesLogLoss(scale, pilot.BiasFor(scale, options.positives));
   });
   bias_ = pilot.BiasFor(scale_, options.positives);
+  CalibrateLinear(rows);
 }
 
 }  // namespace millrace::synth

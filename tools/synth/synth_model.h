@@ -14,6 +14,16 @@
 // keeps a learner from the optimum. bias and scale are fitted to a sample, so that the share of
 // positives and the optimal logloss match the options.
 //
+// With `interactions` = K, a few fields (kInteractingFields, evenly spaced) also interact in pairs:
+//
+//   margin = bias + scale * (sum_f w(key_f) + strength * sum_{f<g} <v(key_f), v(key_g)>)
+//
+// with K planted factors v of each value, or with `field_factors` K of each value and other field:
+// <v_g(key_f), v_f(key_g)>. The mean of a field's factors is 0, so that the interactions have no
+// linear part: they are uncorrelated with every sum of weights. Both parts of the margin have the
+// same variance. Factors, and weights too, are large only for values frequent enough that a few
+// million rows determine them: a learner can come near the optimum.
+//
 // Row i of a part depends only on (seed, part, i), never on the number of rows, shards or threads,
 // and has the same bits on every machine.
 #pragma once
@@ -42,9 +52,13 @@ struct SynthOptions {
   uint64_t seed = 1;
   double positives = 0.25;
   double bayes_logloss = 0.444;
+  uint64_t interactions = 0;   // factors of a value; 0: a linear model
+  bool field_factors = false;  // factors of a value and other field
 
   Status Validate() const;
 };
+
+constexpr size_t kInteractingFields = 8;
 
 enum class Part : uint64_t { kTrain = 1, kTest = 2, kPilot = 3 };
 
@@ -59,6 +73,7 @@ struct SynthOutcome {
 struct SynthRow {
   std::vector<uint64_t> keys;  // one per field, ascending
   double margin = 0;
+  double linear_margin = 0;  // the best prediction from the linear part alone
   bool label = false;
 
   // Scratch: the fields whose outcome is a range of ranks.
@@ -67,6 +82,7 @@ struct SynthRow {
     const SynthOutcome* outcome;
   };
   std::vector<Tail> tails;
+  std::vector<uint32_t> outcomes;  // scratch: number of the outcome, by field
 };
 
 // Immutable: several threads may draw from one model.
@@ -81,6 +97,7 @@ class SynthModel {
   const std::vector<uint64_t>& cardinalities() const { return cardinalities_; }
   double bias() const { return bias_; }
   double scale() const { return scale_; }
+  double strength() const { return strength_; }  // of the interactions
 
  private:
   using Outcome = SynthOutcome;
@@ -92,19 +109,39 @@ class SynthModel {
     std::vector<Outcome> outcomes;
   };
 
-  Field MakeField(uint64_t index, uint64_t begin, double zipf) const;
+  // The factors of one field's frequent values, each those of one other field after the other.
+  struct Factors {
+    size_t field = 0;
+    size_t values = 0;  // outcomes from the first one on; others have no factors
+    std::vector<double> numbers = {};
+  };
+  struct PilotRow {
+    double linear, interactions, margin;
+  };
+
+  Field MakeField(uint64_t index, uint64_t begin, const SynthOptions& options) const;
+  Factors MakeFactors(size_t field, const SynthOptions& options) const;
   double Gauss(uint64_t key) const;
   // Draws the keys and returns the sum of their weights before scale and bias.
   double DrawKeys(Random& random, SynthRow& row) const;
   double DrawTail(Random& random, const Tail& tail, std::vector<uint64_t>& keys) const;
+  double Interactions(const SynthRow& row) const;
+  std::vector<PilotRow> DrawPilot(const SynthOptions& options);
   void Calibrate(const SynthOptions& options);
+  void CalibrateLinear(const std::vector<PilotRow>& rows);
 
   uint64_t seed_;
   uint64_t weight_seed_;
   std::vector<uint64_t> cardinalities_;
   std::vector<Field> fields_;
+  size_t rank_;  // of the interactions
+  bool field_factors_;
+  std::vector<Factors> factors_;  // of the interacting fields
   double bias_ = 0;
   double scale_ = 1;
+  double strength_ = 0;
+  // linear_margin = linear_bias_ + linear_scale_ * linear part
+  double linear_bias_ = 0, linear_scale_ = 1;
 };
 
 }  // namespace millrace::synth

@@ -24,7 +24,8 @@ struct Shard {
   // Results:
   uint64_t positives = 0;
   uint64_t bytes = 0;
-  BayesScore score;  // test part only
+  BayesScore score;   // test part only
+  BayesScore linear;  // test part of a model with interactions
 };
 
 std::vector<Shard> Shards(const SynthFiles& files, Part part, const char* base, uint64_t rows,
@@ -35,7 +36,7 @@ std::vector<Shard> Shards(const SynthFiles& files, Part part, const char* base, 
   };
   for (uint64_t i = 0; i < count; ++i) {
     const std::string name = io::ShardName(base, i, count, files.writer.compression);
-    shards.push_back({part, files.folder + "/" + name, row_at(i), row_at(i + 1), 0, 0, {}});
+    shards.push_back({part, files.folder + "/" + name, row_at(i), row_at(i + 1), 0, 0, {}, {}});
   }
   return shards;
 }
@@ -56,7 +57,9 @@ class ShardWriter {
       io::EncodeSparseExample(files_.names, row_.label ? 1 : 0, row_.keys, values_, record_);
       io::AppendFrame(record_, frames_);
       shard_.positives += row_.label ? 1 : 0;
-      if (shard_.part == Part::kTest) shard_.score.Add(row_.margin, row_.label);
+      if (shard_.part != Part::kTest) continue;
+      shard_.score.Add(row_.margin, row_.label);
+      if (model_.strength() > 0) shard_.linear.Add(row_.linear_margin, row_.label);
     }
     return writer_.AppendFramed(frames_);
   }
@@ -135,6 +138,7 @@ SynthResult Collected(const std::vector<Shard>& shards) {
     result.bytes += shard.bytes;
     if (test) {
       result.test.Merge(shard.score);
+      result.test_linear.Merge(shard.linear);
     } else {
       result.train_positives += shard.positives;
     }

@@ -31,6 +31,7 @@ struct SynthResult {
   uint64_t train_positives = 0;
   uint64_t bytes = 0;  // framed, before compression
   BayesScore test;
+  BayesScore test_linear;  // of the linear part alone; empty without interactions
 };
 
 // A shard has consecutive rows of the training or the test part. An existing file is replaced when

@@ -171,6 +171,40 @@ TEST(Synth, JsonMatchesTheTestPart) {
               JsonNumber(json, "bayes_logloss") / base, 1e-6);
 }
 
+TEST(Synth, InteractionsKeepTheKeysAndStateTheLinearFloor) {
+  const TemporaryFolder folder;
+  const auto make = [&](const char* name, const std::string& flags) {
+    const ProgramRun run = Synth(flags + " --rows=500 --test_rows=30000 --shards=1 " +
+                                 "--num_features=50000 --out=" + (folder / name));
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_EQ(make("linear", "").find("without the interactions"), std::string::npos);
+  const std::string out = make("fm", "--interactions=4 --threads=1");
+  EXPECT_NE(out.find("best possible without the interactions: logloss 0.5"), std::string::npos);
+  make("fm3", "--interactions=4 --threads=3 --test_shards=1");
+  make("ffm", "--interactions=4 --field_factors");
+  EXPECT_EQ(FilesIn(folder / "fm"), FilesIn(folder / "fm3"));
+  const std::string json = ReadFile(folder / "fm/synth.json");
+  EXPECT_NEAR(JsonNumber(json, "bayes_logloss"), 0.444, 0.015);
+  EXPECT_GT(JsonNumber(json, "linear_logloss"), JsonNumber(json, "bayes_logloss") + 0.03);
+  EXPECT_LT(JsonNumber(json, "linear_auc"), JsonNumber(json, "bayes_auc") - 0.02);
+  EXPECT_NE(json.find("\"interactions\": 4,\n  \"field_factors\": false"), std::string::npos);
+  EXPECT_EQ(ReadFile(folder / "linear/synth.json").find("interactions"), std::string::npos);
+  const auto plain = RowsOf(folder / "linear/train-00000-of-00001.tfrecord");
+  for (const char* name : {"fm", "ffm"}) {
+    const auto rows = RowsOf(folder / (std::string(name) + "/train-00000-of-00001.tfrecord"));
+    size_t other_labels = 0;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_EQ(rows[i].keys, plain[i].keys);
+      other_labels += rows[i].label != plain[i].label ? 1 : 0;
+    }
+    EXPECT_GT(other_labels, 50u);
+  }
+  EXPECT_NE(ReadFile(folder / "fm/train-00000-of-00001.tfrecord"),
+            ReadFile(folder / "ffm/train-00000-of-00001.tfrecord"));
+}
+
 TEST(Synth, SmallestModelsWork) {
   const TemporaryFolder folder;
   for (const char* flags : {"--num_features=39", "--num_features=1 --fields=1",

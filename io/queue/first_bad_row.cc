@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/queue/first_bad_row.h"
 
-#include <filesystem>
-
 #include "io/record/block_reader.h"
 
 namespace millrace::io {
 namespace {
 
 constexpr uint64_t kMaxSearchBytes = 256 << 20;
-
-bool IsRegular(const std::string& file) {
-  std::error_code ignored;
-  return std::filesystem::is_regular_file(file, ignored);
-}
 
 class Search {
  public:
@@ -26,7 +19,7 @@ class Search {
   BadRow Run() {
     for (const std::string& file : options_.files) {
       const bool is_last = file == *found_.origin.path;
-      if (IsRegular(file)) SearchFile(file, is_last);
+      if (IsRegularInput(file)) SearchFile(file, is_last);
       if (is_last || done_) break;
     }
     return found_;

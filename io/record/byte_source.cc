@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <new>
@@ -20,6 +21,7 @@
 
 #include "io/base/raw_buffer.h"
 #include "io/record/record_format.h"
+#include "io/record/remote_files.h"
 
 namespace millrace::io {
 namespace {
@@ -324,6 +326,41 @@ class PeekedStreams {
   std::map<std::string, std::unique_ptr<FileSource>> sources_;
 };
 
+// A source whose first bytes were read before.
+class ResumedSource final : public ByteSource {
+ public:
+  ResumedSource(std::string first, std::unique_ptr<ByteSource> rest)
+      : first_(std::move(first)), rest_(std::move(rest)) {}
+  Status Read(std::span<char> out, size_t* delivered) override {
+    const size_t size = std::min(out.size(), first_.size() - used_);
+    if (size > 0) std::memcpy(out.data(), first_.data() + used_, size);
+    used_ += size;
+    size_t more = 0;
+    const Status status = rest_->Read(out.subspan(size), &more);
+    *delivered = size + more;
+    return status;
+  }
+
+ private:
+  std::string first_;
+  std::unique_ptr<ByteSource> rest_;
+  size_t used_ = 0;
+};
+
+Result<OpenedSource> OpenRemoteSource(const std::string& path) {
+  ASSIGN_OR_RETURN(const RemoteFile file, FindRemoteFile(path));
+  ASSIGN_OR_RETURN(auto bytes, OpenRemoteFile(path));
+  std::string first(kRecordHeaderBytes, '\0');
+  size_t size = 0;
+  RETURN_IF_ERROR(bytes->Read(first, &size));
+  first.resize(size);
+  const Compression compression = DetectCompression(first);
+  OpenedSource opened = Decompressed(
+      std::make_unique<ResumedSource>(std::move(first), std::move(bytes)), path, compression);
+  opened.file_bytes = file.bytes;
+  return opened;
+}
+
 bool IsStream(const std::string& path) {
   struct stat info {};
   if (path == "-") return true;
@@ -332,6 +369,22 @@ bool IsStream(const std::string& path) {
 }
 
 }  // namespace
+
+bool IsRegularInput(const std::string& path) {
+  std::error_code ignored;
+  return IsRemote(path) || std::filesystem::is_regular_file(path, ignored);
+}
+
+int64_t FileBytes(const std::string& path) {
+  if (IsRemote(path)) {
+    const Result<RemoteFile> file = FindRemoteFile(path);
+    return file.ok() ? file->bytes : -1;
+  }
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) return -1;
+  const uintmax_t size = std::filesystem::file_size(path, error);
+  return error ? -1 : static_cast<int64_t>(size);
+}
 
 Status DirectoryError(const std::string& path) {
   const std::string all = path.ends_with('/') ? path + "*" : path + "/*";
@@ -395,6 +448,7 @@ OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& 
 }
 
 Result<OpenedSource> OpenSource(const std::string& path, bool regular_file) {
+  if (IsRemote(path)) return OpenRemoteSource(path);
   int64_t file_bytes = -1;
   std::unique_ptr<FileSource> file = regular_file ? nullptr : PeekedStreams::Get().Take(path);
   if (!file) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Byte streams from files, FIFOs and standard input, decompressed if they are gzip, zlib or zstd.
+// Byte streams from files, local or remote, FIFOs and standard input, decompressed if they are
+// gzip, zlib or zstd.
 #pragma once
 
 #include <cstdint>
@@ -50,13 +51,18 @@ Compression DetectCompression(std::string_view first_bytes);
 struct OpenedSource {
   std::unique_ptr<ByteSource> bytes;  // decompressed
   Compression compression = Compression::kNone;
-  // Size on disk; -1 if it is unknown (FIFO, standard input).
+  // Size of the file as it is stored; -1 if it is unknown (FIFO, standard input).
   int64_t file_bytes = -1;
 };
 
 // Decompresses `bytes`; messages call them `name`.
 OpenedSource Decompressed(std::unique_ptr<ByteSource> bytes, const std::string& name,
                           Compression compression);
+
+// Whether `path` has an end and can be read twice: a regular file or a remote one.
+bool IsRegularInput(const std::string& path);
+// Its size as it is stored; -1 if it is unknown, and for other files.
+int64_t FileBytes(const std::string& path);
 
 // The error for a directory where a file is expected.
 Status DirectoryError(const std::string& path);
@@ -72,9 +78,9 @@ constexpr size_t kFirstBytes = 256 << 10;
 // slow writer is not waited for.
 Result<FirstBytes> ReadFirstBytes(const std::string& path);
 
-// Opens `path` ("-" is standard input) and detects the compression from the content. A directory is
-// an error. With `regular_file`, so is anything but a regular file: a FIFO without writer would
-// block, and a stream cannot be read twice.
+// Opens `path` ("-" is standard input; a remote name as in io/record/remote_files.h) and detects
+// the compression from the content. A directory is an error. With `regular_file`, so is anything
+// but a regular file: a FIFO without writer would block, and a stream cannot be read twice.
 Result<OpenedSource> OpenSource(const std::string& path, bool regular_file = false);
 
 }  // namespace millrace::io

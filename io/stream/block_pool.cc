@@ -2,7 +2,6 @@
 #include "io/stream/block_pool.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -52,8 +51,7 @@ RecordOrigin BlockPool::Origin(const RecordRef& ref) const {
 namespace {
 
 std::optional<uint64_t> LineAt(const RecordOrigin& origin) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(*origin.path, ignored)) return std::nullopt;
+  if (!IsRegularInput(*origin.path)) return std::nullopt;
   const Result<OpenedSource> source = OpenSource(*origin.path);
   if (!source.ok()) return std::nullopt;
   std::vector<char> bytes(256 << 10);

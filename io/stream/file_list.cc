@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "io/record/record_reader.h"
+#include "io/record/remote_files.h"
 
 namespace millrace::io {
 namespace {
@@ -47,6 +48,11 @@ Status ExpandOne(std::string_view pattern, int depth, std::vector<std::string>& 
   const std::string text(pattern);
   if (pattern.empty()) return {};
   if (pattern.front() == '@') return ExpandListFile(text.substr(1), depth, files);
+  if (IsRemote(text)) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> found, ExpandRemote(text));
+    files.insert(files.end(), found.begin(), found.end());
+    return {};
+  }
   std::error_code ignored;
   const bool is_pattern = pattern.find_first_of("*?[{~") != std::string_view::npos;
   if (!is_pattern || std::filesystem::exists(text, ignored)) {  // a name may well have a [

@@ -7,21 +7,30 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <memory>
 
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
 #include "io/example/feature_view.h"
 #include "io/record/byte_source.h"
+#include "io/record/remote_files.h"
 
 namespace millrace::io {
 namespace {
 
 constexpr size_t kFingerprintBytes = 4096;  // from each end of a file
 
+// The size and the version of a remote file.
+uint64_t RemoteFingerprint(const std::string& name) {
+  const Result<RemoteFile> file = FindRemoteFile(name);
+  if (!file.ok()) return 0;
+  const std::string& version = file->etag.empty() ? file->last_modified : file->etag;
+  return Mix64(static_cast<uint64_t>(file->bytes)) ^ Crc32c(version.data(), version.size());
+}
+
 // The size of a regular file and the CRC of both ends.
 uint64_t FileFingerprint(const std::string& path) {
+  if (IsRemote(path)) return RemoteFingerprint(path);
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -38,7 +47,7 @@ uint64_t FileFingerprint(const std::string& path) {
 
 Status CheckFile(const std::string& file) {
   struct stat info {};
-  if (file == "-") return {};
+  if (file == "-" || IsRemote(file)) return {};
   if (::stat(file.c_str(), &info) != 0) return IoError(file + ": cannot open", errno);
   if (S_ISDIR(info.st_mode)) return DirectoryError(file);
   if (::access(file.c_str(), R_OK) != 0) return IoError(file + ": cannot open", errno);
@@ -49,7 +58,7 @@ Status CheckFile(const std::string& file) {
 
 Status CheckInputFiles(const std::vector<std::string>& files) {
   for (const std::string& file : files) RETURN_IF_ERROR(CheckFile(file));
-  return {};
+  return FindRemoteFiles(files);
 }
 
 Status CheckReadableAgain(const std::vector<std::string>& files, const std::string& expected) {
@@ -65,10 +74,9 @@ Status CheckReadableAgain(const std::vector<std::string>& files, const std::stri
 uint64_t PlainBytes(const std::vector<std::string>& files) {
   uint64_t sum = 0;
   for (const std::string& file : files) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(file, error)) return 0;
-    sum += std::filesystem::file_size(file, error);
-    if (error) return 0;
+    const int64_t bytes = FileBytes(file);
+    if (bytes < 0) return 0;
+    sum += static_cast<uint64_t>(bytes);
   }
   const auto first = OpenSource(files.front(), /*regular_file=*/true);
   return first.ok() && first->compression == Compression::kNone ? sum : 0;
@@ -154,8 +162,7 @@ Status SearchFiles(const std::vector<std::string>& files, std::vector<Wanted> wa
   const uint64_t share = std::max(kMinFileBytes, kSearchBytes / std::max<size_t>(files.size(), 1));
   for (const std::string& file : files) {
     if (search.done()) break;
-    std::error_code ignored;
-    if (std::filesystem::is_regular_file(file, ignored)) search.SearchFile(file, share);
+    if (IsRegularInput(file)) search.SearchFile(file, share);
   }
   return search.Outcome();
 }

@@ -20,11 +20,13 @@ Status CheckInputFiles(const std::vector<std::string>& files);
 // block on another writer. `expected` is the setting that reads the files once: "epochs = 1".
 Status CheckReadableAgain(const std::vector<std::string>& files, const std::string& expected);
 
-// Identifies files by their number, order, sizes, and first and last 4096 bytes; paths do not
-// matter. InputPosition::digest covers what lies between.
+// Identifies files by their number, order, sizes, and first and last 4096 bytes (remote files:
+// their ETag, or Last-Modified without one); paths do not matter. InputPosition::digest covers what
+// lies between.
 uint64_t FingerprintOf(const std::vector<std::string>& files);
 
-// The size of uncompressed regular files; 0 for others. The first file tells the compression.
+// The size of uncompressed regular or remote files; 0 for others. The first file tells the
+// compression.
 uint64_t PlainBytes(const std::vector<std::string>& files);
 
 // An error if the value feature (under another name than the default) or the weight feature (if it

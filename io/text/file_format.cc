@@ -2,7 +2,6 @@
 #include "io/text/file_format.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "io/record/byte_source.h"
 #include "io/record/idx_file.h"
@@ -191,8 +190,7 @@ std::string DescribeContent(std::string_view first_bytes) {
 }
 
 std::string DescribeFile(const std::string& path, std::string_view format) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored)) return "";
+  if (!IsRegularInput(path)) return "";
   const Result<Content> content = DetectFile(path);
   if (!content.ok()) return "";
   if (!content->format) {

@@ -30,6 +30,7 @@ RULES = [
     ("protobuf", r"google/protobuf/|.*\.pb\.h$", ["io", "tests"], {"io": 1}),
     ("zlib", r"zlib\.h$", ["io/record", "tests"], {}),
     ("zstd", r"zstd(_errors)?\.h$|zdict\.h$", ["io/record", "tests"], {}),
+    ("libcurl", r"curl/", ["io/record"], {"io": 1}),
     ("simdjson", r"simdjson\.h$", ["io/features", "io/text", "tests"], {"io/features": 1, "io/text": 1}),
     ("GoogleTest", r"g(test|mock)/", ["tests"], {}),
     ("Google Benchmark", r"benchmark/", ["tests"], {}),

@@ -13,6 +13,7 @@
 
 #include "io/base/printable.h"
 #include "io/record/record_format.h"
+#include "io/record/remote_files.h"
 #include "io/state/state_fields.h"
 #include "tools/common/program.h"
 
@@ -93,7 +94,14 @@ bool IsAllowed(const std::vector<std::string>& words, const google::CommandLineF
 
 Status Set(const CommandSpec& spec, const std::string& name, const std::string& value) {
   const google::CommandLineFlagInfo info = InfoOf(name);
-  const std::vector<std::string> words = KindOf(spec, name).words;
+  const ValueKind kind = KindOf(spec, name);
+  const std::vector<std::string>& words = kind.words;
+  const bool is_folder = kind.form == ValueKind::Form::kFolder;
+  const bool is_path = is_folder || kind.form == ValueKind::Form::kFile;
+  if (is_path && !kind.may_be_remote && io::IsRemote(value)) {
+    return Invalid("--" + name + "=" + io::HideQueries(value) + ": expected a local " +
+                   (is_folder ? "folder" : "file") + ": only input files may be remote");
+  }
   const bool allowed = IsAllowed(words, info, value);
   if (allowed && !google::SetCommandLineOption(name.c_str(), value.c_str()).empty()) return {};
   return Invalid("flag --" + name + " has the value '" + value + "'; expected " +
@@ -306,7 +314,7 @@ void CheckClassified(const CommandSpec& spec) {
 }  // namespace
 
 std::string ValueText(const google::CommandLineFlagInfo& info) {
-  return ShortForm(info, info.current_value);
+  return io::HideQueries(ShortForm(info, info.current_value));
 }
 
 bool IsGiven(const std::string& flag) { return !InfoOf(flag).is_default; }

@@ -31,11 +31,15 @@ struct ValueKind {
   enum class Form { kText, kWord, kFile, kFolder };
   Form form = Form::kText;
   std::vector<std::string> words = {};
+  bool may_be_remote = false;  // a file: s3://, https:// and http:// are allowed
 };
 inline ValueKind OneOf(std::vector<std::string> words) {
   return {ValueKind::Form::kWord, std::move(words)};
 }
 inline ValueKind File() { return {.form = ValueKind::Form::kFile}; }
+inline ValueKind InputFile() {
+  return {.form = ValueKind::Form::kFile, .words = {}, .may_be_remote = true};
+}
 inline ValueKind Folder() { return {.form = ValueKind::Form::kFolder}; }
 
 struct FlagGroup {
@@ -95,7 +99,8 @@ Status CheckEffects(const CommandSpec& spec, const ResolvedValues& resolved = {}
 // Whether the command line has the flag.
 bool IsGiven(const std::string& flag);
 
-// The value of a flag as a user writes it: numbers in their shortest form.
+// The value of a flag as a user writes it: numbers in their shortest form, and without the queries
+// of URLs, which may hold secrets.
 std::string ValueText(const google::CommandLineFlagInfo& info);
 
 // Names and values of all flags of `spec`, in the order of the help text.

@@ -29,11 +29,13 @@ Status FromText(const std::string& error) {
 // Flags that do not affect the model. A run may be resumed with other values of them.
 bool MayChange(const std::string& flag) {
   constexpr std::string_view kFree[] = {
-      "run_dir",           "overwrite",        "resume",        "rejoin",    "threads",
-      "input_threads",     "profile",          "sample_ms",     "dashboard", "cache",
-      "ps_hosts",          "checkpoint_every", "worker_hosts",  "job_name",  "task_index",
-      "tls_cert",          "tls_key",          "profile_steps", "tls_ca",    "token_file",
-      "reconnect_seconds", "save_state"};
+      "run_dir",           "overwrite",     "resume",      "rejoin",
+      "threads",           "input_threads", "profile",     "sample_ms",
+      "dashboard",         "cache",         "ps_hosts",    "checkpoint_every",
+      "worker_hosts",      "job_name",      "task_index",  "tls_cert",
+      "tls_key",           "profile_steps", "tls_ca",      "token_file",
+      "reconnect_seconds", "save_state",    "s3_endpoint", "s3_region",
+      "s3_path_style",     "ca_file"};
   return std::find(std::begin(kFree), std::end(kFree), flag) != std::end(kFree);
 }
 

@@ -12,6 +12,7 @@
 
 #include "io/stream/file_list.h"
 #include "io/text/vw.h"
+#include "tools/common/remote_flags.h"
 #include "tools/common/training_flags.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/sparse/earlier_run.h"
@@ -20,9 +21,10 @@ using millrace::io::InputOptions;
 using millrace::sparse::UpdateOptions;
 using millrace::trainer::TrainOptions;
 
-DEFINE_string(train, "",
-              "training files: names, globs, comma lists, @file with one pattern per line, - for "
-              "standard input");
+DEFINE_string(
+    train, "",
+    "training files, local or remote (s3://BUCKET/KEY, https://HOST/PATH): names, globs, comma "
+    "lists, @file with one pattern per line, - for standard input");
 DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
 DEFINE_string(format, "auto",
               "tfrecord, libsvm, libffm, vw, criteo, csv or json; auto: by the content of the "
@@ -403,6 +405,12 @@ Status CheckFlags() {
   return {};
 }
 
+Status CheckRemote(const TrainOptions& train) {
+  std::vector<std::string> files = train.train.files;
+  files.insert(files.end(), train.test.files.begin(), train.test.files.end());
+  return tools::CheckRemoteFlags(files);
+}
+
 // The files are known, so auto is resolved.
 Status CheckInputFlags(const TrainOptions& train) {
   std::vector<std::string> formats = {io::InputFormatName(train.train.format)};
@@ -415,77 +423,77 @@ Status CheckInputFlags(const TrainOptions& train) {
 }  // namespace
 
 const CommandSpec& LrSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-lr",
-      .job = "trains and evaluates sparse logistic regression",
-      .groups = {{"Data",
-                  {"train", "test", "format", "features", "num_features", "label_feature",
-                   "index_feature", "value_feature", "weight_feature", "index_base", "hash_bits",
-                   "vw_hash_all", "on_corrupt", "max_record_mb"},
-                  {{"train", File()},
-                   {"test", File()},
-                   {"features", File()},
-                   {"format",
-                    OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json"})},
-                   {"on_corrupt", OneOf({"fail", "skip"})}}},
-                 {"Optimizer",
-                  {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
-                   "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
-                  {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
-                   {"normalize", OneOf({"auto", "on", "off"})},
-                   {"decay", OneOf({"constant", "sqrt"})},
-                   {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
-                 {"Schedule",
-                  {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
-                   "save_best", "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache",
-                   "threads", "hogwild"},
-                  {{"save_best",
-                    OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
-                   {"order", OneOf({"shuffled", "files"})}}},
-                 RunFlags(
-                     {"",
-                      {"continue", "save_state", "model_format", "dashboard"},
-                      {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
-                 WorkerFlags()},
-      .always = {"train",         "test",       "format",           "features",  "on_corrupt",
-                 "max_record_mb", "optimizer",  "learning_rate",    "normalize", "l2",
-                 "intercept",     "batch_size", "kernel",           "epochs",    "max_examples",
-                 "seed",          "order",      "shuffle_capacity", "threads",   "continue"},
-      .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
-                 {"format"},
-                 {"tfrecord"}},
-                {{"num_features", "label_feature", "index_feature", "value_feature",
-                  "weight_feature", "index_base", "hash_bits", "vw_hash_all"},
-                 {"features"},
-                 {""}},
-                {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all"}, {"format"}, {"vw"}},
-                {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
-                {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
-                {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
-                {{"hogwild"}, {"optimizer"}, {"sgd"}},
-                {{"hogwild"}, {"mode"}, {"single"}},
-                {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
-                {{"early_stop", "save_best"}, {"eval_every"}},
-                {{"save_best"}, {"run_dir"}},
-                {{"min_after_dequeue"}, {"shuffle_capacity"}},
-                {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
-                {.flags = {"cache"},
-                 .with = {"epochs"},
-                 .except = {"0", "1"},
-                 .text = "--epochs of 2 or more"},
-                {{"model_format"}, {"model_out", "run_dir"}},
-                {{"dashboard", "save_state"}, {"run_dir"}}},
-      .examples = {
-          "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
-          "--run_dir=runs/1",
-          "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
-          "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
-          "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
-          "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
-          "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
-          "--train='data/train-*' --num_features=33762578"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-lr",
+       .job = "trains and evaluates sparse logistic regression",
+       .groups = {{"Data",
+                   {"train", "test", "format", "features", "num_features", "label_feature",
+                    "index_feature", "value_feature", "weight_feature", "index_base", "hash_bits",
+                    "vw_hash_all", "on_corrupt", "max_record_mb"},
+                   {{"train", tools::InputFile()},
+                    {"test", tools::InputFile()},
+                    {"features", File()},
+                    {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
+                                      "json"})},
+                    {"on_corrupt", OneOf({"fail", "skip"})}}},
+                  {"Optimizer",
+                   {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
+                    "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
+                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
+                    {"normalize", OneOf({"auto", "on", "off"})},
+                    {"decay", OneOf({"constant", "sqrt"})},
+                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
+                  {"Schedule",
+                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
+                    "save_best", "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache",
+                    "threads", "hogwild"},
+                   {{"save_best",
+                     OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
+                    {"order", OneOf({"shuffled", "files"})}}},
+                  RunFlags(
+                      {"",
+                       {"continue", "save_state", "model_format", "dashboard"},
+                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
+                  WorkerFlags()},
+       .always = {"train",         "test",       "format",           "features",  "on_corrupt",
+                  "max_record_mb", "optimizer",  "learning_rate",    "normalize", "l2",
+                  "intercept",     "batch_size", "kernel",           "epochs",    "max_examples",
+                  "seed",          "order",      "shuffle_capacity", "threads",   "continue"},
+       .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
+                  {"format"},
+                  {"tfrecord"}},
+                 {{"num_features", "label_feature", "index_feature", "value_feature",
+                   "weight_feature", "index_base", "hash_bits", "vw_hash_all"},
+                  {"features"},
+                  {""}},
+                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+                 {{"vw_hash_all"}, {"format"}, {"vw"}},
+                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
+                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
+                 {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
+                 {{"hogwild"}, {"optimizer"}, {"sgd"}},
+                 {{"hogwild"}, {"mode"}, {"single"}},
+                 {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
+                 {{"early_stop", "save_best"}, {"eval_every"}},
+                 {{"save_best"}, {"run_dir"}},
+                 {{"min_after_dequeue"}, {"shuffle_capacity"}},
+                 {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
+                 {.flags = {"cache"},
+                  .with = {"epochs"},
+                  .except = {"0", "1"},
+                  .text = "--epochs of 2 or more"},
+                 {{"model_format"}, {"model_out", "run_dir"}},
+                 {{"dashboard", "save_state"}, {"run_dir"}}},
+       .examples = {
+           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
+           "--run_dir=runs/1",
+           "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
+           "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
+           "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
+           "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
+           "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
+           "--train='data/train-*' --num_features=33762578"}});
   return spec;
 }
 
@@ -494,6 +502,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   LrOptions options;
   ASSIGN_OR_RETURN(options.train.train, TrainInput());
   ASSIGN_OR_RETURN(options.train.test, TestInput());
+  RETURN_IF_ERROR(CheckRemote(options.train));
   RETURN_IF_ERROR(CheckInputFlags(options.train));
   ASSIGN_OR_RETURN(options.train.update, Update());
   ASSIGN_OR_RETURN(options.train.early_stop, BestRule());

@@ -13,6 +13,7 @@
 #include "tools/common/job_table.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/common/remote_flags.h"
 #include "tools/common/run_record.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/lr_flags.h"
@@ -351,6 +352,7 @@ int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(LrSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
   if (const auto answered = Answer(LrSpec(), line->action)) return *answered;
+  tools::UseRemoteFlags(kProgram);
   const Result<LrOptions> options = LrOptionsFromFlags();
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();

@@ -21,6 +21,7 @@
 #include "tools/common/help.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/common/remote_flags.h"
 #include "tools/predict/commands.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model_file.h"
@@ -110,6 +111,7 @@ Result<std::vector<std::string>> FilesOf(const Args& args) {
   if (std::count(files.begin(), files.end(), "-") > 1) {
     return Invalid("standard input (-) can be read only once");
   }
+  RETURN_IF_ERROR(tools::CheckRemoteFlags(files));
   return files;
 }
 
@@ -197,60 +199,60 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
 }
 
 const CommandSpec& PredictSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-predict",
-      .job = "scores rows or images with a saved model, or lists its largest weights",
-      .arguments = "INPUT...",
-      .groups = {{"Scoring",
-                  {"model", "format", "output", "out", "metrics", "explain"},
-                  {{"model", File()},
-                   {"format",
-                    OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json"})},
-                   {"output", OneOf({"probability", "margin"})},
-                   {"out", File()}}},
-                 {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
-                 {"Input",
-                  {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
-                   "vw_hash_all", "label_feature", "index_feature", "value_feature",
-                   "weight_feature", "threads"},
-                  {{"unknown_key", OneOf({"error", "ignore"})},
-                   {"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .always = {"model", "out"},
-      .needs = {{{"format", "output", "metrics", "explain", "unknown_key", "on_corrupt",
-                  "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
-                  "index_feature", "value_feature", "weight_feature", "threads"},
-                 {"top"},
-                 {"0"}},
-                {{"metrics", "unknown_key", "threads"}, {"explain"}, {"0"}},
-                {{"top", "explain", "format", "output", "unknown_key", "on_corrupt",
-                  "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
-                  "index_feature", "value_feature", "weight_feature"},
-                 {"model"},
-                 {},
-                 {kNet},
-                 "a model of millrace-lr"},
-                {{"vocabulary"}, {"top"}},
-                {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all"}, {"format"}, {"vw"}},
-                {{"label_feature", "index_feature", "value_feature", "weight_feature"},
-                 {"format"},
-                 {"tfrecord"}},
-                {{"label_feature", "weight_feature"}, {"metrics"}},
-                {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
-                  "value_feature", "weight_feature"},
-                 {"model"},
-                 {},
-                 {kWithFeatures},
-                 "a model without a feature spec"}},
-      .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
-                   "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
-                   "zcat test.svm.gz | millrace-predict --model=model.bin -",
-                   "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
-                   "t10k-labels-idx1-ubyte > classes",
-                   "millrace-predict --model=runs/1 --explain=5 rows.csv",
-                   "millrace-predict --model=runs/1 --top=20 rows.csv",
-                   "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-predict",
+       .job = "scores rows or images with a saved model, or lists its largest weights",
+       .arguments = "INPUT...",
+       .groups = {{"Scoring",
+                   {"model", "format", "output", "out", "metrics", "explain"},
+                   {{"model", File()},
+                    {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
+                                      "json"})},
+                    {"output", OneOf({"probability", "margin"})},
+                    {"out", File()}}},
+                  {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
+                  {"Input",
+                   {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
+                    "vw_hash_all", "label_feature", "index_feature", "value_feature",
+                    "weight_feature", "threads"},
+                   {{"unknown_key", OneOf({"error", "ignore"})},
+                    {"on_corrupt", OneOf({"fail", "skip"})}}}},
+       .always = {"model", "out"},
+       .needs = {{{"format", "output", "metrics", "explain", "unknown_key", "on_corrupt",
+                   "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
+                   "index_feature", "value_feature", "weight_feature", "threads"},
+                  {"top"},
+                  {"0"}},
+                 {{"metrics", "unknown_key", "threads"}, {"explain"}, {"0"}},
+                 {{"top", "explain", "format", "output", "unknown_key", "on_corrupt",
+                   "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
+                   "index_feature", "value_feature", "weight_feature"},
+                  {"model"},
+                  {},
+                  {kNet},
+                  "a model of millrace-lr"},
+                 {{"vocabulary"}, {"top"}},
+                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+                 {{"vw_hash_all"}, {"format"}, {"vw"}},
+                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
+                  {"format"},
+                  {"tfrecord"}},
+                 {{"label_feature", "weight_feature"}, {"metrics"}},
+                 {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
+                   "value_feature", "weight_feature"},
+                  {"model"},
+                  {},
+                  {kWithFeatures},
+                  "a model without a feature spec"}},
+       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
+                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
+                    "zcat test.svm.gz | millrace-predict --model=model.bin -",
+                    "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
+                    "t10k-labels-idx1-ubyte > classes",
+                    "millrace-predict --model=runs/1 --explain=5 rows.csv",
+                    "millrace-predict --model=runs/1 --top=20 rows.csv",
+                    "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}});
   return spec;
 }
 
@@ -422,6 +424,7 @@ int Main(const std::vector<std::string>& words) {
   const Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
   if (!line.ok()) return Fail(kProgram, line.status());
   if (const auto status = Answer(PredictSpec(), line->action)) return *status;
+  tools::UseRemoteFlags(kProgram);
   const Status status = Run(line->args);
   if (status.ok()) return 0;
   const int exit_status = Fail(kProgram, status);

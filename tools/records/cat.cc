@@ -11,6 +11,7 @@
 #include "io/record/record_reader.h"
 #include "io/text/file_format.h"
 #include "tools/common/progress.h"
+#include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
 #include "tools/records/record_json.h"
 
@@ -137,18 +138,19 @@ void ReportCorruption(const io::CorruptionStats& corruption) {
 }  // namespace
 
 const CommandSpec& CatSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-records cat",
-      .job = "shows records as JSON lines",
-      .arguments = "FILE...",
-      .groups = {{"Selection",
-                  {"skip", "limit", "on_corrupt", "max_record_mb"},
-                  {{"on_corrupt", OneOf({"fail", "skip"})}}},
-                 {"Output format", {"raw", "hex"}}},
-      .always = {"skip", "limit", "on_corrupt", "max_record_mb", "raw", "hex"},
-      .examples = {"millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",
-                   "millrace-records cat 'data/test-*' | head -n 1",
-                   "millrace-records cat --raw --skip=5 --limit=1 data/photos.tfrecord > one.pb"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-records cat",
+       .job = "shows records as JSON lines",
+       .arguments = "FILE...",
+       .groups = {{"Selection",
+                   {"skip", "limit", "on_corrupt", "max_record_mb"},
+                   {{"on_corrupt", OneOf({"fail", "skip"})}}},
+                  {"Output format", {"raw", "hex"}}},
+       .always = {"skip", "limit", "on_corrupt", "max_record_mb", "raw", "hex"},
+       .examples = {
+           "millrace-records cat --limit=3 data/train-00000-of-00008.tfrecord",
+           "millrace-records cat 'data/test-*' | head -n 1",
+           "millrace-records cat --raw --skip=5 --limit=1 data/photos.tfrecord > one.pb"}});
   return spec;
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/records/commands.h"
-#include "io/stream/file_list.h"
 
 #include <algorithm>
 #include <thread>
+
+#include "io/stream/file_list.h"
+#include "tools/common/remote_flags.h"
 
 DEFINE_string(out, "", "output folder; infer and fit: output file, or standard output");
 DEFINE_uint64(seed, 1, "seed of all random numbers; the same seed gives the same bytes");
@@ -82,6 +84,7 @@ Result<std::vector<std::string>> InputFiles(const Args& args) {
   if (std::count(files.begin(), files.end(), "-") > 1) {
     return Invalid("standard input (-) can be read only once");
   }
+  RETURN_IF_ERROR(tools::CheckRemoteFlags(files));
   return files;
 }
 

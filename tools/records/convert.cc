@@ -11,6 +11,7 @@
 #include "io/text/line_cursor.h"
 #include "profiler/clock.h"
 #include "tools/common/program.h"
+#include "tools/common/remote_flags.h"
 #include "tools/convert/convert_images.h"
 #include "tools/convert/convert_text.h"
 #include "tools/convert/format.h"
@@ -253,52 +254,52 @@ Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& ta
 }  // namespace
 
 const CommandSpec& ConvertSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-records convert",
-      .job = "turns text, rows of named columns, MNIST and image data into TFRecord shards",
-      .arguments = "FILE...",
-      .groups =
-          {{"Input",
-            {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
-            {{"format", OneOf({"auto", "libsvm", "libffm", "vw", "criteo", "mnist", "images",
-                               "tfrecord", "csv", "json"})},
-             {"on_corrupt", OneOf({"fail", "skip"})}}},
-           {"Keys",
-            {"features", "hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary", "min_count"},
-            {{"features", File()}, {"vocabulary_out", File()}, {"vocabulary", File()}}},
-           {"Output",
-            {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
-             "index_feature", "value_feature", "weight_feature", "field_feature", "write_fields"},
-            {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
-      .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
-      .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
-                 {"format"},
-                 {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json"}},
-                {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json"}},
-                {{"positive_label"}, {"format"}, {"libsvm", "libffm", "vw", "criteo"}},
-                {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json"}},
-                {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                {{"vw_hash_all"}, {"format"}, {"vw"}},
-                {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json"}},
-                {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
-                {{"min_count"}, {"vocabulary_out"}},
-                {.flags = {"level"},
-                 .with = {"compression"},
-                 .except = {"none"},
-                 .text = "--compression=gzip, zlib or zstd"}},
-      .examples = {
-          "millrace-records convert --out=data/a9a a9a",
-          "millrace-records convert --out=data/criteo --vocabulary_out=data/criteo/vocabulary.tsv "
-          "--min_count=10 day_0.tsv.gz",
-          "millrace-records convert --out=data/criteo --name=test "
-          "--vocabulary=data/criteo/vocabulary.tsv day_1.tsv.gz",
-          "millrace-records convert --out=data/day_1 --vocabulary=data/criteo/vocabulary.tsv "
-          "--vocabulary_out=data/day_1/vocabulary.tsv day_1.tsv.gz",
-          "millrace-records convert --out=data/rows --features=spec.json 'rows-*.csv.gz'",
-          "millrace-records convert --out=data/mnist train-images-idx3-ubyte "
-          "train-labels-idx1-ubyte",
-          "millrace-records convert --out=data/flowers flower_photos/"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-records convert",
+       .job = "turns text, rows of named columns, MNIST and image data into TFRecord shards",
+       .arguments = "FILE...",
+       .groups =
+           {{"Input",
+             {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
+             {{"format", OneOf({"auto", "libsvm", "libffm", "vw", "criteo", "mnist", "images",
+                                "tfrecord", "csv", "json"})},
+              {"on_corrupt", OneOf({"fail", "skip"})}}},
+            {"Keys",
+             {"features", "hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary", "min_count"},
+             {{"features", File()}, {"vocabulary_out", File()}, {"vocabulary", File()}}},
+            {"Output",
+             {"out", "name", "shards", "overwrite", "compression", "level", "label_feature",
+              "index_feature", "value_feature", "weight_feature", "field_feature", "write_fields"},
+             {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
+       .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
+       .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
+                  {"format"},
+                  {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json"}},
+                 {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json"}},
+                 {{"positive_label"}, {"format"}, {"libsvm", "libffm", "vw", "criteo"}},
+                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+                 {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json"}},
+                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+                 {{"vw_hash_all"}, {"format"}, {"vw"}},
+                 {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json"}},
+                 {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
+                 {{"min_count"}, {"vocabulary_out"}},
+                 {.flags = {"level"},
+                  .with = {"compression"},
+                  .except = {"none"},
+                  .text = "--compression=gzip, zlib or zstd"}},
+       .examples = {
+           "millrace-records convert --out=data/a9a a9a",
+           "millrace-records convert --out=data/criteo --vocabulary_out=data/criteo/vocabulary.tsv "
+           "--min_count=10 day_0.tsv.gz",
+           "millrace-records convert --out=data/criteo --name=test "
+           "--vocabulary=data/criteo/vocabulary.tsv day_1.tsv.gz",
+           "millrace-records convert --out=data/day_1 --vocabulary=data/criteo/vocabulary.tsv "
+           "--vocabulary_out=data/day_1/vocabulary.tsv day_1.tsv.gz",
+           "millrace-records convert --out=data/rows --features=spec.json 'rows-*.csv.gz'",
+           "millrace-records convert --out=data/mnist train-images-idx3-ubyte "
+           "train-labels-idx1-ubyte",
+           "millrace-records convert --out=data/flowers flower_photos/"}});
   return spec;
 }
 

@@ -9,6 +9,7 @@
 #include "io/rows/column_reader.h"
 #include "io/stream/input_files.h"
 #include "tools/common/program.h"
+#include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
 #include "tools/records/rows.h"
 
@@ -54,18 +55,19 @@ Status Fit(const Args& args) {
 }  // namespace
 
 const CommandSpec& FitSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-records fit",
-      .job = "counts vocabularies, quantiles and scales of a feature spec in a pass over the data",
-      .arguments = "FILE...",
-      .groups =
-          {{"Spec", {"features", "out", "overwrite"}, {{"features", File()}, {"out", File()}}},
-           {"Work", {"on_corrupt", "max_record_mb"}, {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .always = {"features", "out", "on_corrupt", "max_record_mb"},
-      .needs = {{{"overwrite"}, {"out"}}},
-      .examples = {
-          "millrace-records fit --features=spec.json --out=fitted.json 'data/day-1-*.csv.gz'",
-          "millrace-records fit --features=fitted.json --out=fitted-2.json 'data/day-2-*.csv.gz'"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-records fit",
+       .job = "counts vocabularies, quantiles and scales of a feature spec in a pass over the data",
+       .arguments = "FILE...",
+       .groups =
+           {{"Spec", {"features", "out", "overwrite"}, {{"features", File()}, {"out", File()}}},
+            {"Work", {"on_corrupt", "max_record_mb"}, {{"on_corrupt", OneOf({"fail", "skip"})}}}},
+       .always = {"features", "out", "on_corrupt", "max_record_mb"},
+       .needs = {{{"overwrite"}, {"out"}}},
+       .examples = {
+           "millrace-records fit --features=spec.json --out=fitted.json 'data/day-1-*.csv.gz'",
+           "millrace-records fit --features=fitted.json --out=fitted-2.json "
+           "'data/day-2-*.csv.gz'"}});
   return spec;
 }
 

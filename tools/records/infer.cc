@@ -10,6 +10,7 @@
 #include "io/rows/column_reader.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/common/remote_flags.h"
 #include "tools/common/text_table.h"
 #include "tools/records/commands.h"
 #include "tools/records/infer_spec.h"
@@ -115,18 +116,18 @@ Status Infer(const Args& args) {
 }  // namespace
 
 const CommandSpec& InferSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-records infer",
-      .job = "writes a feature spec for rows of named columns, from a sample of them",
-      .arguments = "FILE...",
-      .groups = {{"Spec", {"label", "out", "overwrite"}, {{"out", File()}}},
-                 {"Work",
-                  {"sample", "on_corrupt", "max_record_mb"},
-                  {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .always = {"label", "out", "sample", "on_corrupt", "max_record_mb"},
-      .needs = {{{"overwrite"}, {"out"}}},
-      .examples = {"millrace-records infer --out=spec.json 'data/day-1-*.csv.gz'",
-                   "millrace-records infer --label=income adult.tfrecord > spec.json"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-records infer",
+       .job = "writes a feature spec for rows of named columns, from a sample of them",
+       .arguments = "FILE...",
+       .groups = {{"Spec", {"label", "out", "overwrite"}, {{"out", File()}}},
+                  {"Work",
+                   {"sample", "on_corrupt", "max_record_mb"},
+                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
+       .always = {"label", "out", "sample", "on_corrupt", "max_record_mb"},
+       .needs = {{{"overwrite"}, {"out"}}},
+       .examples = {"millrace-records infer --out=spec.json 'data/day-1-*.csv.gz'",
+                    "millrace-records infer --label=income adult.tfrecord > spec.json"}});
   return spec;
 }
 

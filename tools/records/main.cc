@@ -8,6 +8,7 @@
 
 #include "tools/common/help.h"
 #include "tools/common/program.h"
+#include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
 
 namespace millrace::records {
@@ -59,6 +60,7 @@ int RunCommand(const ProgramSpec& program, const Command& command,
   const Result<ParsedLine> line = ParseLine(command.spec, program.commands, words);
   if (!line.ok()) return Fail(line.status());
   if (const auto status = Answer(program, &command.spec, line->action)) return *status;
+  tools::UseRemoteFlags(kProgram);
   return command.run(line->args);
 }
 

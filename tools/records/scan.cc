@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <thread>
 
 #include "io/record/record_format.h"
@@ -21,10 +20,9 @@ constexpr uint64_t kMegabyte = 1'000'000;
 uint64_t DiskMegabytes(const std::vector<std::string>& files) {
   uint64_t bytes = 0;
   for (const std::string& path : files) {
-    std::error_code error;
-    const uint64_t size = std::filesystem::file_size(path, error);
-    if (error) return 0;
-    bytes += size;
+    const int64_t size = io::FileBytes(path);
+    if (size < 0) return 0;
+    bytes += static_cast<uint64_t>(size);
   }
   return bytes / kMegabyte;
 }

@@ -10,6 +10,7 @@
 #include "io/base/printable.h"
 #include "io/rows/column_reader.h"
 #include "tools/common/program.h"
+#include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
 #include "tools/records/field_stats.h"
 #include "tools/records/record_stats.h"
@@ -72,25 +73,25 @@ Result<std::string> StatFields(const Args& args) {
 }  // namespace
 
 const CommandSpec& StatSpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-records stat",
-      .job = "shows what is in the files: records, features, labels, keys",
-      .arguments = "FILE...",
-      .groups = {{"Output", {"json"}},
-                 {"Rows of named columns", {"features"}, {{"features", File()}}},
-                 {"Features of sparse examples",
-                  {"label_feature", "index_feature", "value_feature"}},
-                 {"Work",
-                  {"threads", "on_corrupt", "max_record_mb"},
-                  {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-      .always = {"json", "features", "on_corrupt", "max_record_mb"},
-      .needs = {{.flags = {"label_feature", "index_feature", "value_feature", "threads"},
-                 .with = {"features"},
-                 .values = {""},
-                 .text = "a run without --features"}},
-      .examples = {"millrace-records stat 'data/train-*'",
-                   "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst",
-                   "millrace-records stat --features=spec.json rows.csv"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-records stat",
+       .job = "shows what is in the files: records, features, labels, keys",
+       .arguments = "FILE...",
+       .groups = {{"Output", {"json"}},
+                  {"Rows of named columns", {"features"}, {{"features", File()}}},
+                  {"Features of sparse examples",
+                   {"label_feature", "index_feature", "value_feature"}},
+                  {"Work",
+                   {"threads", "on_corrupt", "max_record_mb"},
+                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
+       .always = {"json", "features", "on_corrupt", "max_record_mb"},
+       .needs = {{.flags = {"label_feature", "index_feature", "value_feature", "threads"},
+                  .with = {"features"},
+                  .values = {""},
+                  .text = "a run without --features"}},
+       .examples = {"millrace-records stat 'data/train-*'",
+                    "millrace-records stat --json data/test-00000-of-00001.tfrecord.zst",
+                    "millrace-records stat --features=spec.json rows.csv"}});
   return spec;
 }
 

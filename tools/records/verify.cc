@@ -12,6 +12,7 @@
 
 #include "io/example/feature_view.h"
 #include "tools/common/progress.h"
+#include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
 #include "tools/records/scan.h"
 
@@ -110,14 +111,14 @@ int Verify(const std::vector<std::string>& files, const ScanOptions& options, bo
 }  // namespace
 
 const CommandSpec& VerifySpec() {
-  static const CommandSpec spec = {
-      .name = "millrace-records verify",
-      .job = "checks every CRC of every record; exit status 1 if a record is corrupt",
-      .arguments = "FILE...",
-      .groups = {{"Checks", {"examples"}}, {"Work", {"threads", "max_record_mb"}}},
-      .always = {"examples", "threads", "max_record_mb"},
-      .examples = {"millrace-records verify 'data/*.tfrecord'",
-                   "millrace-records verify --examples data/train-00000-of-00008.tfrecord"}};
+  static const CommandSpec spec = tools::WithRemoteFlags(
+      {.name = "millrace-records verify",
+       .job = "checks every CRC of every record; exit status 1 if a record is corrupt",
+       .arguments = "FILE...",
+       .groups = {{"Checks", {"examples"}}, {"Work", {"threads", "max_record_mb"}}},
+       .always = {"examples", "threads", "max_record_mb"},
+       .examples = {"millrace-records verify 'data/*.tfrecord'",
+                    "millrace-records verify --examples data/train-00000-of-00008.tfrecord"}});
   return spec;
 }
 

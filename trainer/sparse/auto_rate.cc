@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <filesystem>
 #include <limits>
 #include <numeric>
 #include <thread>
@@ -66,9 +65,7 @@ struct Sample {
 double TotalBytes(const std::vector<std::string>& files) {
   double bytes = 0;
   for (const std::string& file : files) {
-    std::error_code error;
-    const auto size = std::filesystem::file_size(file, error);
-    if (!error) bytes += static_cast<double>(size);
+    bytes += static_cast<double>(std::max<int64_t>(0, io::FileBytes(file)));
   }
   return bytes;
 }

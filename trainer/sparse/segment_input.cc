@@ -20,7 +20,7 @@ Result<std::unique_ptr<SegmentInput>> SegmentInput::Open(io::InputOptions option
     return Invalid(
         "resume: the training files are not those of the checkpoint: their number or order "
         "differs, "
-        "or the size, the first or the last bytes of " +
+        "or the size, the first or the last bytes (remote files: the ETag) of " +
         (files.size() == 1 ? files[0] : "one of them"));
   }
   start.input_fingerprint = found;

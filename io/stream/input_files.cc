@@ -12,16 +12,19 @@
 
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
+#include "io/base/string_hash.h"
 #include "io/example/feature_view.h"
 #include "io/record/byte_source.h"
+#include "io/table/table_query.h"
 
 namespace millrace::io {
 namespace {
 
 constexpr size_t kFingerprintBytes = 4096;  // from each end of a file
 
-// The size of a regular file and the CRC of both ends.
+// The size of a regular file and the CRC of both ends; of a query: its text.
 uint64_t FileFingerprint(const std::string& path) {
+  if (IsQuery(path)) return HashString(path);
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
@@ -38,7 +41,7 @@ uint64_t FileFingerprint(const std::string& path) {
 
 Status CheckFile(const std::string& file) {
   struct stat info {};
-  if (file == "-") return {};
+  if (file == "-" || IsQuery(file)) return {};
   if (::stat(file.c_str(), &info) != 0) return IoError(file + ": cannot open", errno);
   if (S_ISDIR(info.st_mode)) return DirectoryError(file);
   if (::access(file.c_str(), R_OK) != 0) return IoError(file + ": cannot open", errno);

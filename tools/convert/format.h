@@ -9,9 +9,9 @@
 
 namespace millrace::convert {
 
-enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages, kTfRecord, kCsv, kJson };
+enum class Format { kLibsvm, kVw, kCriteo, kMnist, kImages, kTfRecord, kCsv, kJson, kTable };
 
-// "libsvm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json".
+// "libsvm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json", "table".
 const char* FormatName(Format format);
 Result<Format> FormatFromName(std::string_view name);
 

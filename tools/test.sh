@@ -33,6 +33,11 @@ tidy() {
 }
 
 tools/setup.sh --with-cluster --with-browser --with-clang
+if command -v npm >/dev/null; then
+  tools/get_duckdb.sh
+else
+  say "npm is not installed: the tests of Parquet and SQL are skipped"
+fi
 for part in "${parts[@]}"; do
   case "$part" in
     release) build release; run_tests release ;;

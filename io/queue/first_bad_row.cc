@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/queue/first_bad_row.h"
 
+#include <filesystem>
+
 #include "io/record/block_reader.h"
+#include "io/table/table_reader.h"
 
 namespace millrace::io {
 namespace {
@@ -29,7 +32,7 @@ class Search {
   void SearchFile(const std::string& file, bool is_last) {
     BlockOptions blocks = options_.Stream().blocks;
     blocks.on_corrupt = OnCorrupt::kFail;
-    const auto reader = BlockReader::Open(file, blocks);
+    const auto reader = OpenBlocks(file, blocks);
     Block block;
     while (!done_ && reader.ok()) {
       const Result<bool> more = (*reader)->Next(block);

@@ -7,6 +7,7 @@
 #include "io/record/record_format.h"
 #include "io/rows/column_reader.h"
 #include "io/stream/input_files.h"
+#include "io/table/table_reader.h"
 #include "io/text/criteo.h"
 #include "io/text/file_format.h"
 
@@ -27,7 +28,8 @@ Status CheckFeatureName(const char* option, const std::string& name) {
 Status CheckHasColumns(InputFormat format) {
   if (HasColumns(format)) return {};
   return Invalid(
-      "a feature spec needs rows of named columns: expected tfrecord, csv or json, found format=" +
+      "a feature spec needs rows of named columns: expected tfrecord, csv, json or table, found "
+      "format=" +
       std::string(InputFormatName(format)));
 }
 
@@ -103,6 +105,12 @@ Result<CsvDialect> FindDialect(const std::vector<std::string>& files,
 Status UseColumns(const FeatureSpec& spec, InputOptions& input) {
   if (input.format == InputFormat::kCriteo) input.format = InputFormat::kCsv;
   RETURN_IF_ERROR(CheckHasColumns(input.format));
+  if (input.format == InputFormat::kTable) {
+    const std::vector<std::string> all;
+    ASSIGN_OR_RETURN(input.rows.table,
+                     FindTableColumns(input.rows.duckdb, input.files.front(),
+                                      spec.fields.empty() ? all : spec.Columns()));
+  }
   if (input.format != InputFormat::kCsv) return {};
   ASSIGN_OR_RETURN(input.rows.csv, FindDialect(input.files, spec.csv_columns));
   return {};
@@ -165,6 +173,10 @@ Status CheckNames(const InputOptions& options) {
                                                     : Status();
   }
   const std::vector<std::string> columns = RequiredColumns(rows);
+  if (options.format == InputFormat::kTable) {
+    const Status found = CheckTableColumns(*rows.table, columns);
+    return found.ok() ? found : Invalid(TableName(options.files.front()) + ": " + found.message());
+  }
   if (options.format != InputFormat::kCsv) {
     const auto reader = MakeColumnReader(options.format, {.columns = columns});
     return CheckColumns(options.files, FramingOf(options.format), columns, *reader);
@@ -191,6 +203,7 @@ StreamOptions InputOptions::Stream() const {
   stream.blocks.streaming = streaming;
   stream.blocks.csv_delimiter = rows.csv.delimiter;
   stream.blocks.csv_header = rows.csv.header;
+  stream.blocks.table = rows.table;
   stream.blocks.describe_content = DescribeContent;
   stream.seed = seed;
   stream.shuffle_files = shuffle_capacity > 0;

@@ -62,7 +62,8 @@ struct InputOptions {
 };
 
 // Rows have the columns of `spec`, whether it is fitted or not: finds out how CSV files are
-// written, which reads the first bytes of one. Criteo text is read as CSV. An error if the format
+// written, which reads the first bytes of one, and prepares the first table (without fields in
+// `spec`: all its columns). Criteo text is read as CSV. An error if the format
 // has no columns.
 Status UseColumns(const FeatureSpec& spec, InputOptions& input);
 // Batches get the number of each entry's field. Rows of a feature spec (the position of the field

@@ -399,7 +399,8 @@ CorruptionStats InputQueue::corruption() const {
 std::string InputQueue::Message(const BadRow& bad) const {
   const Framing framing = FramingOf(options_.format);
   // A text file whose first line is bad may have another format.
-  const bool at_begin = framing != Framing::kTfRecord && bad.origin.offset == 0;
+  const bool at_begin =
+      framing != Framing::kTfRecord && framing != Framing::kTable && bad.origin.offset == 0;
   return LocationText(bad.origin, framing) + bad.what.message() +
          (at_begin ? DescribeFile(*bad.origin.path, InputFormatName(options_.format)) : "");
 }

@@ -63,6 +63,7 @@ void CorruptionStats::Merge(const CorruptionStats& other) {
 }
 
 uint64_t Block::offset(size_t i, Framing framing) const {
+  if (framing == Framing::kTable) return LoadU64(record(i).data());  // see io/table/table_row.h
   return base_offset + records[i].begin - (framing == Framing::kTfRecord ? kRecordHeaderBytes : 0);
 }
 

@@ -23,7 +23,10 @@ enum class Framing {
   kLines,  // a record is a line without its \n or \r\n; the last line may lack the \n
   kCsv,    // the same, but a newline inside quotes belongs to the record (RFC 4180); a byte order
            // mark at the begin of the file is left out
+  kTable,  // a row of a table, see io/table/table_reader.h; BlockReader does not read it
 };
+
+struct TableOptions;  // io/table/table_reader.h
 
 enum class OnCorrupt { kFail, kSkip };
 // Accepts "fail", "skip".
@@ -41,6 +44,7 @@ struct BlockOptions {
   // If not empty: the first record of the file, which is not delivered. A file that begins with
   // another one is an error even if corrupt records are skipped. An empty file needs none.
   std::string csv_header = {};
+  std::shared_ptr<const TableOptions> table = nullptr;  // for Framing::kTable
   // Records of a pipe are delivered as they arrive: a block does not wait for block_bytes. Its
   // boundaries then depend on timing. Compressed data waits nevertheless.
   bool streaming = false;
@@ -75,25 +79,34 @@ struct Block {
   std::string_view record(size_t i) const {
     return {bytes.data() + records[i].begin, records[i].size};
   }
-  // Where the record's frame begins in the decompressed data.
+  // Where the record's frame begins in the decompressed data; the number of a table's row.
   uint64_t offset(size_t i, Framing framing) const;
 };
 
-// Not thread-safe.
-class BlockReader {
+// A sequence of blocks. Not thread-safe.
+class BlockSource {
+ public:
+  virtual ~BlockSource() = default;
+  // Replaces the content of `block`; its memory is reused. False at the end. A block has at least
+  // one record. An error comes after all good records before it have been delivered.
+  virtual Result<bool> Next(Block& block) = 0;
+  virtual const CorruptionStats& corruption() const = 0;
+  virtual Compression compression() const = 0;
+};
+
+// The blocks of a file. Not thread-safe.
+class BlockReader final : public BlockSource {
  public:
   static Result<std::unique_ptr<BlockReader>> Open(const std::string& path,
                                                    const BlockOptions& options);
   // Reads `source`; messages call it `name`.
   BlockReader(std::string name, OpenedSource source, const BlockOptions& options);
 
-  // Replaces the content of `block`; its memory is reused. False at the end. A block has at least
-  // one record. An error comes after all good records before it have been delivered.
-  Result<bool> Next(Block& block);
+  Result<bool> Next(Block& block) override;
+  const CorruptionStats& corruption() const override { return corruption_; }
 
   const std::string& path() const { return path_; }
-  const CorruptionStats& corruption() const { return corruption_; }
-  Compression compression() const { return source_.compression; }
+  Compression compression() const override { return source_.compression; }
   int64_t file_bytes() const { return source_.file_bytes; }
 
  private:

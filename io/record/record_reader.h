@@ -21,6 +21,8 @@ class RecordReader {
  public:
   // `path` "-" is standard input.
   static Result<RecordReader> Open(const std::string& path, const BlockOptions& options = {});
+  RecordReader(std::unique_ptr<BlockSource> blocks, Framing framing)
+      : blocks_(std::move(blocks)), framing_(framing) {}
 
   // True and a record, false at the end, or an error that names file, offset, expected and found.
   // No records follow an error. With OnCorrupt::kSkip, corrupt records are counted in corruption()
@@ -31,10 +33,7 @@ class RecordReader {
   Compression compression() const { return blocks_->compression(); }
 
  private:
-  RecordReader(std::unique_ptr<BlockReader> blocks, Framing framing)
-      : blocks_(std::move(blocks)), framing_(framing) {}
-
-  std::unique_ptr<BlockReader> blocks_;
+  std::unique_ptr<BlockSource> blocks_;
   Framing framing_;
   Block block_;
   size_t next_ = 0;

@@ -3,6 +3,8 @@
 
 #include "io/example/example_columns.h"
 #include "io/example/feature_view.h"
+#include "io/table/table_reader.h"
+#include "io/table/table_row.h"
 #include "io/text/csv_columns.h"
 #include "io/text/json_columns.h"
 
@@ -17,6 +19,8 @@ std::unique_ptr<ColumnReader> MakeColumnReader(InputFormat format, const ColumnO
                                           options.columns);
     case InputFormat::kJson:
       return std::make_unique<JsonColumns>(options.columns);
+    case InputFormat::kTable:
+      return std::make_unique<TableColumns>(options.table->columns, options.columns);
     default:
       return nullptr;
   }

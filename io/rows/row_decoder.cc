@@ -12,6 +12,7 @@
 #include "io/example/example_decoder.h"
 #include "io/rows/centered_rows.h"
 #include "io/rows/column_reader.h"
+#include "io/table/table_query.h"
 #include "io/text/criteo.h"
 #include "io/text/file_format.h"
 #include "io/text/libffm.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr std::array kFormats = {InputFormat::kTfRecord, InputFormat::kLibsvm, InputFormat::kLibffm,
                                  InputFormat::kVw,       InputFormat::kCriteo, InputFormat::kCsv,
-                                 InputFormat::kJson};
+                                 InputFormat::kJson,     InputFormat::kTable};
 
 std::string_view WithoutCompression(std::string_view path) {
   for (const std::string_view ending : {".gz", ".zst", ".zz", ".zlib"}) {
@@ -33,6 +34,7 @@ std::string_view WithoutCompression(std::string_view path) {
 }
 
 InputFormat FormatOfName(std::string_view path) {
+  if (IsQuery(path)) return InputFormat::kTable;
   path = WithoutCompression(path);
   for (const std::string_view ending : {".libsvm", ".svm", ".svmlight"}) {
     if (path.ends_with(ending)) return InputFormat::kLibsvm;
@@ -44,6 +46,7 @@ InputFormat FormatOfName(std::string_view path) {
   for (const std::string_view ending : {".json", ".jsonl", ".ndjson"}) {
     if (path.ends_with(ending)) return InputFormat::kJson;
   }
+  if (path.ends_with(".parquet")) return InputFormat::kTable;
   return InputFormat::kTfRecord;
 }
 
@@ -255,7 +258,9 @@ class KnownRows final : public RowDecoder {
 std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptions& options) {
   if (options.features) {
     return std::make_unique<SpecRows>(
-        MakeColumnReader(format, {.columns = options.features->columns(), .csv = options.csv}),
+        MakeColumnReader(
+            format,
+            {.columns = options.features->columns(), .csv = options.csv, .table = options.table}),
         options);
   }
   switch (format) {
@@ -271,6 +276,7 @@ std::unique_ptr<RowDecoder> MakeFormatDecoder(InputFormat format, const RowOptio
       return std::make_unique<CriteoRows>(options);
     case InputFormat::kCsv:
     case InputFormat::kJson:
+    case InputFormat::kTable:
       return std::make_unique<RowsWithoutSpec>(format);
   }
   return nullptr;
@@ -294,6 +300,8 @@ const char* InputFormatName(InputFormat format) {
       return "csv";
     case InputFormat::kJson:
       return "json";
+    case InputFormat::kTable:
+      return "table";
   }
   return "unknown";
 }
@@ -302,14 +310,16 @@ Result<InputFormat> InputFormatFromName(std::string_view name) {
   for (const InputFormat format : kFormats) {
     if (name == InputFormatName(format)) return format;
   }
-  return Invalid("format: expected tfrecord, libsvm, libffm, vw, criteo, csv or json, found '" +
-                 std::string(name) + "'");
+  return Invalid(
+      "format: expected tfrecord, libsvm, libffm, vw, criteo, csv, json or table, found '" +
+      std::string(name) + "'");
 }
 
 namespace {
 
 // None for an empty file. The reader reports files that cannot be read.
 Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
+  if (IsQuery(file)) return std::optional(InputFormat::kTable);
   const bool is_named = HasKnownExtension(file);
   const Result<Content> content = DetectFile(file);
   if (!content.ok()) return std::optional(FormatOfName(file));
@@ -330,10 +340,11 @@ Result<std::optional<InputFormat>> FormatOf(const std::string& file) {
   }
   const bool is_foreign = !content->what.empty() && !(content->is_text && is_named);
   if (is_foreign) {
-    return Invalid((file == "-" ? "standard input" : file) +
-                   ": expected TFRecords, CSV, JSON lines, or lines of libsvm, libffm, VW or "
-                   "Criteo text, found " +
-                   content->what + ": " + content->advice);
+    return Invalid(
+        (file == "-" ? "standard input" : file) +
+        ": expected TFRecords, Parquet, CSV, JSON lines, or lines of libsvm, libffm, VW or "
+        "Criteo text, found " +
+        content->what + ": " + content->advice);
   }
   return is_named || !content->is_text ? std::optional(FormatOfName(file)) : std::nullopt;
 }
@@ -367,11 +378,15 @@ bool HasKnownExtension(std::string_view path) {
 
 Framing FramingOf(InputFormat format) {
   if (format == InputFormat::kTfRecord) return Framing::kTfRecord;
+  if (format == InputFormat::kTable) return Framing::kTable;
   return format == InputFormat::kCsv ? Framing::kCsv : Framing::kLines;
 }
 
 Status MissingFeatureSpec(InputFormat format) {
-  return Invalid(std::string(format == InputFormat::kCsv ? "CSV" : "JSON") +
+  const char* const what = format == InputFormat::kCsv    ? "CSV"
+                           : format == InputFormat::kJson ? "JSON"
+                                                          : "table";
+  return Invalid(std::string(what) +
                  " rows need a feature spec: millrace-records infer FILES writes one; pass it as "
                  "features");
 }

@@ -18,22 +18,24 @@
 
 namespace millrace::io {
 
-enum class InputFormat { kTfRecord, kLibsvm, kLibffm, kVw, kCriteo, kCsv, kJson };
+// kTable: Parquet files and SQL queries, see io/table.
+enum class InputFormat { kTfRecord, kLibsvm, kLibffm, kVw, kCriteo, kCsv, kJson, kTable };
 const char* InputFormatName(InputFormat format);
-// Accepts "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json".
+// Accepts "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json", "table".
 Result<InputFormat> InputFormatFromName(std::string_view name);
 // By the content of the files; where that does not tell, by the name without compression
 // extensions: .libsvm, .svm, .svmlight; .libffm, .ffm; .vw; .tsv (Criteo); .csv; .json, .jsonl,
-// .ndjson; TFRecord for all others. Standard input and pipes are not read: their name must tell. An
-// error names what a file of another kind looks like (Parquet, Avro, ...), or the first two files
-// that differ (of the first 100).
+// .ndjson; .parquet; TFRecord for all others. A query ("sql:SELECT ...") is a table. Standard input
+// and pipes are not read: their name must tell. An error names what a file of another kind looks
+// like (Avro, ORC, ...), or the first two files that differ (of the first 100).
 Result<InputFormat> DetectInputFormat(const std::vector<std::string>& files);
 // Whether the name has one of these extensions or .tfrecord, without compression extensions.
 bool HasKnownExtension(std::string_view path);
 Framing FramingOf(InputFormat format);
 // Rows of named columns, which become keys only by a feature spec.
 inline bool NeedsFeatureSpec(InputFormat format) {
-  return format == InputFormat::kCsv || format == InputFormat::kJson;
+  return format == InputFormat::kCsv || format == InputFormat::kJson ||
+         format == InputFormat::kTable;
 }
 // Whether a feature spec can make keys of the rows.
 inline bool HasColumns(InputFormat format) {
@@ -63,7 +65,9 @@ struct RowOptions {
   // If set: rows have named fields, and this spec makes keys of them; num_features is the spec's.
   // Then names, index_base, hash_bits and hash_all have no effect.
   std::shared_ptr<const EncoderPlan> features = nullptr;
-  CsvDialect csv = {};  // of all files, with `features`
+  CsvDialect csv = {};                                  // of all files, with `features`
+  std::shared_ptr<const TableOptions> table = nullptr;  // the same for tables
+  std::string duckdb = {};  // the library that reads tables, see LoadDuckDb; empty: a usual place
   // Above 0: batches get `fields`, which are below it; see UseFields in io/queue/input_options.h.
   size_t num_fields = 0;
 };

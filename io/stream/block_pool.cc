@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "io/stream/row_cache.h"
+#include "io/table/table_query.h"
 
 namespace millrace::io {
 namespace {
@@ -70,6 +71,9 @@ std::optional<uint64_t> LineAt(const RecordOrigin& origin) {
 }  // namespace
 
 std::string LocationText(const RecordOrigin& origin, Framing framing) {
+  if (framing == Framing::kTable) {
+    return TableName(*origin.path) + ": row " + std::to_string(origin.offset + 1) + ": ";
+  }
   std::string text = *origin.path;
   if (framing != Framing::kTfRecord) {
     if (const std::optional<uint64_t> line = LineAt(origin)) text += ":" + std::to_string(*line);

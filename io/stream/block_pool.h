@@ -18,7 +18,7 @@ struct RecordRef {
   uint32_t block;  // its number in the pool
 };
 
-// The file of a record and its offset in the decompressed data.
+// The file of a record and its offset in the decompressed data (of a row of a table: its number).
 struct RecordOrigin {
   const std::string* path = nullptr;
   uint64_t offset = 0;
@@ -65,7 +65,8 @@ class BlockPool {
   uint64_t held_bytes_ = 0;
 };
 
-// "file: offset n: " for a message; "file:12: offset n: " for a line of text. To count lines it
+// "file: offset n: " for a message; "file:12: offset n: " for a line of text; "file: row n: " (from
+// 1) for a table. To count lines it
 // reads the file up to the record, except for pipes: do not call it under a lock.
 std::string LocationText(const RecordOrigin& origin, Framing framing);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "io/base/random.h"
+#include "io/table/table_reader.h"
 
 namespace millrace::io {
 
@@ -74,7 +75,7 @@ void BlockStream::Read(Reading& reading, const std::function<void(Block&)>& to_c
   Lane& lane = lanes_[reading.lane];
   if (lane.cached) return;
   if (!lane.reader) {
-    auto opened = BlockReader::Open(options_.files[lane.files.back()], options_.blocks);
+    auto opened = OpenBlocks(options_.files[lane.files.back()], options_.blocks);
     reading.error = opened.status();
     if (!opened.ok()) return;
     lane.reader = std::move(*opened);

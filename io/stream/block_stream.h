@@ -88,7 +88,7 @@ class BlockStream {
   };
   struct Lane {
     std::deque<Item> items;
-    std::unique_ptr<BlockReader> reader;
+    std::unique_ptr<BlockSource> reader;
     std::vector<size_t> files;  // of read_epoch that are not finished, in reverse order
     uint64_t read_epoch = 0;
     uint64_t ordinal = 0;                      // of the next record in the file

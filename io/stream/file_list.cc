@@ -8,6 +8,7 @@
 
 #include "io/record/record_reader.h"
 #include "io/record/remote_files.h"
+#include "io/table/table_query.h"
 
 namespace millrace::io {
 namespace {
@@ -80,6 +81,7 @@ Status Expand(std::string_view patterns, int depth, std::vector<std::string>& fi
 }  // namespace
 
 Result<std::vector<std::string>> ExpandFiles(std::string_view patterns) {
+  if (IsQuery(patterns)) return std::vector<std::string>{std::string(patterns)};
   std::vector<std::string> files;
   RETURN_IF_ERROR(Expand(patterns, 0, files));
   if (files.empty())

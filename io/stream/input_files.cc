@@ -11,9 +11,11 @@
 
 #include "io/base/crc32c.h"
 #include "io/base/random.h"
+#include "io/base/string_hash.h"
 #include "io/example/feature_view.h"
 #include "io/record/byte_source.h"
 #include "io/record/remote_files.h"
+#include "io/table/table_query.h"
 
 namespace millrace::io {
 namespace {
@@ -28,8 +30,9 @@ uint64_t RemoteFingerprint(const std::string& name) {
   return Mix64(static_cast<uint64_t>(file->bytes)) ^ Crc32c(version.data(), version.size());
 }
 
-// The size of a regular file and the CRC of both ends.
+// The size of a regular file and the CRC of both ends; of a query: its text.
 uint64_t FileFingerprint(const std::string& path) {
+  if (IsQuery(path)) return HashString(path);
   if (IsRemote(path)) return RemoteFingerprint(path);
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return 0;
@@ -47,7 +50,7 @@ uint64_t FileFingerprint(const std::string& path) {
 
 Status CheckFile(const std::string& file) {
   struct stat info {};
-  if (file == "-" || IsRemote(file)) return {};
+  if (file == "-" || IsQuery(file) || IsRemote(file)) return {};
   if (::stat(file.c_str(), &info) != 0) return IoError(file + ": cannot open", errno);
   if (S_ISDIR(info.st_mode)) return DirectoryError(file);
   if (::access(file.c_str(), R_OK) != 0) return IoError(file + ": cannot open", errno);

@@ -21,8 +21,8 @@ Status CheckInputFiles(const std::vector<std::string>& files);
 Status CheckReadableAgain(const std::vector<std::string>& files, const std::string& expected);
 
 // Identifies files by their number, order, sizes, and first and last 4096 bytes (remote files:
-// their ETag, or Last-Modified without one); paths do not matter. InputPosition::digest covers what
-// lies between.
+// their ETag, or Last-Modified without one); paths do not matter. A query is identified by its
+// text. InputPosition::digest covers what lies between.
 uint64_t FingerprintOf(const std::vector<std::string>& files);
 
 // The size of uncompressed regular or remote files; 0 for others. The first file tells the

@@ -22,7 +22,7 @@ constexpr char kOtherCompression[] = "only gzip, zlib and zstd are supported: de
 constexpr char kImage[] = "millrace-records convert makes TFRecords of a folder of class folders";
 constexpr char kText[] = "text";
 constexpr char kForeign[] =
-    "write its rows as TFRecord, CSV, JSON lines, libsvm, libffm or VW text";
+    "write its rows as TFRecord, Parquet, CSV, JSON lines, libsvm, libffm or VW text";
 
 struct Signature {
   std::string_view bytes;
@@ -39,7 +39,6 @@ constexpr Signature kSignatures[] = {
     {"\xfd\x37zXZ"sv, "xz data", kOtherCompression},
     {"\x04\x22\x4d\x18"sv, "lz4 data", kOtherCompression},
     {"PK\x03\x04"sv, "a zip file", kOtherCompression},
-    {"PAR1"sv, "a Parquet file", kForeign},
     {"Obj\x01"sv, "an Avro file", kForeign},
     {"ORC"sv, "an ORC file", kForeign},
     {"ARROW1"sv, "an Arrow file", kForeign},
@@ -128,6 +127,7 @@ std::string DescribeFormat(FileFormat format) {
                 "millrace-records convert IMAGES LABELS makes TFRecords of them");
   }
   if (format == FileFormat::kCsv) return Hint("CSV text", "read it with format=csv");
+  if (format == FileFormat::kTable) return Hint("a Parquet file", "read it with format=table");
   if (format == FileFormat::kJson) return Hint("JSON lines", "read it with format=json");
   const std::string name = FileFormatName(format);
   return Hint(name + " text", "read it with format=" + name +
@@ -137,8 +137,8 @@ std::string DescribeFormat(FileFormat format) {
 }  // namespace
 
 const char* FileFormatName(FileFormat format) {
-  constexpr const char* kNames[] = {"tfrecord", "libsvm", "libffm", "vw",
-                                    "criteo",   "csv",    "json",   "idx"};
+  constexpr const char* kNames[] = {"tfrecord", "libsvm", "libffm", "vw",   "criteo",
+                                    "csv",      "json",   "idx",    "table"};
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -171,12 +171,16 @@ Content DetectContent(std::string_view first_bytes) {
     }
   }
   if (IsIdxHeader(first_bytes)) return {.format = FileFormat::kIdx};
+  if (first_bytes.starts_with("PAR1")) return {.format = FileFormat::kTable};
   return IsText(first_bytes) ? TextContent(first_bytes) : Content{};
 }
 
 Result<Content> DetectFile(const std::string& path) {
   ASSIGN_OR_RETURN(const FirstBytes first, ReadFirstBytes(path));
   Content content = DetectContent(first.bytes);
+  if (content.format == FileFormat::kTable && first.compression != Compression::kNone) {
+    content = {.what = "a Parquet file", .advice = "decompress it first"};
+  }
   if (!content.what.empty() && first.compression != Compression::kNone) {
     content.what = std::string(CompressionName(first.compression)) + " of " + content.what;
   }

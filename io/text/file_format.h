@@ -10,8 +10,8 @@
 
 namespace millrace::io {
 
-enum class FileFormat { kTfRecord, kLibsvm, kLibffm, kVw, kCriteo, kCsv, kJson, kIdx };
-// "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json", "idx".
+enum class FileFormat { kTfRecord, kLibsvm, kLibffm, kVw, kCriteo, kCsv, kJson, kIdx, kTable };
+// "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv", "json", "idx", "table" (Parquet).
 const char* FileFormatName(FileFormat format);
 
 // A blank line or a comment, which does not identify a format.
@@ -24,7 +24,7 @@ Result<FileFormat> DetectTextFormat(std::string_view line);
 // What a file's first bytes say.
 struct Content {
   std::optional<FileFormat> format = {};
-  // If no format that is read here matches: what the bytes look like ("a Parquet file", "XML
+  // If no format that is read here matches: what the bytes look like ("an Avro file", "XML
   // or HTML"), and what to do with it. Empty: unknown.
   std::string what = {};
   std::string advice = {};

@@ -6,6 +6,7 @@
 #include "io/base/printable.h"
 #include "io/record/record_reader.h"
 #include "io/stream/block_pool.h"
+#include "io/table/table_reader.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 
@@ -25,7 +26,8 @@ class RowReader {
         progress_({.work = reading.work, .unit = "rows"}) {}
 
   Status ReadFile(const std::string& file) {
-    ASSIGN_OR_RETURN(io::RecordReader records, io::RecordReader::Open(file, blocks_));
+    ASSIGN_OR_RETURN(auto source, io::OpenBlocks(file, blocks_));
+    io::RecordReader records(std::move(source), blocks_.framing);
     io::RecordView record;
     for (uint64_t rows = 0; reading_.rows_per_file == 0 || rows < reading_.rows_per_file; ++rows) {
       ASSIGN_OR_RETURN(const bool more, records.Next(record));

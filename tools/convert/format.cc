@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <iterator>
 
+#include "io/table/table_query.h"
 #include "io/text/file_format.h"
 
 namespace millrace::convert {
 namespace {
 
 constexpr const char* kNames[] = {"libsvm", "libffm",   "vw",  "criteo", "mnist",
-                                  "images", "tfrecord", "csv", "json"};
+                                  "images", "tfrecord", "csv", "json",   "table"};
 constexpr char kHint[] = "; set --format=libsvm, libffm, vw, criteo, mnist or images";
 
 // Unlike FormatFromName, not about a flag.
@@ -40,6 +41,9 @@ Result<Format> FromContent(const std::string& path, const io::Content& content) 
       return Invalid(expected + "CSV text: its rows need a feature spec (--features)" + kHint);
     case io::FileFormat::kJson:
       return Invalid(expected + "JSON lines: their rows need a feature spec (--features)" + kHint);
+    case io::FileFormat::kTable:
+      return Invalid(expected + "a Parquet file: its rows need a feature spec (--features)" +
+                     kHint);
     case io::FileFormat::kIdx:
       return Format::kMnist;
   }
@@ -55,10 +59,11 @@ Result<Format> FormatFromName(std::string_view name) {
   if (found != std::end(kNames)) return static_cast<Format>(found - std::begin(kNames));
   return Invalid(
       "--format=" + std::string(name) +
-      ": expected libsvm, libffm, vw, criteo, mnist, images, tfrecord, csv, json or auto");
+      ": expected libsvm, libffm, vw, criteo, mnist, images, tfrecord, csv, json, table or auto");
 }
 
 Result<Format> DetectFormat(const std::string& path) {
+  if (io::IsQuery(path)) return Format::kTable;
   if (std::filesystem::is_directory(path)) return Format::kImages;
   ASSIGN_OR_RETURN(const io::Content content, io::DetectFile(path));
   return FromContent(path, content);

@@ -9,9 +9,20 @@
 
 namespace millrace::convert {
 
-enum class Format { kLibsvm, kLibffm, kVw, kCriteo, kMnist, kImages, kTfRecord, kCsv, kJson };
+enum class Format {
+  kLibsvm,
+  kLibffm,
+  kVw,
+  kCriteo,
+  kMnist,
+  kImages,
+  kTfRecord,
+  kCsv,
+  kJson,
+  kTable
+};
 
-// "libsvm", "libffm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json".
+// "libsvm", "libffm", "vw", "criteo", "mnist", "images", "tfrecord", "csv", "json", "table".
 const char* FormatName(Format format);
 Result<Format> FormatFromName(std::string_view name);
 

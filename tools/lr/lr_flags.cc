@@ -24,12 +24,16 @@ using millrace::trainer::TrainOptions;
 DEFINE_string(
     train, "",
     "training files, local or remote (s3://BUCKET/KEY, https://HOST/PATH): names, globs, comma "
-    "lists, @file with one pattern per line, - for standard input");
+    "lists, @file with one pattern per line, - for standard input; or \"sql:SELECT ...\", a query "
+    "of Parquet and other files");
 DEFINE_string(test, "", "test files, in the same form; without them the model is not evaluated");
-DEFINE_string(format, "auto",
-              "tfrecord, libsvm, libffm, vw, criteo, csv or json; auto: by the content of the "
-              "files, else by their "
-              "names");
+DEFINE_string(
+    format, "auto",
+    "tfrecord, libsvm, libffm, vw, criteo, csv, json or table (Parquet, SQL); auto: by the "
+    "content of the files, else by their names");
+DEFINE_string(duckdb, "",
+              "libduckdb.so, which reads Parquet and SQL; empty: a usual place, where "
+              "tools/get_duckdb.sh puts it");
 DEFINE_string(features, "",
               "feature spec (JSON), which makes keys of named columns; millrace-records infer "
               "writes one");
@@ -163,6 +167,7 @@ std::string WordOf(const std::string& data, const std::string& name) {
 Status TakeEarlierKeys(const std::string& data, trainer::TrainOptions& options) {
   const std::string format = io::InputFormatName(options.train.format);
   const std::string earlier = WordOf(data, "format");
+  if (options.train.rows.features) return {};  // the same keys in every format
   if (earlier != format && earlier != "tfrecord" && format != "tfrecord") {
     return Invalid("the training data is " + format + ", that of the earlier run was " + earlier +
                    ", which makes other keys");
@@ -283,7 +288,8 @@ Result<InputOptions> Input(const std::string& patterns) {
                 .num_features = FLAGS_num_features,
                 .index_base = FLAGS_index_base,
                 .hash_bits = FLAGS_hash_bits,
-                .hash_all = FLAGS_vw_hash_all};
+                .hash_all = FLAGS_vw_hash_all,
+                .duckdb = FLAGS_duckdb};
   input.threads = Threads();
   return input;
 }
@@ -429,12 +435,13 @@ const CommandSpec& LrSpec() {
        .groups = {{"Data",
                    {"train", "test", "format", "features", "num_features", "label_feature",
                     "index_feature", "value_feature", "weight_feature", "index_base", "hash_bits",
-                    "vw_hash_all", "on_corrupt", "max_record_mb"},
+                    "vw_hash_all", "on_corrupt", "max_record_mb", "duckdb"},
                    {{"train", tools::InputFile()},
                     {"test", tools::InputFile()},
+                    {"duckdb", File()},
                     {"features", File()},
                     {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
-                                      "json"})},
+                                      "json", "table"})},
                     {"on_corrupt", OneOf({"fail", "skip"})}}},
                   {"Optimizer",
                    {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
@@ -466,6 +473,7 @@ const CommandSpec& LrSpec() {
                    "weight_feature", "index_base", "hash_bits", "vw_hash_all"},
                   {"features"},
                   {""}},
+                 {{"duckdb"}, {"format"}, {"table"}},
                  {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
                  {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                  {{"vw_hash_all"}, {"format"}, {"vw"}},
@@ -490,6 +498,8 @@ const CommandSpec& LrSpec() {
            "--run_dir=runs/1",
            "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
            "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
+           "millrace-lr --train=\"sql:SELECT * FROM 'day-*/*.parquet' ORDER BY ts\" --order=files "
+           "--features=spec.json",
            "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
            "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
            "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "

@@ -19,8 +19,9 @@ class RowNames {
   explicit RowNames(const io::InputOptions& input) {
     const auto& features = input.rows.features;
     if (!features) return;
-    columns_ =
-        io::MakeColumnReader(input.format, {.columns = features->columns(), .csv = input.rows.csv});
+    columns_ = io::MakeColumnReader(
+        input.format,
+        {.columns = features->columns(), .csv = input.rows.csv, .table = input.rows.table});
     encoder_ = std::make_unique<io::FeatureEncoder>(features, io::Labels::kOptional);
   }
 

@@ -30,11 +30,14 @@
 DEFINE_string(model, "",
               "the model: a binary or text file of millrace-lr, a checkpoint of it, a net of "
               "millrace-convnet, or a run folder");
-DEFINE_string(
-    format, "auto",
-    "input format: tfrecord, libsvm, libffm, vw, criteo, csv, json, or auto (as in training, "
-    "unless the file names "
-    "tell another; by the content if the model does not know it)");
+DEFINE_string(format, "auto",
+              "input format: tfrecord, libsvm, libffm, vw, criteo, csv, json, table, or auto (as "
+              "in training, "
+              "unless the file names "
+              "tell another; by the content if the model does not know it)");
+DEFINE_string(duckdb, "",
+              "libduckdb.so, which reads Parquet and SQL; empty: a usual place, where "
+              "tools/get_duckdb.sh puts it");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin; of a net: the class and its probability");
@@ -125,7 +128,8 @@ size_t Threads() {
 Result<InputFormat> FormatOf(const std::vector<std::string>& files,
                              const trainer::ModelInfo& info) {
   if (FLAGS_format != "auto") return io::InputFormatFromName(FLAGS_format);
-  if (info.input && std::none_of(files.begin(), files.end(), io::HasKnownExtension)) {
+  const bool is_known = info.input && info.input->format != InputFormat::kTable;
+  if (is_known && std::none_of(files.begin(), files.end(), io::HasKnownExtension)) {
     return info.input->format;
   }
   return io::DetectInputFormat(files);
@@ -207,15 +211,16 @@ const CommandSpec& PredictSpec() {
                    {"model", "format", "output", "out", "metrics", "explain"},
                    {{"model", File()},
                     {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
-                                      "json"})},
+                                      "json", "table"})},
                     {"output", OneOf({"probability", "margin"})},
                     {"out", File()}}},
                   {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                   {"Input",
                    {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
                     "vw_hash_all", "label_feature", "index_feature", "value_feature",
-                    "weight_feature", "threads"},
-                   {{"unknown_key", OneOf({"error", "ignore"})},
+                    "weight_feature", "threads", "duckdb"},
+                   {{"duckdb", File()},
+                    {"unknown_key", OneOf({"error", "ignore"})},
                     {"on_corrupt", OneOf({"fail", "skip"})}}}},
        .always = {"model", "out"},
        .needs = {{{"format", "output", "metrics", "explain", "unknown_key", "on_corrupt",
@@ -232,6 +237,7 @@ const CommandSpec& PredictSpec() {
                   {kNet},
                   "a model of millrace-lr"},
                  {{"vocabulary"}, {"top"}},
+                 {{"duckdb"}, {"format"}, {"table"}},
                  {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
                  {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                  {{"vw_hash_all"}, {"format"}, {"vw"}},
@@ -283,6 +289,7 @@ Result<io::InputOptions> InputFromFlags(const Args& args, const trainer::ModelIn
       tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
                                           {"model", {HasFeatures(info) ? kWithFeatures : ""}}}));
   if (HasFeatures(info)) {
+    input.rows.duckdb = FLAGS_duckdb;
     RETURN_IF_ERROR(io::UseFeatures(info.input->rows.features, input));
     input.rows.labels = io::Labels::kOptional;
     input.rows.centers = info.centers;

@@ -28,6 +28,7 @@ DECLARE_string(label_feature);
 DECLARE_string(index_feature);
 DECLARE_string(value_feature);
 DECLARE_string(features);
+DECLARE_string(duckdb);
 
 namespace millrace::records {
 

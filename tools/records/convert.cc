@@ -22,7 +22,7 @@
 DEFINE_string(
     format, "auto",
     "input format: libsvm, libffm, vw, criteo, mnist, images, or auto (detected); with --features: "
-    "tfrecord, csv or json");
+    "tfrecord, csv, json or table (Parquet, SQL)");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
 DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
              "libsvm, libffm: subtracted from every index, 0 or 1");
@@ -164,7 +164,8 @@ Result<Format> FormatOf(const std::vector<std::string>& inputs) {
 }
 
 bool HasColumns(Format format) {
-  return format == Format::kTfRecord || format == Format::kCsv || format == Format::kJson;
+  return format == Format::kTfRecord || format == Format::kCsv || format == Format::kJson ||
+         format == Format::kTable;
 }
 
 Result<ConvertOptions> OptionsFromFlags(const Args& args) {
@@ -196,6 +197,7 @@ Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally
   input.on_corrupt = options.text.on_corrupt;
   input.max_record_bytes = options.text.max_record_bytes;
   ASSIGN_OR_RETURN(input.format, io::InputFormatFromName(FormatName(options.format)));
+  input.rows.duckdb = FLAGS_duckdb;
   RETURN_IF_ERROR(io::UseFeatures(plan, input));
   RETURN_IF_ERROR(io::CheckNames(input));
   if (FLAGS_write_fields) RETURN_IF_ERROR(io::UseFields(0, input));
@@ -245,6 +247,7 @@ Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& ta
     case Format::kTfRecord:
     case Format::kCsv:
     case Format::kJson:
+    case Format::kTable:
       RETURN_IF_ERROR(ConvertRows(options, out, tally));
       break;
   }
@@ -260,9 +263,10 @@ const CommandSpec& ConvertSpec() {
        .arguments = "FILE...",
        .groups =
            {{"Input",
-             {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base"},
+             {"format", "on_corrupt", "max_record_mb", "positive_label", "index_base", "duckdb"},
              {{"format", OneOf({"auto", "libsvm", "libffm", "vw", "criteo", "mnist", "images",
-                                "tfrecord", "csv", "json"})},
+                                "tfrecord", "csv", "json", "table"})},
+              {"duckdb", File()},
               {"on_corrupt", OneOf({"fail", "skip"})}}},
             {"Keys",
              {"features", "hash_bits", "vw_hash_all", "vocabulary_out", "vocabulary", "min_count"},
@@ -274,14 +278,15 @@ const CommandSpec& ConvertSpec() {
        .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
        .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
                   {"format"},
-                  {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json"}},
-                 {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json"}},
+                  {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json", "table"}},
+                 {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json", "table"}},
+                 {{"duckdb"}, {"format"}, {"table"}},
                  {{"positive_label"}, {"format"}, {"libsvm", "libffm", "vw", "criteo"}},
                  {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                 {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json"}},
+                 {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json", "table"}},
                  {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                  {{"vw_hash_all"}, {"format"}, {"vw"}},
-                 {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json"}},
+                 {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json", "table"}},
                  {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
                  {{"min_count"}, {"vocabulary_out"}},
                  {.flags = {"level"},

@@ -8,6 +8,7 @@
 #include "io/features/feature_fitter.h"
 #include "io/rows/column_reader.h"
 #include "io/stream/input_files.h"
+#include "io/table/table_reader.h"
 #include "tools/common/program.h"
 #include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
@@ -24,6 +25,7 @@ using tools::OneOf;
 Status CheckColumnsOf(const io::InputOptions& input, const io::FeatureSpec& spec) {
   const std::vector<std::string> columns = spec.Columns();
   if (input.format == io::InputFormat::kCsv) return CheckCsvColumns(input.rows.csv, columns);
+  if (input.format == io::InputFormat::kTable) return CheckTableColumns(*input.rows.table, columns);
   const auto reader = io::MakeColumnReader(input.format, {.columns = columns});
   return io::CheckColumns(input.files, io::FramingOf(input.format), columns, *reader);
 }
@@ -37,8 +39,10 @@ Status Fit(const Args& args) {
   RETURN_IF_ERROR(io::UseColumns(spec, reading.input));
   RETURN_IF_ERROR(CheckColumnsOf(reading.input, spec));
   tools::CatchInterrupts();
-  const auto columns = io::MakeColumnReader(
-      reading.input.format, {.columns = spec.Columns(), .csv = reading.input.rows.csv});
+  const auto columns =
+      io::MakeColumnReader(reading.input.format, {.columns = spec.Columns(),
+                                                  .csv = reading.input.rows.csv,
+                                                  .table = reading.input.rows.table});
   io::FeatureFitter fitter(spec);
   io::FieldRow row;
   SkippedRows skipped;
@@ -59,10 +63,13 @@ const CommandSpec& FitSpec() {
       {.name = "millrace-records fit",
        .job = "counts vocabularies, quantiles and scales of a feature spec in a pass over the data",
        .arguments = "FILE...",
-       .groups =
-           {{"Spec", {"features", "out", "overwrite"}, {{"features", File()}, {"out", File()}}},
-            {"Work", {"on_corrupt", "max_record_mb"}, {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-       .always = {"features", "out", "on_corrupt", "max_record_mb"},
+       .groups = {{"Spec",
+                   {"features", "out", "overwrite"},
+                   {{"features", File()}, {"out", File()}}},
+                  {"Work",
+                   {"on_corrupt", "max_record_mb", "duckdb"},
+                   {{"on_corrupt", OneOf({"fail", "skip"})}, {"duckdb", File()}}}},
+       .always = {"features", "out", "on_corrupt", "max_record_mb", "duckdb"},
        .needs = {{{"overwrite"}, {"out"}}},
        .examples = {
            "millrace-records fit --features=spec.json --out=fitted.json 'data/day-1-*.csv.gz'",

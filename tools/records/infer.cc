@@ -8,6 +8,7 @@
 #include <set>
 
 #include "io/rows/column_reader.h"
+#include "io/table/table_reader.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/common/remote_flags.h"
@@ -38,6 +39,7 @@ Result<Sample> ReadSample(const RowReading& reading) {
   std::set<std::string> seen;
   SkippedRows skipped;
   sample.columns = reading.input.rows.csv.columns;
+  if (reading.input.rows.table) sample.columns = reading.input.rows.table->columns;
   const auto add = [&](std::string_view record) -> Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      io::ColumnNamesOf(reading.input.format, record));
@@ -60,8 +62,10 @@ struct Summaries {
 Result<Summaries> Summarize(const RowReading& reading, const Sample& sample) {
   Summaries summaries;
   for (const std::string& column : sample.columns) summaries.columns.emplace_back(column);
-  const auto reader = io::MakeColumnReader(
-      reading.input.format, {.columns = sample.columns, .csv = reading.input.rows.csv});
+  const auto reader =
+      io::MakeColumnReader(reading.input.format, {.columns = sample.columns,
+                                                  .csv = reading.input.rows.csv,
+                                                  .table = reading.input.rows.table});
   io::FieldRow row;
   for (const std::string& record : sample.records) {
     const Result<bool> is_row = reader->Read(record, row);
@@ -122,12 +126,13 @@ const CommandSpec& InferSpec() {
        .arguments = "FILE...",
        .groups = {{"Spec", {"label", "out", "overwrite"}, {{"out", File()}}},
                   {"Work",
-                   {"sample", "on_corrupt", "max_record_mb"},
-                   {{"on_corrupt", OneOf({"fail", "skip"})}}}},
-       .always = {"label", "out", "sample", "on_corrupt", "max_record_mb"},
+                   {"sample", "on_corrupt", "max_record_mb", "duckdb"},
+                   {{"on_corrupt", OneOf({"fail", "skip"})}, {"duckdb", File()}}}},
+       .always = {"label", "out", "sample", "on_corrupt", "max_record_mb", "duckdb"},
        .needs = {{{"overwrite"}, {"out"}}},
        .examples = {"millrace-records infer --out=spec.json 'data/day-1-*.csv.gz'",
-                    "millrace-records infer --label=income adult.tfrecord > spec.json"}});
+                    "millrace-records infer --label=income adult.tfrecord > spec.json",
+                    "millrace-records infer \"sql:SELECT * FROM 'day-*/*.parquet'\" > spec.json"}});
   return spec;
 }
 

@@ -7,6 +7,9 @@
 #include "tools/records/commands.h"
 
 DEFINE_string(features, "", "feature spec (JSON); millrace-records infer writes one");
+DEFINE_string(duckdb, "",
+              "libduckdb.so, which reads Parquet and SQL; empty: a usual place, where "
+              "tools/get_duckdb.sh puts it");
 
 namespace millrace::records {
 Result<io::InputOptions> RowInput(const tools::Args& args) {
@@ -15,6 +18,11 @@ Result<io::InputOptions> RowInput(const tools::Args& args) {
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   ASSIGN_OR_RETURN(input.format, io::DetectInputFormat(input.files));
+  if (!FLAGS_duckdb.empty() && input.format != io::InputFormat::kTable) {
+    return Invalid("--duckdb has no effect: it belongs to Parquet files and SQL queries, found " +
+                   std::string(io::InputFormatName(input.format)));
+  }
+  input.rows.duckdb = FLAGS_duckdb;
   return input;
 }
 

@@ -15,7 +15,7 @@ using tools::ReadRows;
 using tools::RowReading;
 using tools::SkippedRows;
 
-// Files, --on_corrupt and --max_record_mb. The format is the one that the files have.
+// Files, --on_corrupt, --max_record_mb and --duckdb. The format is the one that the files have.
 Result<io::InputOptions> RowInput(const tools::Args& args);
 
 // The spec --features=FILE, which must be fitted unless `may_be_open`.

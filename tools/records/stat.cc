@@ -56,8 +56,10 @@ Result<std::string> StatFields(const Args& args) {
   reading.input.rows.labels = io::Labels::kOptional;
   RETURN_IF_ERROR(io::CheckNames(reading.input));
   tools::CatchInterrupts();
-  const auto columns = io::MakeColumnReader(
-      reading.input.format, {.columns = plan->columns(), .csv = reading.input.rows.csv});
+  const auto columns =
+      io::MakeColumnReader(reading.input.format, {.columns = plan->columns(),
+                                                  .csv = reading.input.rows.csv,
+                                                  .table = reading.input.rows.table});
   FieldStats stats(plan);
   io::FieldRow row;
   SkippedRows skipped;
@@ -78,14 +80,17 @@ const CommandSpec& StatSpec() {
        .job = "shows what is in the files: records, features, labels, keys",
        .arguments = "FILE...",
        .groups = {{"Output", {"json"}},
-                  {"Rows of named columns", {"features"}, {{"features", File()}}},
+                  {"Rows of named columns",
+                   {"features", "duckdb"},
+                   {{"features", File()}, {"duckdb", File()}}},
                   {"Features of sparse examples",
                    {"label_feature", "index_feature", "value_feature"}},
                   {"Work",
                    {"threads", "on_corrupt", "max_record_mb"},
                    {{"on_corrupt", OneOf({"fail", "skip"})}}}},
        .always = {"json", "features", "on_corrupt", "max_record_mb"},
-       .needs = {{.flags = {"label_feature", "index_feature", "value_feature", "threads"},
+       .needs = {{{"duckdb"}, {"features"}},
+                 {.flags = {"label_feature", "index_feature", "value_feature", "threads"},
                   .with = {"features"},
                   .values = {""},
                   .text = "a run without --features"}},

@@ -20,6 +20,8 @@ struct Stage {
 constexpr Stage kInput[] = {
     {"read_block", "worker input", "files", "input"},
     {"frame_crc", "worker input", "records, CRC", "input"},
+    {"fetch_chunk", "worker input", "DuckDB", "input"},
+    {"table_rows", "worker input", "rows of tables", "input"},
     {"decode", "worker input", "decode to CSR", "input"},
     {"compact", "worker input", "unique keys", "input"},
     {"make batch", "worker", "make batch", "input"},

@@ -70,8 +70,10 @@ double TotalBytes(const std::vector<std::string>& files) {
   return bytes;
 }
 
-// Of the files, by their bytes and the first block. Compressed files have an unknown number: many.
+// Of the files, by their bytes and the first block. Compressed files and tables have an unknown
+// number: many.
 double RowsOf(const io::InputOptions& input) {
+  if (input.format == io::InputFormat::kTable) return std::numeric_limits<double>::infinity();
   const auto bytes = static_cast<double>(io::PlainBytes(input.files));
   const auto reader = io::BlockReader::Open(input.files.front(), input.Stream().blocks);
   io::Block block;

@@ -56,6 +56,11 @@ TEST(InputFormat, IsDetectedByTheContentFirst) {
   EXPECT_EQ(*detected("rows.csv", "1 |f a\n"), InputFormat::kVw);
   EXPECT_EQ(*detected("rows", "{\"clicked\": 1}\n"), InputFormat::kJson);
   EXPECT_EQ(*detected("empty.csv.gz", ""), InputFormat::kCsv);
+  EXPECT_EQ(*detected("rows.data", "PAR1...."), InputFormat::kTable);
+  EXPECT_EQ(*detected("empty.parquet", ""), InputFormat::kTable);
+  EXPECT_EQ(*DetectInputFormat({"sql:SELECT 1 AS a, 2 AS b"}), InputFormat::kTable);
+  EXPECT_TRUE(HasKnownExtension("rows.parquet"));
+  EXPECT_TRUE(HasKnownExtension("sql:FROM x"));
   EXPECT_EQ(*detected("empty.ndjson", ""), InputFormat::kJson);
   EXPECT_EQ(FramingOf(InputFormat::kCsv), Framing::kCsv);
   EXPECT_EQ(FramingOf(InputFormat::kJson), Framing::kLines);
@@ -70,7 +75,7 @@ TEST(InputFormat, IsDetectedByTheContentFirst) {
 TEST(InputFormat, OtherKindsOfFilesAreNamed) {
   const test::TemporaryFolder folder;
   const std::pair<std::string, std::string> cases[] = {
-      {"PAR1xxxx", "a Parquet file"}, {"Obj\x01xxxx", "an Avro file"},
+      {"FEA1xxxx", "a Feather file"}, {"Obj\x01xxxx", "an Avro file"},
       {"ORCxxxx", "an ORC file"},     {"PK\x03\x04xxxx", "a zip file"},
       {"<table>\n", "XML or HTML"},   {"[{\"a\": 1}]\n", "JSON that is not one object per line"}};
   for (const auto& [bytes, what] : cases) {
@@ -79,8 +84,8 @@ TEST(InputFormat, OtherKindsOfFilesAreNamed) {
     ASSERT_FALSE(format.ok()) << what;
     EXPECT_TRUE(
         format.status().message().starts_with(folder / "data" +
-                                              ": expected TFRecords, CSV, JSON lines, or lines of "
-                                              "libsvm, libffm, VW or Criteo text, found " +
+                                              ": expected TFRecords, Parquet, CSV, JSON lines, or "
+                                              "lines of libsvm, libffm, VW or Criteo text, found " +
                                               what + ": "))
         << format.status().message();
   }

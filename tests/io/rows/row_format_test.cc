@@ -73,9 +73,10 @@ TEST(RowFormat, MayBeAbsentButNotMalformed) {
     EXPECT_EQ(read.status().code(), Code::kCorrupt);
     return read.status().message();
   };
-  EXPECT_EQ(error("input.format arff\n"),
-            "header field input.format: expected tfrecord, libsvm, libffm, vw, criteo, csv or "
-            "json, found 'arff'");
+  EXPECT_EQ(
+      error("input.format arff\n"),
+      "header field input.format: expected tfrecord, libsvm, libffm, vw, criteo, csv, json or "
+      "table, found 'arff'");
   EXPECT_EQ(error("input.format vw\n"), "header: expected a field input.hash_bits, found none");
   EXPECT_EQ(error("input.format vw\ninput.hash_bits 65\n"),
             "header field input.hash_bits: expected at most 64, found 65");

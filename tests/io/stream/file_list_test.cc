@@ -27,6 +27,11 @@ TEST(ExpandFiles, BracesMayHoldCommas) {
   EXPECT_EQ(*files, (Files{folder / "x1", folder / "x3"}));
 }
 
+TEST(ExpandFiles, QueryIsNoPattern) {
+  const std::string query = "sql:SELECT a, b FROM 'day=*/*.parquet' WHERE a[1] = '{' ORDER BY b";
+  EXPECT_EQ(*ExpandFiles(query), Files{query});
+}
+
 TEST(ExpandFiles, NameOfAFileIsNoPattern) {
   const test::TemporaryFolder folder;
   for (const char* name : {"x[1].tfrecord", "x1.tfrecord"}) test::WriteFile(folder / name, "");

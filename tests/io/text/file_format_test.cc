@@ -32,7 +32,7 @@ TEST(FileFormat, DescribesFilesThatAreNoTfRecords) {
       {std::string("\0\0\x08\x03\0\0\0\x01", 8) + "\0\0\0", "an IDX file"},
       {"\xff\xd8\xff\xe0 and the rest of it", "a JPEG image"},
       {"BZh91AY&SY and so on", "bzip2 data"},
-      {"PAR1 and so on and on", "a Parquet file"},
+      {"PAR1 and so on and on", "a Parquet file: read it with format=table"},
       {"MILLRACE and a version", "a model or checkpoint"},
   };
   for (const auto& [bytes, what] : cases) {
@@ -57,6 +57,21 @@ TEST(FileFormat, DetectsTextFormatsByALine) {
   EXPECT_TRUE(IsBlankLine(" \t\r"));
   EXPECT_TRUE(IsBlankLine(" # a comment"));
   EXPECT_FALSE(IsBlankLine("1 3:1"));
+}
+
+TEST(FileFormat, ParquetIsATableUnlessItIsCompressed) {
+  const test::TemporaryFolder folder;
+  const std::string bytes = "PAR1....";
+  test::WriteFile(folder / "plain", bytes);
+  EXPECT_EQ(DetectFile(folder / "plain")->format, FileFormat::kTable);
+  EXPECT_STREQ(FileFormatName(FileFormat::kTable), "table");
+  RawBuffer packed;
+  const auto gzip = MakeCompressor(Compression::kGzip, 6);
+  ASSERT_TRUE(gzip.ok() && (*gzip)->Add(bytes, packed).ok() && (*gzip)->Finish(packed).ok());
+  test::WriteFile(folder / "packed", {packed.data(), packed.size()});
+  EXPECT_EQ(DetectFile(folder / "packed")->format, std::nullopt);
+  EXPECT_EQ(DetectFile(folder / "packed")->what, "gzip of a Parquet file");
+  EXPECT_EQ(DetectFile(folder / "packed")->advice, "decompress it first");
 }
 
 TEST(FileFormat, TablesAndObjectsAreToldFromOtherText) {
@@ -107,7 +122,7 @@ TEST(FileFormat, FilesAreDecompressedFirst) {
   };
   EXPECT_EQ(content("1 |f a\n").format, FileFormat::kVw);
   EXPECT_EQ(content("a,b\n1,2\n").format, FileFormat::kCsv);
-  EXPECT_EQ(content("PAR1....").what, "gzip of a Parquet file");
+  EXPECT_EQ(content("ORC.....").what, "gzip of an ORC file");
   EXPECT_EQ(content("").what, "");
   EXPECT_EQ(DescribeFile(folder / "absent", "vw"), "");
 }

@@ -248,7 +248,7 @@ TEST(Convert, OtherKindsOfFilesAreNamed) {
   const std::string rest = " --out=" + (folder / "out") + " " + (folder / "in");
   const ProgramRun detected = Convert(rest);
   EXPECT_EQ(detected.status, 2);
-  EXPECT_TRUE(Contains(detected.err, "found a Parquet file: write its rows as TFRecord"))
+  EXPECT_TRUE(Contains(detected.err, "found a Parquet file: its rows need a feature spec"))
       << detected.err;
   const ProgramRun forced = Convert("--format=libsvm" + rest);
   EXPECT_EQ(forced.status, 1);

@@ -22,7 +22,6 @@
 #include "io/base/random.h"
 #include "io/record/s3.h"
 #include "profiler/clock.h"
-#include "profiler/trace.h"
 
 namespace millrace::io {
 namespace {
@@ -150,7 +149,8 @@ class CurlClient final : public HttpClient {
 
  private:
   void Work(const std::stop_token& stop) {
-    profiler::NameThread("remote files");
+    // No span and no name of the profiler here: this thread may end after the profiler's static
+    // objects.
     // A write to a closed TLS connection must not end the program.
     sigset_t pipe;
     sigemptyset(&pipe);

@@ -85,7 +85,7 @@ class Adult(Folder):
             self.assertEqual(run("millrace-predict", f"--model={self.folder / kind}", self.files["parquet", "test"])[0],
                              scores[0])
         self.assertGreater(len(models[0].splitlines()), 200)
-        self.assertEqual(len(scores[0].split()), 16281)
+        self.assertEqual(len(scores[0].split()), 9769)
         for i in (1, 2):
             self.assertEqual(specs[0], specs[i])
             self.assertEqual(models[0], models[i])

@@ -70,7 +70,7 @@ expect 2 "$regular" 'timeout 5 millrace-lr --train=@pipe --num_features=9'
 expect 2 "$regular" 'timeout 5 millrace-records convert --format=criteo --vocabulary=pipe --out=converted x'
 expect 2 'pipe: a pipe can be read once only: expected eval_every = 0' "timeout 5 $train --format=tfrecord --test=pipe --eval_every=100"
 expect 2 'pipe: a pipe can be read once only: expected epochs = 1' 'timeout 5 millrace-lr --format=tfrecord --train=pipe --epochs=2'
-expect 2 'standard input: expected TFRecords' "echo '<xml>' | millrace-lr --train=-"
+expect 2 'standard input: expected TFRecords*found XML or HTML*' "echo '<xml>' | millrace-lr --train=-"
 
 # A small file cannot fill the memory: one record of 2 GiB, one endless line.
 python3 -c 'print("1" + " " * 400000000)' | gzip -1 >bomb.libsvm.gz

@@ -195,9 +195,12 @@ class Run {
     for (const trainer::RateTrial& trial : start_.trials) {
       if (trial.rate == start_.rate) loss = trial.loss;
     }
-    std::printf("rate      %g of %g .. %g (progressive loss %.4f over the first %s)\n", start_.rate,
-                start_.trials.front().rate, start_.trials.back().rate, loss,
-                Counted(start_.rows, "row").c_str());
+    const bool held_out = start_.passes > 1;
+    const std::string passes = std::to_string(start_.passes) + " passes over";
+    std::printf("rate      %g of %g .. %g (%s loss %.4f %s %s)\n", start_.rate,
+                start_.trials.front().rate, start_.trials.back().rate,
+                held_out ? "held-out" : "progressive", loss,
+                held_out ? passes.c_str() : "over the first", Counted(start_.rows, "row").c_str());
   }
 
   void PrintJob(const ps::SessionOptions& session) const {

@@ -69,6 +69,7 @@ void WriteStart(const StartChoice& start, JsonWriter& json) {
   }
   json.EndArray();
   WriteUint("rows", start.rows, json);
+  WriteUint("passes", start.passes, json);
   json.EndObject();
   WriteUint("normalize", start.normalize ? 1 : 0, json);
   WriteUint("centered_features", start.centers.size(), json);

@@ -23,7 +23,7 @@ std::string_view RunStatusName(RunStatus status);
 // A learning rate that was tried on the first rows.
 struct RateTrial {
   double rate = 0;
-  double loss = 0;  // progressive; not finite: the trial diverged
+  double loss = 0;  // progressive or, of several passes, held-out; not finite: the trial diverged
 };
 
 // What a run of a sparse model decided before it started.
@@ -35,6 +35,7 @@ struct StartChoice {
   double intercept = 0;  // of the first step
   size_t batch_size = 0;
   uint64_t rows = 0;                   // that the choice is based on; 0: none were read
+  uint64_t passes = 1;                 // of each trial over these rows
   std::vector<RateTrial> trials = {};  // by rate; empty: the rate was given, or see `note`
   std::string note = {};               // why no rate was tried although none was given
 };

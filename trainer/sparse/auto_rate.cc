@@ -44,11 +44,17 @@ constexpr uint64_t kMinCenterRows = 100;
 
 // Half decades around the default rate. The best rate is seldom below the default.
 constexpr int kStepsDown = 1, kStepsUp = 4;
+constexpr int kStepsDownHeldOut = 3;  // the more passes, the lower
 constexpr double kSkippedShare = 0.25;
 constexpr double kStandardErrors = 2;
 // What the first rows say about a rate fades with the rows that follow: the share of the loss by
 // which a rate may be worse on a sample that is a small part of the run.
 constexpr double kTolerance = 0.05;
+
+// Several passes over small data overfit at the best rate of one pass: rows are held out.
+constexpr double kSmallBytes = 8 << 20;         // and less than kMinRows rows
+constexpr uint64_t kMaxTrialEntries = 1000000;  // of all passes of a trial
+constexpr size_t kFolds = 4;
 
 struct Sample {
   std::vector<CsrBatch> batches;  // compacted, as the input made them
@@ -99,6 +105,15 @@ double ShareOf(const Sample& sample, double total_bytes, uint64_t max_examples) 
   const double of_run =
       max_examples > 0 ? static_cast<double>(sample.rows) / static_cast<double>(max_examples) : 0;
   return std::min(1.0, std::max(of_run, sample.bytes() / total_bytes));
+}
+
+// The passes over the data that a trial makes: one, or for small data as many as the run.
+uint64_t PassesOf(const Sample& sample, const TrainOptions& options) {
+  if (!sample.complete || sample.rows >= kMinRows || sample.batches.size() < 2 * kFolds) return 1;
+  uint64_t passes = options.train.epochs;
+  if (options.max_examples > 0) passes = std::min(passes, options.max_examples / sample.rows);
+  const uint64_t most = kMaxTrialEntries / std::max<uint64_t>(1, sample.entries);
+  return std::max<uint64_t>(1, std::min(passes, most));
 }
 
 // `rows`: as many, or (0) as many as are enough for data of `total_bytes`.
@@ -228,16 +243,42 @@ void Expand(Sample& sample) {
   }
 }
 
+double PerWeight(double loss, const CsrBatch& batch) {
+  const double weight = WeightOf(batch);
+  return weight > 0 ? loss / weight : 0;
+}
+
 // The mean loss of each batch before its step, up to the first that is not finite.
 Result<std::vector<double>> RunTrial(const Sample& sample, BatchLearner& learner) {
   std::vector<double> losses;
   for (const CsrBatch& batch : sample.batches) {
     ASSIGN_OR_RETURN(const double loss, learner.Learn(batch));
     if (!std::isfinite(loss)) break;
-    const double weight = WeightOf(batch);
-    losses.push_back(weight > 0 ? loss / weight : 0);
+    losses.push_back(PerWeight(loss, batch));
   }
   return losses;
+}
+
+// Trains on all batches but every kFolds-th, from `fold` on, and appends the mean losses of these.
+Status RunFold(const Sample& sample, size_t fold, uint64_t passes, const sparse::Kernels& kernels,
+               BatchLearner& learner, std::vector<double>& losses) {
+  for (uint64_t pass = 0; pass < passes; ++pass) {
+    for (size_t b = 0; b < sample.batches.size(); ++b) {
+      if (b % kFolds == fold) continue;
+      ASSIGN_OR_RETURN(const double loss, learner.Learn(sample.batches[b]));
+      if (!std::isfinite(loss)) return {};
+    }
+  }
+  PodVector<float> residuals;
+  for (size_t b = fold; b < sample.batches.size(); b += kFolds) {
+    const CsrBatch& batch = sample.batches[b];
+    ASSIGN_OR_RETURN(const std::span<const float> margins, learner.Score(batch));
+    residuals.resize(batch.rows());
+    const double loss = kernels.loss_and_residuals(margins, batch.labels, batch.weights, residuals);
+    if (!std::isfinite(loss)) return {};
+    losses.push_back(PerWeight(loss, batch));
+  }
+  return {};
 }
 
 // With three digits: people read a rate and give it again.
@@ -246,28 +287,45 @@ double Rounded(double rate) {
   return std::round(rate / unit) * unit;
 }
 
+int StepsDown(uint64_t passes) { return passes > 1 ? kStepsDownHeldOut : kStepsDown; }
+
 struct Trials {
   std::vector<double> rates;
-  std::vector<std::unique_ptr<sparse::LocalStore>> stores;
   std::vector<std::vector<double>> losses;
 };
 
-Result<Trials> RunTrials(const TrainOptions& options, Sample sample) {
+// Of one trial, with `options.update.rate`.
+Result<std::unique_ptr<sparse::LocalStore>> NewStore(const TrainOptions& options) {
+  ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(options.shape, options.update));
+  if (options.shape.intercept) {
+    RETURN_IF_ERROR(store->LoadWeight(io::kInterceptKey, static_cast<float>(options.intercept)));
+  }
+  return store;
+}
+
+// With one pass, progressive losses by batch; with several, held-out losses, fold by fold.
+Result<std::vector<double>> TryRate(const TrainOptions& options, const Sample& sample,
+                                    uint64_t passes, const sparse::Kernels& kernels) {
+  std::vector<double> losses;
+  for (size_t fold = 0; fold < (passes > 1 ? kFolds : 1); ++fold) {
+    ASSIGN_OR_RETURN(const auto store, NewStore(options));
+    const auto learner = MakeLocalLearner(*store, kernels, true);
+    if (passes == 1) return RunTrial(sample, *learner);
+    RETURN_IF_ERROR(RunFold(sample, fold, passes, kernels, *learner, losses));
+  }
+  return losses;
+}
+
+Result<Trials> RunTrials(TrainOptions options, Sample sample, uint64_t passes) {
   TRACE_SCOPE("try_rates", profiler::Cat::kCompute);
   Trials trials;
-  sparse::ModelShape shape = options.shape;
-  shape.num_features = NumberKeys(sample);
-  for (int step = -kStepsDown; step <= kStepsUp; ++step) {
-    sparse::UpdateOptions update = options.update;
-    update.rate = Rounded(update.Rate() * std::pow(10, 0.5 * step));
-    ASSIGN_OR_RETURN(auto store, sparse::LocalStore::Create(shape, update));
-    if (shape.intercept) {
-      RETURN_IF_ERROR(store->LoadWeight(io::kInterceptKey, static_cast<float>(options.intercept)));
-    }
-    trials.rates.push_back(update.rate);
-    trials.stores.push_back(std::move(store));
+  options.shape.num_features = NumberKeys(sample);
+  const double middle = options.update.Rate();
+  for (int step = -StepsDown(passes); step <= kStepsUp; ++step) {
+    trials.rates.push_back(Rounded(middle * std::pow(10, 0.5 * step)));
   }
-  if (trials.stores.front()->direct()) Expand(sample);
+  ASSIGN_OR_RETURN(const auto store, NewStore(options));
+  if (store->direct()) Expand(sample);
   ASSIGN_OR_RETURN(const sparse::Kernels* kernels, sparse::KernelsByName("auto"));
   trials.losses.resize(trials.rates.size());
   std::vector<Status> statuses(trials.rates.size());
@@ -279,8 +337,9 @@ Result<Trials> RunTrials(const TrainOptions& options, Sample sample) {
       threads.emplace_back([&] {
         profiler::NameThread("try_rates");
         for (size_t i = next++; i < trials.rates.size(); i = next++) {
-          const auto learner = MakeLocalLearner(*trials.stores[i], *kernels, true);
-          auto losses = RunTrial(sample, *learner);
+          TrainOptions trial = options;
+          trial.update.rate = trials.rates[i];
+          auto losses = TryRate(trial, sample, passes, *kernels);
           statuses[i] = losses.status();
           if (losses.ok()) trials.losses[i] = std::move(*losses);
         }
@@ -321,11 +380,8 @@ bool IsWorse(const std::vector<double>& losses, const std::vector<double>& best,
   return count < 2 ? false : mean > kStandardErrors * std::sqrt(squares) / count;
 }
 
-}  // namespace
-
-size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle,
-                   double tolerance) {
-  const JudgedRange range = Judged(losses);
+size_t ChooseIn(JudgedRange range, const std::vector<std::vector<double>>& losses, size_t middle,
+                double tolerance) {
   if (range.end == 0) return middle;
   size_t best = middle;
   for (size_t i = 0; i < losses.size(); ++i) {
@@ -343,6 +399,13 @@ size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle
     if (distance(i) < distance(chosen) && is_good(i)) chosen = i;
   }
   return chosen;
+}
+
+}  // namespace
+
+size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle,
+                   double tolerance) {
+  return ChooseIn(Judged(losses), losses, middle, tolerance);
 }
 
 void ApplyStart(const StartChoice& choice, TrainOptions& options) {
@@ -376,7 +439,10 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   }
   TrainOptions chosen = options;
   const double total_bytes = TotalBytes(options.train.files);
-  Result<Sample> read = ReadSample(options.train, options.max_examples, 0, total_bytes);
+  const bool small = tries_rates && options.train.epochs > 1 && total_bytes <= kSmallBytes &&
+                     RowsOf(options.train) < static_cast<double>(kMinRows);
+  Result<Sample> read =
+      ReadSample(options.train, options.max_examples, small ? kMinRows : 0, total_bytes);
   if (read.status().code() == Code::kCancelled) return read.status();
   // The run reads the same rows first, and its message says what to do about them.
   if (!read.ok() || read->rows == 0) return choice;
@@ -397,13 +463,20 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   if (options.shape.intercept) choice.intercept = InterceptFor(sample);
   ApplyStart(choice, chosen);
   if (!choice.centers.empty() || choice.batch_size != options.train.batch_size) {
+    const bool complete = sample.complete;
     ASSIGN_OR_RETURN(sample,
                      ReadSample(chosen.train, options.max_examples, choice.rows, total_bytes));
+    sample.complete = complete;
   }
   chosen.update.rate = 0;
-  ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample)));
-  choice.rate = trials.rates[ChooseTrial(trials.losses, kStepsDown, kTolerance * (1 - share))];
-  const JudgedRange range = Judged(trials.losses);
+  choice.passes = PassesOf(sample, options);
+  const bool held_out = choice.passes > 1;
+  const JudgedRange all = {0, sample.batches.size()};
+  ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample), choice.passes));
+  const JudgedRange range = held_out ? all : Judged(trials.losses);
+  choice.rate =
+      trials.rates[ChooseIn(range, trials.losses, static_cast<size_t>(StepsDown(choice.passes)),
+                            kTolerance * (1 - share))];
   for (size_t i = 0; i < trials.rates.size(); ++i) {
     choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});
   }

@@ -20,11 +20,14 @@ namespace millrace::trainer {
 // Batch size: fewer rows than 100 if the data is small, so that a pass has some hundred steps.
 // Rate 0: the intercept starts at the log-odds of the labels, and the rate is the best one of a
 // small grid. Each rate trains a model of its own on the same rows, and the progressive losses
-// decide (ChooseTrial).
+// decide (ChooseTrial). Several epochs over less than 5,000 rows would overfit at that rate: then
+// each rate trains as many passes on three quarters of the rows and is judged by the others, four
+// times, so that each row is held out once.
 //
-// The choice depends on the data, the seed and the update options, and not on threads, servers,
-// workers or epochs: every worker of a job and a resumed run choose the same. The rows are about
-// 0.5 % of the data, or some thousand. Files that cannot be read twice leave the defaults.
+// The choice depends on the data, the seed, the update options and, for such small data, the
+// epochs, and not on threads, servers or workers: every worker of a job and a resumed run choose
+// the same. The rows are about 0.5 % of the data, or some thousand. Files that cannot be read twice
+// leave the defaults.
 Result<StartChoice> ChooseStart(const TrainOptions& options);
 // The same for a run that continues, with the update options and the batch size of the earlier run.
 // They stay, but if all values were ones so far, a run on other values is normalised from now on.

@@ -112,7 +112,7 @@ TEST_F(StartTest, AContinuedRunKeepsScalesAndRawValues) {
 }
 
 TEST_F(StartTest, ChoiceDoesNotDependOnThreadsShardsOrEpochs) {
-  TrainOptions options = Options(WriteNumbers("a", 3000));
+  TrainOptions options = Options(WriteNumbers("a", 6000));
   const std::string expected = Text(Choose(options));
   options.train.threads = 1;
   EXPECT_EQ(Text(Choose(options)), expected);
@@ -122,6 +122,31 @@ TEST_F(StartTest, ChoiceDoesNotDependOnThreadsShardsOrEpochs) {
   options.train.num_shards = 3;
   options.eval_every = 10;
   EXPECT_EQ(Text(Choose(options)), expected);
+}
+
+TEST_F(StartTest, SeveralPassesOverFewRowsAreChosenByHeldOutRows) {
+  Random random(3);
+  std::string text;
+  for (int r = 0; r < 600; ++r) {  // labels are noise: every step away from the intercept is wrong
+    text += random.Below(4) == 0 ? "1" : "0";
+    for (int f = 0; f < 10; ++f)
+      text += " " + std::to_string(1 + 200 * f + random.Below(200)) + ":1";
+    text += "\n";
+  }
+  TrainOptions options = Options(Write("noise", text));
+  const StartChoice one = Choose(options);
+  EXPECT_EQ(one.passes, 1u);
+  EXPECT_EQ(one.trials.size(), 6u);
+  options.train.epochs = 10;
+  const StartChoice ten = Choose(options);
+  EXPECT_EQ(ten.passes, 10u);
+  EXPECT_EQ(ten.rows, 600u);
+  EXPECT_EQ(ten.trials.size(), 8u);
+  EXPECT_LT(ten.rate, one.rate);
+  options.train.threads = 5;
+  EXPECT_EQ(Text(Choose(options)), Text(ten));
+  options.max_examples = 1300;
+  EXPECT_EQ(Choose(options).passes, 2u);
 }
 
 TEST_F(StartTest, OnesAreNeitherNormalizedNorCentered) {

@@ -49,7 +49,8 @@ class TfRecordRows final : public RowDecoder {
       : decoder_({.names = options.names,
                   .num_features = options.num_features,
                   .unknown_key = options.unknown_key,
-                  .labels = options.labels}) {}
+                  .labels = options.labels,
+                  .positive_label = options.positive_label}) {}
   Status Append(std::string_view record, BatchBuilder& rows) override {
     return decoder_.Append(record, rows);
   }
@@ -78,6 +79,9 @@ class TextRows : public RowDecoder {
   Status Append(std::string_view record, BatchBuilder& rows) final {
     ASSIGN_OR_RETURN(const bool is_row, Parse(record, row_));
     if (!is_row) return {};
+    if (options_.positive_label && !std::isnan(row_.label)) {
+      row_.label = row_.label == *options_.positive_label;
+    }
     if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
       return BadLabel();
     }
@@ -100,9 +104,8 @@ class TextRows : public RowDecoder {
   Status BadLabel() const {
     char text[32];
     std::snprintf(text, sizeof text, "%g", row_.label);
-    return Corrupt(
-        std::string("label: expected 0, 1 or -1, found ") + text +
-        " (the option positive_label of millrace-records convert makes two classes of many)");
+    return Corrupt(std::string("label: expected 0, 1 or -1, found ") + text +
+                   " (the option positive_label makes two classes of many)");
   }
   Status CheckKeys(BatchBuilder& rows) {
     if (options_.num_features > 0 && options_.unknown_key == UnknownKey::kLeaveOut) {

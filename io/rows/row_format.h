@@ -17,7 +17,8 @@ struct RowFormat {
 };
 
 // Adds "input.format" and the settings that this format has: the feature spec if there is one, else
-// hash_bits of VW and Criteo, hash_all of VW, index_base of libsvm, the feature names of TFRecord.
+// hash_bits of VW and Criteo, hash_all of VW, index_base of libsvm, the feature names of TFRecord,
+// positive_label.
 // num_features is a field of the model itself.
 void AddRowFormat(const RowFormat& rows, StateFields& fields);
 

@@ -69,8 +69,8 @@ DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
 DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
-DEFINE_string(weight_feature, millrace::io::FeatureNames{}.weight,
-              "name of the feature with the example's weight; empty: none");
+DEFINE_string(weight_feature, millrace::io::kWeightFeature,
+              "name of the feature with the example's weight, if the records have it; empty: none");
 DEFINE_uint64(threads, 0, "threads that read and decode rows, or run a net; 0: one per core");
 
 namespace millrace::predict {
@@ -188,6 +188,7 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
   if (!as_trained || IsGiven("value_feature")) rows.names.value = FLAGS_value_feature;
   if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
   if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
+  if (info.input) rows.positive_label = info.input->rows.positive_label;
   rows.num_features = info.num_features;
   rows.centers = info.centers;
   rows.labels = io::Labels::kOptional;

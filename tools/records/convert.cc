@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "io/text/line_cursor.h"
 #include "profiler/clock.h"
 #include "tools/common/program.h"
 #include "tools/convert/convert_images.h"
@@ -105,15 +104,7 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
   options.names = FeatureNamesFromFlags();
   options.names.weight = FLAGS_weight_feature;
   if (FLAGS_weight_feature.empty()) return Invalid("--weight_feature is empty: expected a name");
-  if (!FLAGS_positive_label.empty()) {
-    const char* begin = FLAGS_positive_label.data();
-    const char* end = begin + FLAGS_positive_label.size();
-    float label = 0;
-    if (io::ParseFloat(begin, end, label) != end) {
-      return Invalid("--positive_label=" + FLAGS_positive_label + ": expected a number");
-    }
-    options.positive_label = label;
-  }
+  ASSIGN_OR_RETURN(options.positive_label, tools::PositiveLabel(FLAGS_positive_label));
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }

@@ -237,11 +237,11 @@ Status FeatureEncoder::AddValue(size_t i, const FieldValue& value) {
                      DescribeValue(value));
     }
     token.token = HashString(TextOf(value, room), field.seed);
-    token.value = value.weight;
     if (field.rule == FieldRule::kVocabulary) {
       token.offset = plan_->ranks_.Find(token.token);
       if (token.offset == RankTable::kNone) token = {field.unseen_token, field.unseen_rank};
     }
+    token.value = value.weight;
   } else {
     const std::optional<double> number = NumberOf(value);
     if (!number) {
@@ -251,9 +251,11 @@ Status FeatureEncoder::AddValue(size_t i, const FieldValue& value) {
     if (field.rule == FieldRule::kBucket) {
       token.offset = BucketOf(spec, *number);
       token.token = field.bucket_token[token.offset];
+      token.value = value.weight;
     } else {
       token.token = HashString(kNumberText, field.seed);
       token.value =
+          value.weight *
           static_cast<float>(spec.factor ? (*number - *spec.center) * *spec.factor : *number);
       if (!std::isfinite(token.value)) {
         return Corrupt("column '" + spec.column + "': expected a number that fits a float, found " +
@@ -362,7 +364,12 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
       if (explain_) entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
     }
   }
-  return {};
+  // A product of numbers in a cross may be too large.
+  if (ones_ ||
+      std::all_of(values_.begin(), values_.end(), [](float v) { return std::isfinite(v); })) {
+    return {};
+  }
+  return Corrupt("cross: expected a product of numbers that fits a float");
 }
 
 Status FeatureEncoder::Append(const FieldRow& row, BatchBuilder& rows) {

@@ -26,7 +26,8 @@ Status CheckFeatureName(const char* option, const std::string& name) {
 Status CheckHasColumns(InputFormat format) {
   if (HasColumns(format)) return {};
   return Invalid(
-      "a feature spec needs rows of named columns: expected tfrecord, csv or json, found format=" +
+      "a feature spec needs rows of named columns: expected tfrecord, csv, json or vw, found "
+      "format=" +
       std::string(InputFormatName(format)));
 }
 

@@ -38,7 +38,7 @@ inline bool NeedsFeatureSpec(InputFormat format) {
 }
 // Whether a feature spec can make keys of the rows.
 inline bool HasColumns(InputFormat format) {
-  return format == InputFormat::kTfRecord || NeedsFeatureSpec(format);
+  return format == InputFormat::kTfRecord || format == InputFormat::kVw || NeedsFeatureSpec(format);
 }
 // The error about rows that need a spec and have none.
 Status MissingFeatureSpec(InputFormat format);

@@ -20,7 +20,7 @@
 DEFINE_string(
     format, "auto",
     "input format: libsvm, vw, criteo, mnist, images, or auto (detected); with --features: "
-    "tfrecord, csv or json");
+    "tfrecord, csv, json or vw");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
 DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
              "libsvm: subtracted from every index, 0 or 1");
@@ -147,8 +147,12 @@ Result<Format> FormatOf(const std::vector<std::string>& inputs) {
   return FormatFromName(io::InputFormatName(format));
 }
 
-bool HasColumns(Format format) {
+bool NeedsFeatures(Format format) {
   return format == Format::kTfRecord || format == Format::kCsv || format == Format::kJson;
+}
+
+Status MissingFeatures(Format format) {
+  return Invalid(std::string("--format=") + FormatName(format) + ": expected --features");
 }
 
 Result<ConvertOptions> OptionsFromFlags(const Args& args) {
@@ -157,8 +161,8 @@ Result<ConvertOptions> OptionsFromFlags(const Args& args) {
   ASSIGN_OR_RETURN(options.shards, ShardOptionsFromFlags());
   ASSIGN_OR_RETURN(options.inputs, InputFiles(args));
   ASSIGN_OR_RETURN(options.format, FormatOf(options.inputs));
-  if (HasColumns(options.format) && FLAGS_features.empty()) {
-    return Invalid(std::string("--format=") + FormatName(options.format) + ": expected --features");
+  if (NeedsFeatures(options.format) && FLAGS_features.empty()) {
+    return MissingFeatures(options.format);
   }
   ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
   RETURN_IF_ERROR(tools::CheckEffects(ConvertSpec(), {{"format", {FormatName(options.format)}}}));
@@ -210,6 +214,10 @@ Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally
 }
 
 Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
+  if (!FLAGS_features.empty()) {
+    RETURN_IF_ERROR(ConvertRows(options, out, tally));
+    return out.Close();
+  }
   switch (options.format) {
     case Format::kLibsvm:
     case Format::kVw:
@@ -225,8 +233,7 @@ Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& ta
     case Format::kTfRecord:
     case Format::kCsv:
     case Format::kJson:
-      RETURN_IF_ERROR(ConvertRows(options, out, tally));
-      break;
+      return MissingFeatures(options.format);
   }
   return out.Close();
 }
@@ -255,13 +262,14 @@ const CommandSpec& ConvertSpec() {
       .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
                  {"format"},
                  {"libsvm", "vw", "criteo", "tfrecord", "csv", "json"}},
-                {{"features"}, {"format"}, {"tfrecord", "csv", "json"}},
+                {{"features"}, {"format"}, {"tfrecord", "csv", "json", "vw"}},
                 {{"positive_label"}, {"format"}, {"libsvm", "vw", "criteo"}},
                 {{"index_base"}, {"format"}, {"libsvm"}},
                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
                 {{"vw_hash_all"}, {"format"}, {"vw"}},
                 {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json"}},
                 {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
+                {{"positive_label", "hash_bits", "vw_hash_all"}, {"features"}, {""}},
                 {{"min_count"}, {"vocabulary_out"}},
                 {.flags = {"level"},
                  .with = {"compression"},

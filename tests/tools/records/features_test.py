@@ -207,6 +207,71 @@ class Criteo(Folder):
         self.assertGreater(len(weights_of(ours)), 1000)
 
 
+class Vw(Folder):
+    ROWS = ["1 2 'a|user u1 u2 |ad x price:2.5 |hour 7", "-1 |user u2 |ad y price:0.5 |hour 8",
+            "1 |user u1 |ad y |hour 7", "-1 'b|ad x |user u3 |hour 8"]
+
+    def test_a_spec_trains_on_vw_text_like_on_json_lines(self):
+        """The same rows, label, importance and numbers as a JSON line: one key per (field, value)."""
+        if not (SHARED / "adult").is_dir():
+            self.skipTest(f"no {SHARED}/adult")
+        with open(SHARED / "adult/adult_train.csv", encoding="utf-8") as rows:
+            table = list(csv.DictReader(rows))[:3000]
+        names = ["workclass", "education", "occupation", "race"]
+        vw = self.write("rows.vw", "".join(
+            f"{1 if row['income'] == '>50K' else -1} {1 + i % 3} |" +
+            " |".join(f"{n} {row[n].replace(':', '')}" for n in names if row[n]) + "\n" for i, row in enumerate(table)))
+        lines = self.write("rows.jsonl", "".join(json.dumps(
+            {"label": 1 if row["income"] == ">50K" else -1, "weight": 1 + i % 3,
+             **{n: row[n].replace(":", "") for n in names if row[n]}}) + "\n" for i, row in enumerate(table)))
+        spec = self.write("spec.json", json.dumps({"weight": "weight", "fields": [
+            *({"name": n} for n in names),
+            {"name": "pairs", "rule": "cross", "of": ["*", "*"], "ignore": ["race"]},
+            {"name": "race x work", "rule": "cross", "of": ["race", "workclass"]}]}))
+        run_dir = self.train("vw", vw, spec)
+        self.assertEqual(weights_of(run_dir), weights_of(self.train("json", lines, spec)))
+        self.assertEqual(run("millrace-predict", f"--model={run_dir}", vw)[0],
+                         run("millrace-predict", f"--model={run_dir}", lines)[0])
+        run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/rows", "--shards=1", vw)
+        converted = self.folder / "converted"
+        features = run("millrace-records", "stat", f"--features={spec}", vw)[0]
+        self.assertIn("pairs: workclass x education", features)
+        run("millrace-lr", f"--train={self.folder}/rows/*", f"--num_features={2**22}", f"--run_dir={converted}", *LR_FLAGS)
+        self.assertEqual(weights_of(run_dir), weights_of(converted))
+
+    def test_infer_and_known_keys(self):
+        rows = self.write("rows.vw", "\n".join(self.ROWS) + "\n")
+        spec = self.folder / "spec.json"
+        run("millrace-records", "infer", f"--out={spec}", rows)
+        made = json.loads(spec.read_text())
+        self.assertEqual(made["label"], {"column": "label"})
+        self.assertEqual(made["weight"], "weight")
+        self.assertEqual([(field["name"], field["rule"]) for field in made["fields"]],
+                         [("ad", "hash"), ("hour", "hash"), ("user", "hash")])
+        made["hash_bits"] = 64
+        made["fields"].append({"name": "q", "rule": "cross", "of": ["user", "ad"]})
+        spec.write_text(json.dumps(made))
+        weights = weights_of(self.train("run", rows, spec))
+        for key in (12139308096471780980, 1560626770590354219, 9866035879638415883):  # docs/formats.md
+            self.assertIn(str(key), weights)
+        names = run("millrace-predict", f"--model={self.folder}/run", "--explain=20", rows)[0].splitlines()[0]
+        self.assertIn("user=u1 x ad=price", names)
+
+    def test_bad_lines(self):
+        spec = self.write("spec.json", json.dumps({"fields": [{"name": "user"}]}))
+        rows = self.write("rows.vw", self.ROWS[0] + "\n1 |user a:b\n1 2 user c\n|user d\n" + self.ROWS[1] + "\n")
+        _, error = run("millrace-lr", f"--train={rows}", f"--features={spec}", status="error")
+        self.assertIn('rows.vw:2: offset 45: column 11: expected a finite value, found "b"', error)
+        out, _ = run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/out", "--on_corrupt=skip",
+                     rows)
+        self.assertIn("5 in, 2 out, 3 skipped", out)
+        spec = self.write("spec.json", json.dumps({"fields": [{"name": "User"}]}))
+        _, error = run("millrace-lr", f"--train={rows}", f"--features={spec}", status="error")
+        self.assertIn("column 'User': expected it in some record", error)
+        _, error = run("millrace-records", "infer", "--label=user", rows, status="error")
+        self.assertIn("label: VW text has it before the first '|'", error)
+
+
 class Errors(Folder):
     SPEC = {"label": "y", "fields": [{"name": "n", "rule": "bucket", "boundaries": [1, 2]}, {"name": "t"}]}
 

@@ -390,4 +390,12 @@ Result<std::vector<FeatureEncoder::Entry>> FeatureEncoder::Explain(const FieldRo
   return std::move(entries_);
 }
 
+Result<std::vector<std::string>> FeatureEncoder::ValueNames(const FieldRow& row, size_t field) {
+  explain_ = true;
+  const Status done = EncodeField(field, row);
+  explain_ = false;
+  RETURN_IF_ERROR(done);
+  return token_names_[field];
+}
+
 }  // namespace millrace::io

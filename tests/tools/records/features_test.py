@@ -6,6 +6,7 @@ Usage: features_test.py BIN_DIR SHARED_DATA_DIR
 """
 import csv
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -145,6 +146,52 @@ class Adult(Folder):
             self.assertAlmostEqual(float(score), float(margin), places=5)
             self.assertAlmostEqual(float(score), intercept + sum(float(part.split()[-1]) for part in parts), places=2)
             self.assertIn(len(parts), range(10, 15))
+
+    def test_slices_are_the_metrics_of_their_rows(self):
+        spec = self.folder / "spec.json"
+        run("millrace-records", "infer", f"--out={spec}", self.files["csv", "train"])
+        run_dir = self.train("slices", self.files["csv", "train"], spec)
+        test = self.write("test.csv", "".join(self.files["csv", "test"].read_text().splitlines(keepends=True)[:2001]))
+        margins = [float(m) for m in run("millrace-predict", f"--model={run_dir}", "--output=margin", test)[0].split()]
+        with open(test, encoding="utf-8") as rows:
+            table = list(csv.DictReader(rows))
+        flags = [f"--model={run_dir}", "--metrics", "--slices=workclass,sex,age", "--slice_values=4", "--output=margin"]
+        out, text = run("millrace-predict", *flags, test)
+        self.assertEqual([float(line) for line in out.split()], margins)
+        whole = run("millrace-predict", f"--model={run_dir}", "--metrics", "--out=/dev/null", test)[1]
+        self.assertEqual(metrics_of(text.split("slice")[0])["auc"], metrics_of(whole)["auc"])
+        lines = [re.split(r"  +", line) for line in text.split("calibration\n")[-1].splitlines()]
+        found = {name: figures for name, *figures in lines}
+        for column in ("workclass", "sex"):
+            by_value = {}
+            for row, margin in zip(table, margins):
+                by_value.setdefault(f"{column}={row[column] or 'missing'}", []).append((margin, row["income"] == ">50K"))
+            shown = sorted(by_value, key=lambda name: (-len(by_value[name]), name))[:4]
+            rest = [row for name in by_value if name not in shown for row in by_value[name]]
+            self.assertEqual([name for name in found if name.startswith(column)][:len(shown)], shown)
+            for name in shown:
+                self.check_slice(found[name], by_value[name])
+            if rest:
+                self.check_slice(found[f"{column}: {len(by_value) - 4} other values"], rest)
+        self.assertEqual(sum(int(v[0].replace(",", "")) for name, v in found.items() if name.startswith("age")), len(table))
+        self.assertIn("age=below 20", run("millrace-predict", *flags[:2], "--slices=age", "--slice_values=99",
+                                          "--out=/dev/null", test)[1])
+        for name, message in (("x", "there is no field 'x'"), ("sex,sex", "field 'sex' is named twice")):
+            self.assertIn(message, run("millrace-predict", *flags[:2], f"--slices={name}", test, status=2)[1])
+
+    def check_slice(self, figures, rows):
+        loss = sum(math.log1p(math.exp(-m if label else m)) for m, label in rows) / len(rows)
+        up = [m for m, label in rows if label]
+        down = [m for m, label in rows if not label]
+        auc = sum((a > b) + (a == b) / 2 for a in up for b in down) / max(1, len(up) * len(down))
+        calibration = sum(1 / (1 + math.exp(-m)) for m, _ in rows) / max(1, len(up))
+        self.assertEqual([int(text.replace(",", "")) for text in figures[:2]], [len(rows), len(up)])
+        self.assertAlmostEqual(float(figures[2]), loss, places=5)
+        if up and down:
+            self.assertAlmostEqual(float(figures[3]), auc, places=5)
+            self.assertAlmostEqual(float(figures[4]), calibration, places=4)
+        else:
+            self.assertEqual(figures[3], "-")
 
     def test_standard_input(self):
         spec = self.folder / "spec.json"

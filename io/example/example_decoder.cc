@@ -125,9 +125,10 @@ std::string Number(double value) {
   return text;
 }
 
-Result<float> LabelOf(const ExampleView& view, std::string_view name, Labels labels) {
+Result<float> LabelOf(const ExampleView& view, const ExampleDecoderOptions& options) {
+  const std::string& name = options.names.label;
   const FeatureView* feature = view.Find(name);
-  if (!feature && labels == Labels::kOptional) return kNoLabel;
+  if (!feature && options.labels == Labels::kOptional) return kNoLabel;
   const bool is_int = feature && feature->kind == FeatureKind::kInt64;
   const bool is_float = feature && feature->kind == FeatureKind::kFloat;
   if ((!is_int && !is_float) || feature->size() != 1) {
@@ -135,17 +136,20 @@ Result<float> LabelOf(const ExampleView& view, std::string_view name, Labels lab
                    Describe(feature, view));
   }
   const double label = is_int ? static_cast<double>(feature->ints[0]) : feature->floats[0];
+  if (options.positive_label && !std::isnan(label)) return label == *options.positive_label;
   if (label == 1) return 1.0f;
   if (label == 0 || label == -1) return 0.0f;
-  return Corrupt("label feature " + Quoted(name) + ": expected 0, 1 or -1, found " +
-                 (is_int ? std::to_string(feature->ints[0]) : Number(label)));
+  return Corrupt(
+      "label feature " + Quoted(name) + ": expected 0, 1 or -1, found " +
+      (is_int ? std::to_string(feature->ints[0]) : Number(label)) +
+      (std::isnan(label) ? "" : " (the option positive_label makes two classes of many)"));
 }
 
 Result<float> WeightOf(const FeatureView* feature, std::string_view name) {
   if (!feature) return 1.0f;
   if (feature->kind != FeatureKind::kFloat || feature->floats.size() != 1) {
     return Corrupt("weight feature " + Quoted(name) + ": expected one float, found " +
-                   DescribeFeature(*feature));
+                   DescribeFeature(*feature) + " (the option weight_feature names another one)");
   }
   const float weight = feature->floats[0];
   if (std::isfinite(weight) && weight >= 0) return weight;
@@ -228,7 +232,9 @@ bool ExampleDecoder::AppendFast(std::string_view record, BatchBuilder& rows) {
   if (!FindParts(record, parts)) return false;
   if (!parts.index.seen || parts.index.is_float) return false;
   float label = kNoLabel;
-  if (parts.label.seen) {
+  if (options_.positive_label) {
+    if (!FastLabel(parts, label)) return false;
+  } else if (parts.label.seen) {
     const std::string_view text = parts.label.values;
     if (parts.label.is_float || text.size() != 1 || static_cast<unsigned char>(text[0]) > 1)
       return false;
@@ -263,6 +269,20 @@ bool ExampleDecoder::AppendFast(std::string_view record, BatchBuilder& rows) {
   if (!AllFinite(values_.data(), count)) return false;
   rows.FinishRow(count, label, weight, values_.data(), fields);
   return true;
+}
+
+// One float, or one integer of a byte, against the positive label.
+bool ExampleDecoder::FastLabel(const Parts& parts, float& label) const {
+  const std::string_view text = parts.label.values;
+  if (!parts.label.seen || text.size() != (parts.label.is_float ? 4 : 1)) return false;
+  float found = 0;
+  if (parts.label.is_float) {
+    std::memcpy(&found, text.data(), 4);
+  } else {
+    found = static_cast<unsigned char>(text[0]);
+  }
+  label = found == *options_.positive_label;
+  return !std::isnan(found) && (parts.label.is_float || found < 128);
 }
 
 // The record must be one features field; false for anything that is not canonical.
@@ -351,7 +371,7 @@ bool ExampleDecoder::DecodeFields(std::string_view list, size_t count) {
 Status ExampleDecoder::AppendGeneral(std::string_view record, BatchBuilder& rows) {
   RETURN_IF_ERROR(ParseExample(record, view_));
   const FeatureNames& names = options_.names;
-  ASSIGN_OR_RETURN(const float label, LabelOf(view_, names.label, options_.labels));
+  ASSIGN_OR_RETURN(const float label, LabelOf(view_, options_));
   float weight = 1;
   if (!names.weight.empty()) {
     ASSIGN_OR_RETURN(weight, WeightOf(view_.Find(names.weight), names.weight));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,8 @@ struct ExampleDecoderOptions {
   Labels labels = Labels::kRequired;
   // Above 0: rows get fields, which are below it.
   size_t num_fields = 0;
+  // If set, this label becomes 1 and every other one 0.
+  std::optional<float> positive_label = {};
 };
 
 // The end of an error message about a key that is not below num_features.
@@ -39,11 +42,12 @@ extern const char kReservedKeyText[];
 // unknown fields, repeated map keys, ...) and every invalid record goes through the general
 // decoder, which also produces the error messages.
 //
-// Rules beyond protobuf's: label is one number, 0, 1 or -1 (int64 or float), or absent where labels
-// are optional; index is an int64 list; value is absent, or a list of finite floats as long as
-// index; weight, if names.weight is set, is absent (1) or one finite float that is not negative.
-// Fields, if they are asked for, are an int64 list as long as index; without it, a row of exactly
-// num_fields indices has one per field, in the order of the fields.
+// Rules beyond protobuf's: label is one number, 0, 1 or -1 (int64 or float) unless there is a
+// positive_label, or absent where labels are optional; index is an int64 list; value is absent, or
+// a list of finite floats as long as index; weight, if names.weight is set, is absent (1) or one
+// finite float that is not negative. Fields, if they are asked for, are an int64 list as long as
+// index; without it, a row of exactly num_fields indices has one per field, in the order of the
+// fields.
 //
 // Not thread-safe (scratch memory): use one decoder per thread.
 class ExampleDecoder {
@@ -74,6 +78,7 @@ class ExampleDecoder {
   struct Parts;  // the positions of a record's features
 
   bool AppendFast(std::string_view record, BatchBuilder& rows);
+  bool FastLabel(const Parts& parts, float& label) const;
   bool FindParts(std::string_view record, Parts& parts) const;
   bool TakeFeature(std::string_view key, std::string_view feature, Parts& parts) const;
   bool DecodeIndex(std::string_view list, BatchBuilder& rows, size_t& count);

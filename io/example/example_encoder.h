@@ -9,6 +9,9 @@
 
 namespace millrace::io {
 
+// The name that programs look for unless they are told another one.
+constexpr char kWeightFeature[] = "weight";
+
 // The feature names of a sparse example. An empty `weight` means that examples have no weight.
 struct FeatureNames {
   std::string label = "label";

@@ -238,11 +238,11 @@ Status FeatureEncoder::AddValue(size_t i, const FieldValue& value) {
                      DescribeValue(value));
     }
     token.token = HashString(TextOf(value, room), field.seed);
-    token.value = value.weight;
     if (field.rule == FieldRule::kVocabulary) {
       token.offset = plan_->ranks_.Find(token.token);
       if (token.offset == RankTable::kNone) token = {field.unseen_token, field.unseen_rank};
     }
+    token.value = value.weight;
   } else {
     const std::optional<double> number = NumberOf(value);
     if (!number) {
@@ -252,9 +252,11 @@ Status FeatureEncoder::AddValue(size_t i, const FieldValue& value) {
     if (field.rule == FieldRule::kBucket) {
       token.offset = BucketOf(spec, *number);
       token.token = field.bucket_token[token.offset];
+      token.value = value.weight;
     } else {
       token.token = HashString(kNumberText, field.seed);
       token.value =
+          value.weight *
           static_cast<float>(spec.factor ? (*number - *spec.center) * *spec.factor : *number);
       if (!std::isfinite(token.value)) {
         return Corrupt("column '" + spec.column + "': expected a number that fits a float, found " +
@@ -370,7 +372,12 @@ Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
     AddKey(field, tokens_[i][t]);
     if (explain_) entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
   }
-  return {};
+  // A product of numbers in a cross may be too large.
+  if (ones_ ||
+      std::all_of(values_.begin(), values_.end(), [](float v) { return std::isfinite(v); })) {
+    return {};
+  }
+  return Corrupt("cross: expected a product of numbers that fits a float");
 }
 
 Status FeatureEncoder::Append(const FieldRow& row, BatchBuilder& rows) {
@@ -390,6 +397,14 @@ Result<std::vector<FeatureEncoder::Entry>> FeatureEncoder::Explain(const FieldRo
   explain_ = false;
   RETURN_IF_ERROR(done);
   return std::move(entries_);
+}
+
+Result<std::vector<std::string>> FeatureEncoder::ValueNames(const FieldRow& row, size_t field) {
+  explain_ = true;
+  const Status done = EncodeField(field, row);
+  explain_ = false;
+  RETURN_IF_ERROR(done);
+  return token_names_[field];
 }
 
 }  // namespace millrace::io

@@ -103,6 +103,8 @@ class FeatureEncoder {
   };
   // The keys of the row with their names, in the order of Append.
   Result<std::vector<Entry>> Explain(const FieldRow& row);
+  // The names of a field's values in the row, as in Explain. Not for crosses.
+  Result<std::vector<std::string>> ValueNames(const FieldRow& row, size_t field);
 
  private:
   // A value of a field: `token` identifies it within the spec, `offset` is its number within the

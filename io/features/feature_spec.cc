@@ -68,6 +68,7 @@ Status CheckBuckets(const FieldSpec& field) {
 
 Status CheckField(const FeatureSpec& spec, const FieldSpec& field) {
   if (field.name.empty()) return Invalid("a field has no name");
+  if (field.name == kAnyField) return FieldError(field, "expected another name: * stands for all");
   if (field.rule == FieldRule::kCross) return CheckCross(spec, field);
   if (field.column.empty()) return FieldError(field, "expected the name of a column");
   if (field.missing_key && field.default_value) {

@@ -36,6 +36,9 @@ enum class FieldRule { kHash, kVocabulary, kBucket, kNumber, kCross };
 enum class BucketKind { kBoundaries, kLog2, kQuantiles };
 enum class NumberScale { kNone, kStandard, kMaxAbs };
 
+// In the JSON form: a part of a cross that stands for each field.
+constexpr char kAnyField[] = "*";
+
 struct FieldSpec {
   std::string name;
   FieldRule rule = FieldRule::kHash;
@@ -104,7 +107,8 @@ struct FeatureSpec {
   std::string ToPrettyJson() const;
 };
 
-// `source` names the text in messages. An unknown member of an object is an error.
+// A cross of "*" becomes crosses of all fields, see docs/features.md. `source` names the text in
+// messages. An unknown member of an object is an error.
 Result<FeatureSpec> ParseFeatureSpec(std::string_view json, const std::string& source);
 Result<FeatureSpec> LoadFeatureSpec(const std::string& path);
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fstream>
 #include <initializer_list>
+#include <numeric>
+#include <set>
 #include <sstream>
 
 #include "io/base/printable.h"
@@ -174,6 +176,10 @@ Status ReadNumber(Members& members, FieldSpec& field) {
   return members.Error("center", "center and factor, or none of them");
 }
 
+bool HasWildcard(const FieldSpec& field) {
+  return std::find(field.of.begin(), field.of.end(), kAnyField) != field.of.end();
+}
+
 // What a rule has beyond name and rule.
 Status ReadRule(Members& members, FieldSpec& field) {
   switch (field.rule) {
@@ -222,7 +228,14 @@ Status ReadColumn(Members& members, FieldSpec& field) {
   return ReadDefault(members, field);
 }
 
-Status ReadField(element value, size_t number, FieldSpec& field) {
+// A field as it is written: a cross may have wildcards.
+struct WrittenField {
+  FieldSpec field = {};
+  std::vector<std::string> ignore = {};  // cross: fields that "*" does not stand for
+};
+
+Status ReadField(element value, size_t number, WrittenField& written) {
+  FieldSpec& field = written.field;
   std::string where = "field " + std::to_string(number) + ": ";
   object json;
   if (value.get(json) != simdjson::SUCCESS) return Invalid(where + "expected an object");
@@ -238,7 +251,96 @@ Status ReadField(element value, size_t number, FieldSpec& field) {
   field.rule = *known;
   RETURN_IF_ERROR(ReadColumn(members, field));
   RETURN_IF_ERROR(ReadRule(members, field));
+  if (field.rule == FieldRule::kCross) {
+    RETURN_IF_ERROR(members.Texts("ignore", written.ignore));
+    if (!written.ignore.empty() && !HasWildcard(field)) {
+      return members.Error("ignore", "a * in the member of beside it");
+    }
+  }
   return members.RejectOthers();
+}
+
+// Makes the crosses that a cross with wildcards stands for.
+class CrossExpander {
+ public:
+  explicit CrossExpander(const std::vector<WrittenField>& written) {
+    for (const WrittenField& other : written) {
+      const FieldSpec& field = other.field;
+      if (field.rule != FieldRule::kCross) {
+        names_.push_back(field.name);
+      } else if (!HasWildcard(field)) {
+        crossed_.insert(Sorted(field.of));
+      }
+    }
+  }
+
+  Status Expand(const WrittenField& written, std::vector<FieldSpec>& fields) {
+    const FieldSpec& cross = written.field;
+    const auto error = [&](const std::string& what) {
+      return Invalid("field '" + Printable(cross.name) + "': " + what);
+    };
+    std::vector<std::string> others;
+    for (const std::string& name : names_) {
+      if (!IsIn(cross.of, name) && !IsIn(written.ignore, name)) others.push_back(name);
+    }
+    for (const std::string& name : written.ignore) {
+      if (!IsIn(names_, name)) return error("ignore: there is no field '" + Printable(name) + "'");
+    }
+    const auto wildcards =
+        static_cast<size_t>(std::count(cross.of.begin(), cross.of.end(), std::string(kAnyField)));
+    if (others.size() < wildcards) {
+      return error("of: expected at least " + std::to_string(wildcards) + " fields for *, found " +
+                   std::to_string(others.size()));
+    }
+    // The next combination of fields: ascending positions in `others`.
+    std::vector<size_t> at(wildcards);
+    std::iota(at.begin(), at.end(), 0);
+    while (true) {
+      FieldSpec made = cross;
+      size_t next = 0;
+      for (std::string& part : made.of) {
+        if (part == kAnyField) part = others[at[next++]];
+      }
+      made.name += ":";
+      for (size_t i = 0; i < made.of.size(); ++i) made.name += (i == 0 ? " " : " x ") + made.of[i];
+      if (crossed_.insert(Sorted(made.of)).second) fields.push_back(std::move(made));
+      if (fields.size() > kMaxFields) {
+        return error("of: expected at most " + std::to_string(kMaxFields) +
+                     " fields and crosses in all: name fields to leave out in ignore");
+      }
+      size_t i = wildcards;
+      while (i > 0 && at[i - 1] == others.size() - wildcards + i - 1) --i;
+      if (i == 0) return {};
+      ++at[i - 1];
+      std::iota(at.begin() + static_cast<std::ptrdiff_t>(i), at.end(), at[i - 1] + 1);
+    }
+  }
+
+ private:
+  static constexpr size_t kMaxFields = 20000;
+
+  static bool IsIn(const std::vector<std::string>& list, const std::string& name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+  }
+  static std::vector<std::string> Sorted(std::vector<std::string> names) {
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  std::vector<std::string> names_;              // of the fields that are no crosses
+  std::set<std::vector<std::string>> crossed_;  // no combination of fields is crossed twice
+};
+
+Status ExpandFields(const std::vector<WrittenField>& written, std::vector<FieldSpec>& fields) {
+  CrossExpander expander(written);
+  for (const WrittenField& one : written) {
+    if (HasWildcard(one.field)) {
+      RETURN_IF_ERROR(expander.Expand(one, fields));
+    } else {
+      fields.push_back(one.field);
+    }
+  }
+  return {};
 }
 
 Result<FeatureSpec> ReadSpec(element root) {
@@ -258,10 +360,12 @@ Result<FeatureSpec> ReadSpec(element root) {
   if (!fields || fields->get(list) != simdjson::SUCCESS) {
     return members.Error("fields", "a list of fields");
   }
+  std::vector<WrittenField> written;
   for (const element field : list) {
-    spec.fields.emplace_back();
-    RETURN_IF_ERROR(ReadField(field, spec.fields.size(), spec.fields.back()));
+    written.emplace_back();
+    RETURN_IF_ERROR(ReadField(field, written.size(), written.back()));
   }
+  RETURN_IF_ERROR(ExpandFields(written, spec.fields));
   RETURN_IF_ERROR(members.RejectOthers());
   RETURN_IF_ERROR(spec.Validate());
   return spec;

@@ -28,7 +28,8 @@ Status CheckFeatureName(const char* option, const std::string& name) {
 Status CheckHasColumns(InputFormat format) {
   if (HasColumns(format)) return {};
   return Invalid(
-      "a feature spec needs rows of named columns: expected tfrecord, csv, json or table, found "
+      "a feature spec needs rows of named columns: expected tfrecord, csv, json, table or vw, "
+      "found "
       "format=" +
       std::string(InputFormatName(format)));
 }

@@ -337,7 +337,7 @@ BlockReader::Step BlockReader::ScanCsv(Block& block, Scan& scan) {
           Expected("quoted cell", "a closing quote",
                    std::string(is_line ? "the end of the line" : "the end of the file") +
                        " (the cell begins at offset " + std::to_string(offset + end.at) + ")"),
-          left);
+          is_line ? static_cast<size_t>(newline - line) : left);
     }
   }
   const bool has_end = end.kind == CsvEnd::Kind::kNewline;

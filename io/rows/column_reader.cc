@@ -7,6 +7,7 @@
 #include "io/table/table_row.h"
 #include "io/text/csv_columns.h"
 #include "io/text/json_columns.h"
+#include "io/text/vw.h"
 
 namespace millrace::io {
 
@@ -21,12 +22,15 @@ std::unique_ptr<ColumnReader> MakeColumnReader(InputFormat format, const ColumnO
       return std::make_unique<JsonColumns>(options.columns);
     case InputFormat::kTable:
       return std::make_unique<TableColumns>(options.table->columns, options.columns);
+    case InputFormat::kVw:
+      return std::make_unique<VwColumns>(options.columns);
     default:
       return nullptr;
   }
 }
 
 Result<std::vector<std::string>> ColumnNamesOf(InputFormat format, std::string_view record) {
+  if (format == InputFormat::kVw) return VwColumnNames(record);
   if (format == InputFormat::kJson) return JsonColumnNames(record);
   std::vector<std::string> names;
   if (format != InputFormat::kTfRecord) return names;

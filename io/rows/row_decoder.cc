@@ -57,7 +57,8 @@ class TfRecordRows final : public RowDecoder {
                   .num_features = options.num_features,
                   .unknown_key = options.unknown_key,
                   .labels = options.labels,
-                  .num_fields = options.num_fields}) {}
+                  .num_fields = options.num_fields,
+                  .positive_label = options.positive_label}) {}
   Status Append(std::string_view record, BatchBuilder& rows) override {
     return decoder_.Append(record, rows);
   }
@@ -86,6 +87,9 @@ class TextRows : public RowDecoder {
   Status Append(std::string_view record, BatchBuilder& rows) final {
     ASSIGN_OR_RETURN(const bool is_row, Parse(record, row_));
     if (!is_row) return {};
+    if (options_.positive_label && !std::isnan(row_.label)) {
+      row_.label = row_.label == *options_.positive_label;
+    }
     if (row_.label != 0 && row_.label != 1 && row_.label != -1 && !std::isnan(row_.label)) {
       return BadLabel();
     }
@@ -109,9 +113,8 @@ class TextRows : public RowDecoder {
   Status BadLabel() const {
     char text[32];
     std::snprintf(text, sizeof text, "%g", row_.label);
-    return Corrupt(
-        std::string("label: expected 0, 1 or -1, found ") + text +
-        " (the option positive_label of millrace-records convert makes two classes of many)");
+    return Corrupt(std::string("label: expected 0, 1 or -1, found ") + text +
+                   " (the option positive_label makes two classes of many)");
   }
   uint16_t* Fields() { return options_.num_fields > 0 ? row_.fields.data() : nullptr; }
   Status CheckFields() const {

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +40,7 @@ inline bool NeedsFeatureSpec(InputFormat format) {
 }
 // Whether a feature spec can make keys of the rows.
 inline bool HasColumns(InputFormat format) {
-  return format == InputFormat::kTfRecord || NeedsFeatureSpec(format);
+  return format == InputFormat::kTfRecord || format == InputFormat::kVw || NeedsFeatureSpec(format);
 }
 // The error about rows that need a spec and have none.
 Status MissingFeatureSpec(InputFormat format);
@@ -61,9 +62,10 @@ struct RowOptions {
   int hash_bits = 0;     // VW and Criteo: keys are hashes of that many bits; 0: 64
   bool hash_all = true;  // VW, see VwOptions
   Labels labels = Labels::kRequired;
-  std::vector<ValueCenter> centers = {};  // by key
+  std::optional<float> positive_label = {};  // this label becomes 1 and every other one 0
+  std::vector<ValueCenter> centers = {};     // by key
   // If set: rows have named fields, and this spec makes keys of them; num_features is the spec's.
-  // Then names, index_base, hash_bits and hash_all have no effect.
+  // Then names, index_base, hash_bits, hash_all and positive_label have no effect.
   std::shared_ptr<const EncoderPlan> features = nullptr;
   CsvDialect csv = {};                                  // of all files, with `features`
   std::shared_ptr<const TableOptions> table = nullptr;  // the same for tables

@@ -30,6 +30,7 @@ void AddRowFormat(const RowFormat& rows, StateFields& fields) {
     fields.Add("input.features", rows.rows.features->spec().ToJson());
     return;
   }
+  if (rows.rows.positive_label) fields.AddDouble("input.positive_label", *rows.rows.positive_label);
   if (Hashes(rows.format)) {
     fields.AddUint("input.hash_bits", static_cast<uint64_t>(rows.rows.hash_bits));
   }
@@ -73,6 +74,11 @@ Result<std::optional<RowFormat>> RowFormatFrom(const StateFields& fields) {
   }
   if (HasIndexBase(rows.format)) {
     ASSIGN_OR_RETURN(rows.rows.index_base, Number(fields, "input.index_base", 1));
+  }
+  for (const auto& [field, value] : fields.all()) {
+    if (field != "input.positive_label") continue;
+    ASSIGN_OR_RETURN(const double label, fields.Double(field));
+    rows.rows.positive_label = static_cast<float>(label);
   }
   if (rows.format == InputFormat::kTfRecord) {
     FeatureNames& names = rows.rows.names;

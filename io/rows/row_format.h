@@ -18,7 +18,8 @@ struct RowFormat {
 
 // Adds "input.format" and the settings that this format has: the feature spec if there is one, else
 // hash_bits of VW and Criteo, hash_all of VW, index_base of libsvm and libffm, the feature names of
-// TFRecord; and num_fields, if the rows have fields. num_features is a field of the model itself.
+// TFRecord; positive_label; and num_fields, if the rows have fields. num_features is a field of the
+// model itself.
 void AddRowFormat(const RowFormat& rows, StateFields& fields);
 
 // The settings that the format does not have keep their defaults. None if the fields have no

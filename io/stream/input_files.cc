@@ -177,7 +177,7 @@ Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNa
   if (names.value != FeatureNames{}.value && !names.value.empty()) {
     wanted.push_back({"value feature", names.value, "the option value_feature"});
   }
-  if (!names.weight.empty()) {
+  if (names.weight != kWeightFeature && !names.weight.empty()) {
     wanted.push_back({"weight feature", names.weight, "the option weight_feature"});
   }
   if (names.field != FeatureNames{}.field && !names.field.empty()) {

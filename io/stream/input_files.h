@@ -29,10 +29,10 @@ uint64_t FingerprintOf(const std::vector<std::string>& files);
 // compression.
 uint64_t PlainBytes(const std::vector<std::string>& files);
 
-// An error if the value feature (under another name than the default) or the weight feature (if it
-// has a name) is in none of the first records of `files`, which are TFRecords: the name is probably
-// misspelled. The decoder cannot detect that, because a record may lack either; it would use ones.
-// Reads until it finds both, usually one block of the first file, at most some hundred megabytes.
+// An error if the value feature or the weight feature, under another name than the default, is in
+// none of the first records of `files`, which are TFRecords: the name is probably misspelled. The
+// decoder cannot detect that, because a record may lack either; it would use ones. Reads until it
+// finds both, usually one block of the first file, at most some hundred megabytes.
 // Pipes are not read, and corrupt records are left to the real reader.
 Status CheckNamedFeatures(const std::vector<std::string>& files, const FeatureNames& names);
 

@@ -18,10 +18,17 @@
 // features keep their indices), so such names collide between namespaces.
 #pragma once
 
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <vector>
 
 #include "io/base/status.h"
 #include "io/batch/csr_batch.h"
+#include "io/features/field_row.h"
 #include "io/text/sparse_row.h"
 
 namespace millrace::io {
@@ -37,5 +44,38 @@ struct VwOptions {
 // probably not VW text. An error (kCorrupt) names the column, expected and found; `row` is then
 // unspecified.
 Result<bool> ParseVwLine(std::string_view line, const VwOptions& options, SparseRow& row);
+
+// A line as a row of named fields, for a feature spec. The columns are `label`, `weight` (the
+// importance; 1 if there is none), `tag`, and the namespaces by their names: `user`, or `|user`,
+// which is needed for the nameless namespace, `|`, and for one that has the name of another column,
+// `|label`. The values of a namespace are the names of its features, each with its number as
+// weight. A namespace without features is missing; one that comes more than once has the values of
+// all. Not thread-safe.
+class VwColumns final : public ColumnReader {
+ public:
+  explicit VwColumns(const std::vector<std::string>& wanted);
+  Result<bool> Read(std::string_view record, FieldRow& row) override;
+
+ private:
+  struct Cell {
+    uint32_t column = 0;
+    std::string_view text;
+    float weight = 1;
+  };
+  struct HashOfText {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+
+  size_t columns_;
+  std::array<std::vector<uint32_t>, 3> head_;  // columns of label, weight and tag
+  std::unordered_map<std::string, std::vector<uint32_t>, HashOfText, std::equal_to<>> spaces_;
+  const std::vector<uint32_t> no_columns_ = {};
+  std::vector<Cell> cells_;
+  char weight_text_[32];
+};
+
+// The columns of a line that are not empty; the weight only if it is not 1.
+Result<std::vector<std::string>> VwColumnNames(std::string_view record);
 
 }  // namespace millrace::io

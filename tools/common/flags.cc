@@ -15,6 +15,7 @@
 #include "io/record/record_format.h"
 #include "io/record/remote_files.h"
 #include "io/state/state_fields.h"
+#include "io/text/line_cursor.h"
 #include "tools/common/program.h"
 
 namespace millrace::tools {
@@ -373,6 +374,14 @@ Result<uint64_t> MaxRecordBytes(uint64_t max_record_mb) {
   if (max_record_mb >= 1 && max_record_mb <= kMax) return max_record_mb << 20;
   return Invalid("--max_record_mb=" + std::to_string(max_record_mb) + ": expected 1 to " +
                  std::to_string(kMax));
+}
+
+Result<std::optional<float>> PositiveLabel(const std::string& text) {
+  if (text.empty()) return std::optional<float>();
+  const char* const end = text.data() + text.size();
+  float label = 0;
+  if (io::ParseFloat(text.data(), end, label) == end) return std::optional(label);
+  return Invalid("--positive_label=" + text + ": expected a number");
 }
 
 int Fail(std::string_view program, const Status& status) {

@@ -13,6 +13,7 @@
 #include <gflags/gflags.h>
 
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -119,6 +120,8 @@ std::string MessageText(std::string_view message);
 
 // --max_record_mb in bytes.
 Result<uint64_t> MaxRecordBytes(uint64_t max_record_mb);
+// The number of --positive_label; none for an empty text.
+Result<std::optional<float>> PositiveLabel(const std::string& text);
 
 // Prints "program: message" on standard error. Returns the exit status: kExitUsage for
 // Code::kInvalid, kExitInterrupted for Code::kCancelled after a signal (a job that another process

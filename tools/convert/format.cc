@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 
+#include "io/rows/row_decoder.h"
 #include "io/table/table_query.h"
 #include "io/text/file_format.h"
 
@@ -15,12 +17,26 @@ constexpr const char* kNames[] = {"libsvm", "libffm",   "vw",  "criteo", "mnist"
                                   "images", "tfrecord", "csv", "json",   "table"};
 constexpr char kHint[] = "; set --format=libsvm, libffm, vw, criteo, mnist or images";
 
+// Of lines that do not tell: as io::DetectInputFormat, which the other programs use.
+std::optional<Format> FromName(const std::string& path) {
+  if (!io::HasKnownExtension(path)) return std::nullopt;
+  const Result<io::InputFormat> format = io::DetectInputFormat({path});
+  if (!format.ok()) return std::nullopt;
+  if (*format == io::InputFormat::kLibsvm) return Format::kLibsvm;
+  if (*format == io::InputFormat::kLibffm) return Format::kLibffm;
+  if (*format == io::InputFormat::kVw) return Format::kVw;
+  if (*format == io::InputFormat::kCriteo) return Format::kCriteo;
+  return std::nullopt;
+}
+
 // Unlike FormatFromName, not about a flag.
 Result<Format> FromContent(const std::string& path, const io::Content& content) {
   const std::string expected = path +
                                ": expected lines of libsvm, libffm, VW or Criteo text, IDX files "
                                "or a folder of images, found ";
   if (!content.format) {
+    const std::optional<Format> by_name = content.is_text ? FromName(path) : std::nullopt;
+    if (by_name) return *by_name;
     if (content.what.empty() && !content.is_text) return Invalid(expected + "unknown data" + kHint);
     if (content.what.empty()) return Invalid(expected + "no rows" + kHint);
     return Invalid(expected + content.what + ": " + content.advice +

@@ -42,14 +42,22 @@ DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
 DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
-DEFINE_string(weight_feature, "",
-              "name of the feature with the example's weight; empty: all weights are 1");
+DEFINE_string(weight_feature, millrace::io::kWeightFeature,
+              "name of the feature with the example's weight, if the records have it; empty: all "
+              "weights are 1");
+DEFINE_string(positive_label, "",
+              "the label that becomes 1, every other becomes 0; if empty, labels must be 0, 1 or "
+              "-1 (which becomes 0)");
 DEFINE_int32(index_base, 0, "libsvm, libffm: subtracted from every index, 0 or 1");
 DEFINE_int32(hash_bits, 0, "VW and Criteo text: number of bits of the hashed keys, 0 for 64");
 DEFINE_bool(
     vw_hash_all, millrace::io::VwOptions{}.hash_all,
     "VW text: hash all names with their namespace, as vw --hash all; --novw_hash_all: a name of "
     "digits is its key, in any namespace");
+DEFINE_string(
+    unknown_key, "ignore",
+    "what to do with a key of the test files that is not below --num_features: ignore (it "
+    "counts as a weight of 0), or error (which names file, row and key)");
 DEFINE_string(on_corrupt, "fail",
               "what to do with a corrupt record: fail, or skip (counted and reported)");
 DEFINE_uint64(max_record_mb, InputOptions{}.max_record_bytes >> 20,
@@ -290,6 +298,7 @@ Result<InputOptions> Input(const std::string& patterns) {
                 .hash_bits = FLAGS_hash_bits,
                 .hash_all = FLAGS_vw_hash_all,
                 .duckdb = FLAGS_duckdb};
+  ASSIGN_OR_RETURN(input.rows.positive_label, tools::PositiveLabel(FLAGS_positive_label));
   input.threads = Threads();
   return input;
 }
@@ -337,7 +346,7 @@ Result<InputOptions> TestInput() {
   input.batch_size = FLAGS_test_batch_size;
   input.rows.check_names = false;  // the training files are checked
   // As in millrace-predict: a key that the model cannot have counts as a weight of 0.
-  input.rows.unknown_key = io::UnknownKey::kLeaveOut;
+  if (FLAGS_unknown_key == "ignore") input.rows.unknown_key = io::UnknownKey::kLeaveOut;
   input.shuffle_capacity = 0;
   return input;
 }
@@ -432,36 +441,37 @@ const CommandSpec& LrSpec() {
   static const CommandSpec spec = tools::WithRemoteFlags(
       {.name = "millrace-lr",
        .job = "trains and evaluates sparse logistic regression",
-       .groups = {{"Data",
-                   {"train", "test", "format", "features", "num_features", "label_feature",
-                    "index_feature", "value_feature", "weight_feature", "index_base", "hash_bits",
-                    "vw_hash_all", "on_corrupt", "max_record_mb", "duckdb"},
-                   {{"train", tools::InputFile()},
-                    {"test", tools::InputFile()},
-                    {"duckdb", File()},
-                    {"features", File()},
-                    {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
-                                      "json", "table"})},
-                    {"on_corrupt", OneOf({"fail", "skip"})}}},
-                  {"Optimizer",
-                   {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
-                    "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
-                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
-                    {"normalize", OneOf({"auto", "on", "off"})},
-                    {"decay", OneOf({"constant", "sqrt"})},
-                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
-                  {"Schedule",
-                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
-                    "save_best", "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache",
-                    "threads", "hogwild"},
-                   {{"save_best",
-                     OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
-                    {"order", OneOf({"shuffled", "files"})}}},
-                  RunFlags(
-                      {"",
-                       {"continue", "save_state", "model_format", "dashboard"},
-                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
-                  WorkerFlags()},
+       .groups =
+           {{"Data",
+             {"train", "test", "format", "features", "num_features", "label_feature",
+              "index_feature", "value_feature", "weight_feature", "positive_label", "index_base",
+              "hash_bits", "vw_hash_all", "unknown_key", "on_corrupt", "max_record_mb", "duckdb"},
+             {{"train", tools::InputFile()},
+              {"test", tools::InputFile()},
+              {"duckdb", File()},
+              {"features", File()},
+              {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
+                                "json", "table"})},
+              {"unknown_key", OneOf({"error", "ignore"})},
+              {"on_corrupt", OneOf({"fail", "skip"})}}},
+            {"Optimizer",
+             {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
+              "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
+             {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
+              {"normalize", OneOf({"auto", "on", "off"})},
+              {"decay", OneOf({"constant", "sqrt"})},
+              {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
+            {"Schedule",
+             {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "save_best",
+              "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache", "threads",
+              "hogwild"},
+             {{"save_best",
+               OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
+              {"order", OneOf({"shuffled", "files"})}}},
+            RunFlags({"",
+                      {"continue", "save_state", "model_format", "dashboard"},
+                      {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
+            WorkerFlags()},
        .always = {"train",         "test",       "format",           "features",  "on_corrupt",
                   "max_record_mb", "optimizer",  "learning_rate",    "normalize", "l2",
                   "intercept",     "batch_size", "kernel",           "epochs",    "max_examples",
@@ -469,8 +479,12 @@ const CommandSpec& LrSpec() {
        .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
                   {"format"},
                   {"tfrecord"}},
+                 {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
+                 {{"unknown_key"}, {"test"}},
+                 {{"unknown_key"}, {"num_features"}},
                  {{"num_features", "label_feature", "index_feature", "value_feature",
-                   "weight_feature", "index_base", "hash_bits", "vw_hash_all"},
+                   "weight_feature", "positive_label", "index_base", "hash_bits", "vw_hash_all",
+                   "unknown_key"},
                   {"features"},
                   {""}},
                  {{"duckdb"}, {"format"}, {"table"}},

@@ -31,6 +31,9 @@ struct ScoreOptions {
   ScoreKind kind = ScoreKind::kProbability;
   std::string out = "-";  // - is standard output; a file is written completely or not at all
   bool metrics = false;
+  // ScoreSlices: fields of the feature spec, and how many values of each are reported.
+  std::vector<std::string> slices = {};
+  size_t slice_values = 20;
 };
 
 struct ScoreSummary {
@@ -46,6 +49,23 @@ struct ScoreSummary {
 // With `metrics`, a row without a label is an error. Known keys are those of a sample of the rows
 // unless `metrics`. Scores are written as soon as no more input is waiting.
 Result<ScoreSummary> Score(const trainer::Model& model, const ScoreOptions& options);
+
+// The metrics of the rows that have a value of a field.
+struct SliceMetrics {
+  std::string name;  // "site=news", "age=25..35", "site=missing", "site: 7 other values"
+  uint64_t rows = 0, positives = 0;
+  trainer::BinaryMetrics metrics;
+};
+
+struct SliceSummary {
+  uint64_t rows = 0;
+  trainer::BinaryMetrics metrics;         // of all rows
+  std::vector<SliceMetrics> slices = {};  // by field, the most rows first, the other values last
+};
+
+// Scores rows of named fields like Score, with metrics, in one thread. A row with several values of
+// a field is in the slice of each. Up to 10,000 values of a field are told apart.
+Result<SliceSummary> ScoreSlices(const trainer::Model& model, const ScoreOptions& options);
 
 // The classes of images, by a net that millrace-convnet saved: for each image a line of its class
 // (a label as in the training data) and the probability of that class, separated by a tab.

@@ -22,6 +22,7 @@
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "tools/common/remote_flags.h"
+#include "tools/common/text_table.h"
 #include "tools/predict/commands.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model_file.h"
@@ -46,6 +47,12 @@ DEFINE_bool(
     metrics, false,
     "print logloss, AUC and other metrics on standard error, and how many of the keys have a "
     "weight; without it rows need no labels");
+DEFINE_string(slices, "",
+              "with --metrics: fields of the feature spec, separated by commas; prints rows, "
+              "positives, logloss, AUC and calibration for each value of them");
+DEFINE_uint64(slice_values, millrace::predict::ScoreOptions{}.slice_values,
+              "with --slices: values of each field that are shown, the most frequent ones; all "
+              "others are one slice");
 DEFINE_string(unknown_key, "ignore",
               "what to do with a key that has no weight in the model: ignore (it counts as a "
               "weight of 0), or error (which names file, row and key)");
@@ -75,8 +82,8 @@ DEFINE_string(index_feature, millrace::io::FeatureNames{}.index,
               "name of the feature with the keys");
 DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
-DEFINE_string(weight_feature, millrace::io::FeatureNames{}.weight,
-              "name of the feature with the example's weight; empty: none");
+DEFINE_string(weight_feature, millrace::io::kWeightFeature,
+              "name of the feature with the example's weight, if the records have it; empty: none");
 DEFINE_uint64(threads, 0, "threads that read and decode rows, or run a net; 0: one per core");
 
 namespace millrace::predict {
@@ -196,6 +203,7 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
   if (!as_trained || IsGiven("value_feature")) rows.names.value = FLAGS_value_feature;
   if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
   if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
+  if (info.input) rows.positive_label = info.input->rows.positive_label;
   rows.num_features = info.num_features;
   rows.centers = info.centers;
   rows.labels = io::Labels::kOptional;
@@ -208,7 +216,8 @@ const CommandSpec& PredictSpec() {
        .job = "scores rows or images with a saved model, or lists its largest weights",
        .arguments = "INPUT...",
        .groups = {{"Scoring",
-                   {"model", "format", "output", "out", "metrics", "explain"},
+                   {"model", "format", "output", "out", "metrics", "slices", "slice_values",
+                    "explain"},
                    {{"model", File()},
                     {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
                                       "json", "table"})},
@@ -223,42 +232,49 @@ const CommandSpec& PredictSpec() {
                     {"unknown_key", OneOf({"error", "ignore"})},
                     {"on_corrupt", OneOf({"fail", "skip"})}}}},
        .always = {"model", "out"},
-       .needs = {{{"format", "output", "metrics", "explain", "unknown_key", "on_corrupt",
-                   "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
-                   "index_feature", "value_feature", "weight_feature", "threads"},
-                  {"top"},
-                  {"0"}},
-                 {{"metrics", "unknown_key", "threads"}, {"explain"}, {"0"}},
-                 {{"top", "explain", "format", "output", "unknown_key", "on_corrupt",
-                   "max_record_mb", "index_base", "hash_bits", "vw_hash_all", "label_feature",
-                   "index_feature", "value_feature", "weight_feature"},
-                  {"model"},
-                  {},
-                  {kNet},
-                  "a model of millrace-lr"},
-                 {{"vocabulary"}, {"top"}},
-                 {{"duckdb"}, {"format"}, {"table"}},
-                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                 {{"vw_hash_all"}, {"format"}, {"vw"}},
-                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
-                  {"format"},
-                  {"tfrecord"}},
-                 {{"label_feature", "weight_feature"}, {"metrics"}},
-                 {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
-                   "value_feature", "weight_feature"},
-                  {"model"},
-                  {},
-                  {kWithFeatures},
-                  "a model without a feature spec"}},
-       .examples = {"millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
-                    "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
-                    "zcat test.svm.gz | millrace-predict --model=model.bin -",
-                    "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
-                    "t10k-labels-idx1-ubyte > classes",
-                    "millrace-predict --model=runs/1 --explain=5 rows.csv",
-                    "millrace-predict --model=runs/1 --top=20 rows.csv",
-                    "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}});
+       .needs =
+           {{{"format", "output", "metrics", "slices", "slice_values", "explain", "unknown_key",
+              "on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
+              "label_feature", "index_feature", "value_feature", "weight_feature", "threads"},
+             {"top"},
+             {"0"}},
+            {{"metrics", "slices", "slice_values", "unknown_key", "threads"}, {"explain"}, {"0"}},
+            {{"slices"}, {"metrics"}},
+            {{"slice_values"}, {"slices"}},
+            {{"threads"}, {"slices"}, {""}},
+            {{"top", "slices", "slice_values", "explain", "format", "output", "unknown_key",
+              "on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
+              "label_feature", "index_feature", "value_feature", "weight_feature"},
+             {"model"},
+             {},
+             {kNet},
+             "a model of millrace-lr"},
+            {{"vocabulary"}, {"top"}},
+            {{"duckdb"}, {"format"}, {"table"}},
+            {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+            {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+            {{"vw_hash_all"}, {"format"}, {"vw"}},
+            {{"label_feature", "index_feature", "value_feature", "weight_feature"},
+             {"format"},
+             {"tfrecord"}},
+            {{"label_feature", "weight_feature"}, {"metrics"}},
+            {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
+              "value_feature", "weight_feature"},
+             {"model"},
+             {},
+             {kWithFeatures},
+             "a model without a feature spec"}},
+       .examples = {
+           "millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
+           "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
+           "zcat test.svm.gz | millrace-predict --model=model.bin -",
+           "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
+           "t10k-labels-idx1-ubyte > classes",
+           "millrace-predict --model=runs/1 --explain=5 rows.csv",
+           "millrace-predict --model=runs/1 --metrics --slices=site,country --out=/dev/null "
+           "rows.csv",
+           "millrace-predict --model=runs/1 --top=20 rows.csv",
+           "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}});
   return spec;
 }
 
@@ -347,8 +363,51 @@ void PrintMetrics(const trainer::BinaryMetrics& metrics, const ScoreSummary& sum
                Percent(summary.known_keys), Percent(summary.known_values));
 }
 
+std::vector<std::string> Words(std::string_view list) {
+  std::vector<std::string> words;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(','), list.size());
+    words.emplace_back(list.substr(0, end));
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return words;
+}
+
+std::string Figure(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6f", value);
+  return std::isnan(value) ? "-" : text;
+}
+
+Status RunSlices(const trainer::Model& model, const ScoreOptions& options) {
+  if (!options.input.rows.features) {
+    return Invalid("--slices needs a model with a feature spec, which names the fields");
+  }
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(const SliceSummary summary, ScoreSlices(model, options));
+  ScoreSummary uncounted;
+  uncounted.known_keys = std::nan("");
+  PrintMetrics(summary.metrics, uncounted);
+  tools::TextTable table({{"slice"},
+                          {"rows", true},
+                          {"positives", true},
+                          {"logloss", true},
+                          {"auc", true},
+                          {"calibration", true}});
+  for (const SliceMetrics& slice : summary.slices) {
+    table.Add({slice.name, WithCommas(slice.rows), WithCommas(slice.positives),
+               Figure(slice.metrics.logloss), Figure(slice.metrics.auc),
+               Figure(slice.metrics.calibration)});
+  }
+  std::fprintf(stderr, "\n%s", table.Text().c_str());
+  return {};
+}
+
 Status RunScore(const trainer::Model& model, const Args& args) {
-  ASSIGN_OR_RETURN(const ScoreOptions options, ScoreOptionsFromFlags(args, model));
+  ASSIGN_OR_RETURN(ScoreOptions options, ScoreOptionsFromFlags(args, model));
+  options.slices = Words(FLAGS_slices);
+  options.slice_values = FLAGS_slice_values;
+  if (!options.slices.empty()) return RunSlices(model, options);
   // A partly written file must be removed. Otherwise a signal ends the program at once, even if it
   // is blocked on input.
   if (options.out != "-") CatchInterrupts();

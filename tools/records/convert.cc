@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "io/text/line_cursor.h"
 #include "profiler/clock.h"
 #include "tools/common/program.h"
 #include "tools/common/remote_flags.h"
@@ -22,7 +21,7 @@
 DEFINE_string(
     format, "auto",
     "input format: libsvm, libffm, vw, criteo, mnist, images, or auto (detected); with --features: "
-    "tfrecord, csv, json or table (Parquet, SQL)");
+    "tfrecord, csv, json, table (Parquet, SQL) or vw");
 DEFINE_string(name, "train", "files are called NAME-00000-of-00008.tfrecord and so on");
 DEFINE_int32(index_base, millrace::io::LibsvmOptions{}.index_base,
              "libsvm, libffm: subtracted from every index, 0 or 1");
@@ -112,15 +111,7 @@ Result<TextOptions> TextOptionsFromFlags(Format format) {
   options.names.field = FLAGS_field_feature;
   if (FLAGS_field_feature.empty()) return Invalid("--field_feature is empty: expected a name");
   if (FLAGS_weight_feature.empty()) return Invalid("--weight_feature is empty: expected a name");
-  if (!FLAGS_positive_label.empty()) {
-    const char* begin = FLAGS_positive_label.data();
-    const char* end = begin + FLAGS_positive_label.size();
-    float label = 0;
-    if (io::ParseFloat(begin, end, label) != end) {
-      return Invalid("--positive_label=" + FLAGS_positive_label + ": expected a number");
-    }
-    options.positive_label = label;
-  }
+  ASSIGN_OR_RETURN(options.positive_label, tools::PositiveLabel(FLAGS_positive_label));
   if (FLAGS_index_base != 0 && FLAGS_index_base != 1) {
     return Invalid("--index_base=" + std::to_string(FLAGS_index_base) + ": expected 0 or 1");
   }
@@ -163,9 +154,13 @@ Result<Format> FormatOf(const std::vector<std::string>& inputs) {
   return FormatFromName(io::InputFormatName(format));
 }
 
-bool HasColumns(Format format) {
+bool NeedsFeatures(Format format) {
   return format == Format::kTfRecord || format == Format::kCsv || format == Format::kJson ||
          format == Format::kTable;
+}
+
+Status MissingFeatures(Format format) {
+  return Invalid(std::string("--format=") + FormatName(format) + ": expected --features");
 }
 
 Result<ConvertOptions> OptionsFromFlags(const Args& args) {
@@ -174,8 +169,8 @@ Result<ConvertOptions> OptionsFromFlags(const Args& args) {
   ASSIGN_OR_RETURN(options.shards, ShardOptionsFromFlags());
   ASSIGN_OR_RETURN(options.inputs, InputFiles(args));
   ASSIGN_OR_RETURN(options.format, FormatOf(options.inputs));
-  if (HasColumns(options.format) && FLAGS_features.empty()) {
-    return Invalid(std::string("--format=") + FormatName(options.format) + ": expected --features");
+  if (NeedsFeatures(options.format) && FLAGS_features.empty()) {
+    return MissingFeatures(options.format);
   }
   ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
   RETURN_IF_ERROR(tools::CheckEffects(ConvertSpec(), {{"format", {FormatName(options.format)}}}));
@@ -231,6 +226,10 @@ Status ConvertRows(const ConvertOptions& options, ShardWriter& out, ConvertTally
 }
 
 Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& tally) {
+  if (!FLAGS_features.empty()) {
+    RETURN_IF_ERROR(ConvertRows(options, out, tally));
+    return out.Close();
+  }
   switch (options.format) {
     case Format::kLibsvm:
     case Format::kLibffm:
@@ -248,8 +247,7 @@ Status Convert(const ConvertOptions& options, ShardWriter& out, ConvertTally& ta
     case Format::kCsv:
     case Format::kJson:
     case Format::kTable:
-      RETURN_IF_ERROR(ConvertRows(options, out, tally));
-      break;
+      return MissingFeatures(options.format);
   }
   return out.Close();
 }
@@ -276,23 +274,26 @@ const CommandSpec& ConvertSpec() {
               "index_feature", "value_feature", "weight_feature", "field_feature", "write_fields"},
              {{"out", Folder()}, {"compression", OneOf({"none", "gzip", "zlib", "zstd"})}}}},
        .always = {"format", "on_corrupt", "out", "name", "shards", "overwrite", "compression"},
-       .needs = {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
-                  {"format"},
-                  {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json", "table"}},
-                 {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json", "table"}},
-                 {{"duckdb"}, {"format"}, {"table"}},
-                 {{"positive_label"}, {"format"}, {"libsvm", "libffm", "vw", "criteo"}},
-                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                 {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json", "table"}},
-                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                 {{"vw_hash_all"}, {"format"}, {"vw"}},
-                 {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json", "table"}},
-                 {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
-                 {{"min_count"}, {"vocabulary_out"}},
-                 {.flags = {"level"},
-                  .with = {"compression"},
-                  .except = {"none"},
-                  .text = "--compression=gzip, zlib or zstd"}},
+       .needs =
+           {{{"max_record_mb", "label_feature", "index_feature", "value_feature"},
+             {"format"},
+             {"libsvm", "libffm", "vw", "criteo", "tfrecord", "csv", "json", "table"}},
+            {{"features", "write_fields"}, {"format"}, {"tfrecord", "csv", "json", "table", "vw"}},
+            {{"write_fields"}, {"features"}},
+            {{"duckdb"}, {"format"}, {"table"}},
+            {{"positive_label"}, {"format"}, {"libsvm", "libffm", "vw", "criteo"}},
+            {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+            {{"field_feature"}, {"format"}, {"libffm", "tfrecord", "csv", "json", "table", "vw"}},
+            {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+            {{"vw_hash_all"}, {"format"}, {"vw"}},
+            {{"weight_feature"}, {"format"}, {"vw", "tfrecord", "csv", "json", "table"}},
+            {{"vocabulary", "vocabulary_out", "min_count"}, {"format"}, {"criteo"}},
+            {{"positive_label", "hash_bits", "vw_hash_all"}, {"features"}, {""}},
+            {{"min_count"}, {"vocabulary_out"}},
+            {.flags = {"level"},
+             .with = {"compression"},
+             .except = {"none"},
+             .text = "--compression=gzip, zlib or zstd"}},
        .examples = {
            "millrace-records convert --out=data/a9a a9a",
            "millrace-records convert --out=data/criteo --vocabulary_out=data/criteo/vocabulary.tsv "

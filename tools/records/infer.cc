@@ -108,7 +108,9 @@ Status Infer(const Args& args) {
   ASSIGN_OR_RETURN(const Sample sample, ReadSample(reading));
   ASSIGN_OR_RETURN(const Summaries summaries, Summarize(reading, sample));
   ASSIGN_OR_RETURN(InferredSpec inferred,
-                   InferFeatureSpec(summaries.columns, summaries.rows, FLAGS_label));
+                   reading.input.format == io::InputFormat::kVw
+                       ? InferVwSpec(summaries.columns, FLAGS_label)
+                       : InferFeatureSpec(summaries.columns, summaries.rows, FLAGS_label));
   const io::CsvDialect& csv = reading.input.rows.csv;
   if (reading.input.format == io::InputFormat::kCsv && !csv.has_header) {
     inferred.spec.csv_columns = csv.columns;

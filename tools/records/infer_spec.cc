@@ -254,4 +254,36 @@ Result<InferredSpec> InferFeatureSpec(const std::vector<ColumnSummary>& columns,
   return inferred;
 }
 
+Result<InferredSpec> InferVwSpec(const std::vector<ColumnSummary>& columns,
+                                 const std::string& label) {
+  InferredSpec inferred;
+  const std::string& own = inferred.spec.label.column;
+  if (!label.empty() && label != own) {
+    return Invalid("label: VW text has it before the first '|': expected '" + own + "', found '" +
+                   label + "'");
+  }
+  std::vector<std::string> namespaces;
+  bool has_label = false;
+  for (const ColumnSummary& column : columns) {
+    std::string use = "hash";
+    if (column.name() == own) {
+      use = "label";
+      has_label = true;
+    } else if (column.name() == "weight") {
+      use = "weight";
+      inferred.spec.weight_column = column.name();
+    } else {
+      namespaces.push_back(column.name());
+    }
+    inferred.columns.push_back({column.name(), use});
+  }
+  if (!has_label) return Invalid("label: no row has one before the first '|'");
+  std::sort(namespaces.begin(), namespaces.end());
+  for (const std::string& name : namespaces) {
+    inferred.spec.fields.push_back({.name = name, .column = name});
+  }
+  RETURN_IF_ERROR(inferred.spec.Validate());
+  return inferred;
+}
+
 }  // namespace millrace::records

@@ -73,4 +73,9 @@ struct InferredSpec {
 Result<InferredSpec> InferFeatureSpec(const std::vector<ColumnSummary>& columns, uint64_t rows,
                                       const std::string& label);
 
+// Of VW text: its label and importance (see VwColumns), and a hash of each namespace, in the order
+// of their names.
+Result<InferredSpec> InferVwSpec(const std::vector<ColumnSummary>& columns,
+                                 const std::string& label);
+
 }  // namespace millrace::records

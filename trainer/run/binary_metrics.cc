@@ -123,11 +123,27 @@ void AucSum::Count(float margin, bool positive, float weight) {
   (positive ? bucket.positives : bucket.negatives) += weight;
 }
 
-void AucSum::StartCounting(float margin, bool positive, float weight) {
+void AucSum::CountAll() {
   buckets_.resize(kBuckets);
   for (const uint64_t score : scores_) Count(Margin(score), IsPositive(score), Weight(score));
   scores_ = {};
+}
+
+void AucSum::StartCounting(float margin, bool positive, float weight) {
+  CountAll();
   Count(margin, positive, weight);
+}
+
+void AucSum::Add(const AucSum& other) {
+  for (const uint64_t score : other.scores_) {
+    Add(Margin(score), IsPositive(score), Weight(score));
+  }
+  if (other.buckets_.empty()) return;
+  if (buckets_.empty()) CountAll();
+  for (size_t i = 0; i < kBuckets; ++i) {
+    buckets_[i].negatives += other.buckets_[i].negatives;
+    buckets_[i].positives += other.buckets_[i].positives;
+  }
 }
 
 AucSum::Area AucSum::Compute() {
@@ -182,6 +198,17 @@ void BinaryMetricsSum::AddExample(float margin, bool positive, float weight) {
   loss_ += weight * (std::log1p(e) + (predicted == positive ? 0 : size));
   predicted_ += weight * ((predicted ? 1 : e) / (1 + e));
   auc_.Add(margin, positive, weight);
+}
+
+void BinaryMetricsSum::Add(const BinaryMetricsSum& other) {
+  auc_.Add(other.auc_);
+  examples_ += other.examples_;
+  nan_margins_ += other.nan_margins_;
+  for (size_t label = 0; label < 2; ++label) {
+    for (size_t guess = 0; guess < 2; ++guess) counts_[label][guess] += other.counts_[label][guess];
+  }
+  loss_ += other.loss_;
+  predicted_ += other.predicted_;
 }
 
 BinaryMetrics BinaryMetricsSum::Compute() {

@@ -54,6 +54,9 @@ class AucSum {
     scores_.push_back(Packed(margin, positive, weight));
   }
 
+  // The examples of `other` as well.
+  void Add(const AucSum& other);
+
   // Add may follow. Not const: it sorts the stored scores.
   Area Compute();
 
@@ -66,6 +69,7 @@ class AucSum {
 
   static uint64_t Packed(float margin, bool positive, float weight);
   void Count(float margin, bool positive, float weight);
+  void CountAll();
   void StartCounting(float margin, bool positive, float weight);
 
   size_t exact_examples_;
@@ -107,6 +111,9 @@ class BinaryMetricsSum {
   // finite and >= 0. An infinite margin counts as the largest finite one.
   void Add(std::span<const float> margins, std::span<const float> labels,
            std::span<const float> weights);
+
+  // The examples of `other` as well.
+  void Add(const BinaryMetricsSum& other);
 
   // Add may follow. Not const: the area under the curve sorts the stored scores.
   BinaryMetrics Compute();

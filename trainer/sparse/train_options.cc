@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "io/base/string_hash.h"
+#include "io/state/state_fields.h"
 #include "sparse/kernels.h"
 
 namespace millrace::trainer {
@@ -74,6 +75,8 @@ std::string OptionsDigest(const TrainOptions& options) {
          text(" index_base=", static_cast<uint64_t>(in.rows.index_base)) +
          text(" hash_bits=", static_cast<uint64_t>(in.rows.hash_bits)) +
          text(" hash_all=", in.rows.hash_all ? 1 : 0) +
+         (in.rows.positive_label ? " positive_label=" + io::NumberText(*in.rows.positive_label)
+                                 : "") +
          (in.rows.features ? " spec=" + SpecDigest(in.rows.features->spec())
                            : " features=" + in.rows.names.label + "," + in.rows.names.index + "," +
                                  in.rows.names.value + "," + in.rows.names.weight) +

@@ -216,7 +216,11 @@ struct BadCase {
 
 TEST(ExampleDecoder, ErrorsSayExpectedAndFound) {
   const BadCase cases[] = {
-      {"label feature 'label': expected 0, 1 or -1, found 2", 2, {1}, {1}},
+      {"label feature 'label': expected 0, 1 or -1, found 2 (the option positive_label makes two "
+       "classes of many)",
+       2,
+       {1},
+       {1}},
       {"index feature 'index': expected indices from 0 to below num_features = 10, found 10 at "
        "position 1; a model with this index needs num_features=11 or more (millrace-records stat "
        "prints the largest)",
@@ -242,6 +246,32 @@ TEST(ExampleDecoder, ErrorsSayExpectedAndFound) {
     EncodeSparseExample({}, bad.label, bad.keys, bad.values, record);
     EXPECT_EQ(Append(decoder, record, rows).message(), bad.what);
     EXPECT_EQ(rows.batch.rows(), 0u);
+  }
+}
+
+// On the fast path (a byte, a float) and on the general one.
+TEST(ExampleDecoder, APositiveLabelMakesTwoClassesOfMany) {
+  for (const float positive : {7.0f, 300.0f, 0.5f}) {
+    SCOPED_TRACE(positive);
+    ExampleDecoder decoder({.num_features = 10, .positive_label = positive});
+    BatchBuilder rows;
+    rows.Clear(false);
+    for (const float label : {positive, 1.0f, 300.5f}) {
+      const int64_t key = 3;
+      const auto whole = static_cast<int64_t>(label);
+      ExampleBuilder builder;
+      builder.AddInt64("index", {&key, 1});
+      if (static_cast<float>(whole) == label) {
+        builder.AddInt64("label", {&whole, 1});
+      } else {
+        builder.AddFloat("label", {&label, 1});
+      }
+      std::string record;
+      builder.Finish(record);
+      ASSERT_TRUE(Append(decoder, record, rows).ok());
+    }
+    EXPECT_EQ(std::vector<float>(rows.batch.labels.begin(), rows.batch.labels.end()),
+              (std::vector<float>{1, 0, 0}));
   }
 }
 

@@ -169,6 +169,36 @@ TEST(FeatureEncoderTest, AFieldWithoutKeysIsStillAPartOfCrosses) {
   EXPECT_TRUE(Encode(spec, {{"label", {"1"}}, {"a", {"1"}}}).keys.empty());
 }
 
+// VW text: name:weight.
+TEST(FeatureEncoderTest, TheWeightOfAValueMultipliesTheValueOfItsKey) {
+  const FeatureSpec spec = Parse(R"({"hash_bits": 64, "fields": [
+      {"name": "h"}, {"name": "v", "rule": "vocabulary", "values": {"a": 1}, "unseen": 0},
+      {"name": "b", "rule": "bucket", "boundaries": [5]}, {"name": "n", "rule": "number"},
+      {"name": "x", "rule": "cross", "of": ["h", "v"]}]})");
+  const auto plan = *EncoderPlan::Make(spec);
+  FieldRow row;
+  row.Clear(plan->columns().size());
+  const std::pair<const char*, float> values[] = {{"a", 2}, {"new", 3}, {"7", 4}, {"1.5", 5}};
+  for (size_t i = 0; i < std::size(values); ++i) {
+    row.Begin(i + 1);  // after the label
+    row.AddText(values[i].first, values[i].second);
+  }
+  FeatureEncoder encoder(plan, Labels::kOptional);
+  BatchBuilder rows;
+  rows.Clear(/*wide_rows=*/true);
+  ASSERT_TRUE(encoder.Append(row, rows).ok());
+  const std::vector<float> found(rows.batch.values.begin(), rows.batch.values.end());
+  EXPECT_EQ(found, (std::vector<float>{2, 3, 4, 7.5, 6}));
+}
+
+TEST(FeatureEncoderTest, AProductThatIsNoFloatIsAnError) {
+  const FeatureSpec spec = Parse(R"({"fields": [{"name": "a", "rule": "number"},
+      {"name": "b", "rule": "number"}, {"name": "x", "rule": "cross", "of": ["a", "b"]}]})");
+  EXPECT_TRUE(Encode(spec, {{"label", {"1"}}, {"a", {"1e30"}}, {"b", {"2"}}}).status.ok());
+  EXPECT_EQ(Encode(spec, {{"label", {"1"}}, {"a", {"1e30"}}, {"b", {"1e30"}}}).status.message(),
+            "cross: expected a product of numbers that fits a float");
+}
+
 TEST(FeatureEncoderTest, LabelsByTextThresholdAndNumber) {
   const auto label = [](const std::string& spec, const Row& row, Labels labels) {
     return Encode(Parse("{\"label\": " + spec + R"(, "fields": [{"name": "a"}]})"), row, labels);

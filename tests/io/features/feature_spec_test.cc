@@ -60,6 +60,58 @@ TEST(FeatureSpecTest, JsonReadsBackAsTheSameSpec) {
   EXPECT_EQ(spec.ToJson().find('\n'), std::string::npos);
 }
 
+std::vector<std::string> FieldNames(const std::string& fields) {
+  const auto spec = ParseFeatureSpec("{\"fields\": [" + fields + "]}", "test");
+  if (!spec.ok()) return {spec.status().message()};
+  std::vector<std::string> names;
+  for (const FieldSpec& field : spec->fields) names.push_back(field.name);
+  return names;
+}
+
+TEST(FeatureSpecTest, AWildcardCrossStandsForAllFields) {
+  using Names = std::vector<std::string>;
+  const std::string abc = R"({"name": "a"}, {"name": "b", "keys": false}, {"name": "c"},)";
+  EXPECT_EQ(FieldNames(abc + R"({"name": "q", "rule": "cross", "of": ["*", "*"]})"),
+            (Names{"a", "b", "c", "q: a x b", "q: a x c", "q: b x c"}));
+  EXPECT_EQ(FieldNames(abc + R"({"name": "q", "rule": "cross", "of": ["*", "*", "*"]})"),
+            (Names{"a", "b", "c", "q: a x b x c"}));
+  EXPECT_EQ(FieldNames(abc + R"({"name": "q", "rule": "cross", "of": ["b", "*"]})"),
+            (Names{"a", "b", "c", "q: b x a", "q: b x c"}));
+  EXPECT_EQ(
+      FieldNames(abc + R"({"name": "q", "rule": "cross", "of": ["*", "*"], "ignore": ["b"]})"),
+      (Names{"a", "b", "c", "q: a x c"}));
+}
+
+TEST(FeatureSpecTest, NoFieldsAreCrossedTwice) {
+  const std::string spec = R"({"name": "a"}, {"name": "b"}, {"name": "c"},
+      {"name": "q", "rule": "cross", "of": ["*", "*"]}, {"name": "own", "rule": "cross", "of": ["c", "a"]},
+      {"name": "r", "rule": "cross", "of": ["b", "*"]})";
+  EXPECT_EQ(FieldNames(spec),
+            (std::vector<std::string>{"a", "b", "c", "q: a x b", "q: b x c", "own"}));
+}
+
+TEST(FeatureSpecTest, BadWildcardsNameThePlace) {
+  const auto error = [](const std::string& cross) {
+    return FieldNames(R"({"name": "a"}, {"name": "b"}, {"name": "q", "rule": "cross", )" + cross +
+                      "}")[0];
+  };
+  EXPECT_EQ(error(R"("of": ["*", "*"], "ignore": ["x"])"),
+            "test: field 'q': ignore: there is no field 'x'");
+  EXPECT_EQ(error(R"("of": ["*", "*"], "ignore": ["b"])"),
+            "test: field 'q': of: expected at least 2 fields for *, found 1");
+  EXPECT_EQ(error(R"("of": ["a", "b"], "ignore": ["b"])"),
+            "test: field 3: ignore: expected a * in the member of beside it");
+  EXPECT_EQ(error(R"("of": ["x", "*"])"), "test: field 'q: x x a': of: there is no field 'x'");
+  EXPECT_EQ(error(R"("of": ["*"])"), "test: field 'q: a': of: expected two or more fields");
+  EXPECT_EQ(FieldNames(R"({"name": "*"})")[0],
+            "test: field '*': expected another name: * stands for all");
+  std::string many;
+  for (int i = 0; i < 210; ++i) many += R"({"name": "f)" + std::to_string(i) + "\"},";
+  EXPECT_EQ(FieldNames(many + R"({"name": "q", "rule": "cross", "of": ["*", "*"]})")[0],
+            "test: field 'q': of: expected at most 20000 fields and crosses in all: name fields to "
+            "leave out in ignore");
+}
+
 TEST(FeatureSpecTest, DifferenceNamesTheField) {
   const FeatureSpec spec = Spec();
   EXPECT_EQ(DifferenceOf(spec, spec), "");

@@ -131,9 +131,8 @@ TEST(RowDecoder, LibsvmRowsAreCheckedLikeExamples) {
   ASSERT_TRUE(Append(*decoder, "-1 1:1 10:1", rows).ok());
   ASSERT_TRUE(Append(*decoder, "+1 2:0.5", rows).ok());
   EXPECT_EQ(Append(*decoder, "3 2:0.5", rows).message(),
-            "label: expected 0, 1 or -1, found 3 (the option positive_label of millrace-records "
-            "convert makes "
-            "two classes of many)");
+            "label: expected 0, 1 or -1, found 3 (the option positive_label makes two classes of "
+            "many)");
   EXPECT_EQ(Append(*decoder, "1 11:1", rows).message(),
             "index: expected 0 to below num_features = 10, found 10; a model with this index needs "
             "num_features=11 or more");

@@ -26,6 +26,10 @@ TEST(RowFormat, HasTheSettingsOfItsFormatOnly) {
   EXPECT_EQ(Encoded({InputFormat::kVw, rows}),
             "input.format vw\ninput.hash_bits 0\ninput.hash_all 1\n");
   EXPECT_EQ(Encoded({InputFormat::kCriteo, rows}), "input.format criteo\ninput.hash_bits 0\n");
+  rows.positive_label = 2.5f;
+  EXPECT_EQ(Encoded({InputFormat::kCriteo, rows}),
+            "input.format criteo\ninput.positive_label 2.5\ninput.hash_bits 0\n");
+  rows.positive_label.reset();
   EXPECT_EQ(Encoded({InputFormat::kTfRecord, rows}),
             "input.format tfrecord\ninput.label_feature click\ninput.index_feature ids\n"
             "input.value_feature x y\n");
@@ -56,6 +60,7 @@ TEST(RowFormat, IsReadAsItWasWritten) {
       rows.index_base = 1;
       rows.hash_bits = bits;
       rows.hash_all = bits == 20;
+      if (bits == 1) rows.positive_label = -0.3f;
       const std::string text = Encoded({format, rows});
       const auto read = Decoded(text);
       ASSERT_TRUE(read.ok()) << read.status().message();

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "io/base/string_hash.h"
+#include "io/state/state_fields.h"
 #include "tests/support/text_lines.h"
 
 namespace millrace::io {
@@ -274,6 +275,52 @@ TEST(Vw, CorruptLinesNeverCrashAndNeverGiveBadRows) {
     for (const float value : row.values) ASSERT_TRUE(std::isfinite(value));
     for (const uint64_t key : row.keys) ASSERT_EQ(key, MaskKey(key, options.hash_bits));
   }
+}
+
+// The values of a column with their weights: "a:1 b:2".
+std::string Values(const FieldRow& row, size_t column) {
+  std::string text;
+  for (const FieldValue& value : row.column(column)) {
+    text +=
+        (text.empty() ? "" : " ") + std::string(value.AsText()) + ":" + NumberText(value.weight);
+  }
+  return text;
+}
+
+TEST(VwColumnsTest, NamespacesAreColumnsAndNamesAreValues) {
+  VwColumns columns({"label", "weight", "tag", "user", "ad", "none", "|", "|label"});
+  FieldRow row;
+  ASSERT_TRUE(*columns.Read("-1 2.5 'id7|user a b:3 |ad:2 c d:0.5 |label x | n |other y\r", row));
+  const std::string expected[] = {"-1:1", "2.5:1", "id7:1", "a:1 b:3", "c:2 d:1", "", "n:1", "x:1"};
+  for (size_t i = 0; i < std::size(expected); ++i) EXPECT_EQ(Values(row, i), expected[i]) << i;
+}
+
+TEST(VwColumnsTest, ARepeatedNamespaceHasTheValuesOfAll) {
+  VwColumns columns({"label", "b", "a", "|b"});
+  FieldRow row;
+  ASSERT_TRUE(*columns.Read("1 |a 1 2 |b 3 |a 4 |b 5", row));
+  EXPECT_EQ(Values(row, 1), "3:1 5:1");
+  EXPECT_EQ(Values(row, 2), "1:1 2:1 4:1");
+  EXPECT_EQ(Values(row, 3), "3:1 5:1");
+}
+
+TEST(VwColumnsTest, LabelAndImportanceMayBeMissing) {
+  VwColumns columns({"label", "weight", "a"});
+  FieldRow row;
+  ASSERT_TRUE(*columns.Read("|a x", row));
+  EXPECT_EQ(Values(row, 0), "");
+  EXPECT_EQ(Values(row, 1), "1:1");
+  EXPECT_FALSE(*columns.Read("# a comment", row));
+  EXPECT_EQ(columns.Read("1 2 3 a x", row).status().message(),
+            "column 10: expected '|' before the features, found the end of line");
+  EXPECT_FALSE(columns.Read("1 |a x:nan", row).ok());
+}
+
+TEST(VwColumnsTest, NamesOfTheColumnsOfALine) {
+  EXPECT_EQ(*VwColumnNames("1 0.5 |b x |a y | z |tag w |b v |c"),
+            (std::vector<std::string>{"label", "weight", "b", "a", "|", "|tag"}));
+  EXPECT_EQ(*VwColumnNames("|b x"), std::vector<std::string>{"b"});
+  EXPECT_TRUE(VwColumnNames("").value().empty());
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include <thread>
 
 #include "io/base/random.h"
+#include "io/example/example_encoder.h"
+#include "tests/support/frame.h"
 #include "tests/support/program.h"
 
 namespace millrace::lr {
@@ -465,15 +467,105 @@ TEST_F(LrTest, ConvertedWeightsTrainLikeTheTextTheyCameFrom) {
                      "--novw_hash_all --train=" + folder_ / "rows.vw" + flags + (folder_ / "a"));
       ASSERT_EQ(text.status, 0) << text.err;
       const std::string train = "--train='" + folder_ / "data/train-*" + "'";
-      const ProgramRun records =
-          RunProgram("millrace-lr", "--weight_feature=weight " + train + flags + (folder_ / "b"));
+      const ProgramRun records = RunProgram("millrace-lr", train + flags + (folder_ / "b"));
       ASSERT_EQ(records.status, 0) << records.err;
       EXPECT_EQ(weights("a"), weights("b"));
-      const ProgramRun unweighted = RunProgram("millrace-lr", train + flags + (folder_ / "c"));
+      const ProgramRun unweighted =
+          RunProgram("millrace-lr", "--weight_feature= " + train + flags + (folder_ / "c"));
       ASSERT_EQ(unweighted.status, 0) << unweighted.err;
       EXPECT_NE(weights("a"), weights("c"));
     }
   }
+}
+
+TEST_F(LrTest, APositiveLabelMakesTwoClassesOfMany) {
+  test::WriteFile(folder_ / "many.libsvm", "3 1:1\n2 2:1\n3 1:1 3:2\n-1 2:1\n0.5 3:1\n");
+  test::WriteFile(folder_ / "two.libsvm", "1 1:1\n0 2:1\n1 1:1 3:2\n0 2:1\n0 3:1\n");
+  const std::string flags = "--num_features=4 --epochs=3 --batch_size=2 --learning_rate=0.1 ";
+  const auto weights = [&](const std::string& rest) {
+    const std::string out = folder_ / "model.txt";
+    const ProgramRun run =
+        RunProgram("millrace-lr", flags + "--model_format=text --model_out=" + out + " " + rest);
+    EXPECT_EQ(run.status, 0) << run.err;
+    const std::string text = test::ReadFile(out);
+    return text.substr(text.find("\n1\t"));
+  };
+  EXPECT_EQ(weights("--positive_label=3 --train=" + folder_ / "many.libsvm"),
+            weights("--train=" + folder_ / "two.libsvm"));
+  const ProgramRun no_label =
+      RunProgram("millrace-lr", flags + "--train=" + folder_ / "many.libsvm");
+  EXPECT_NE(no_label.status, 0);
+  EXPECT_NE(no_label.err.find("the option positive_label makes two classes of many"),
+            std::string::npos)
+      << no_label.err;
+  // The model knows its labels.
+  const std::string model = folder_ / "model.bin";
+  ASSERT_EQ(RunProgram("millrace-lr", "--num_features=4 --positive_label=3 --train=" +
+                                          folder_ / "many.libsvm" + " --model_out=" + model)
+                .status,
+            0);
+  const ProgramRun metrics =
+      RunProgram("millrace-predict",
+                 "--metrics --out=/dev/null --model=" + model + " " + folder_ / "many.libsvm");
+  EXPECT_EQ(metrics.status, 0) << metrics.err;
+  EXPECT_NE(metrics.err.find("examples    5"), std::string::npos) << metrics.err;
+}
+
+TEST_F(LrTest, APositiveLabelOfTfRecords) {
+  // Of one byte, of several, and a float.
+  for (const float positive : {7.0f, 300.0f, 0.5f}) {
+    SCOPED_TRACE(positive);
+    std::string many, two;
+    for (int64_t key = 1; key < 4; ++key) {
+      const int64_t label = key % 2;
+      const float named = label == 1 ? positive : 2;
+      const auto whole = static_cast<int64_t>(named);
+      for (std::string* records : {&many, &two}) {
+        io::ExampleBuilder builder;
+        builder.AddInt64("index", {&key, 1});
+        if (records == &two) {
+          builder.AddInt64("label", {&label, 1});
+        } else if (positive == 0.5f) {
+          builder.AddFloat("label", {&named, 1});
+        } else {
+          builder.AddInt64("label", {&whole, 1});
+        }
+        std::string example;
+        builder.Finish(example);
+        *records += test::Framed(example);
+      }
+    }
+    test::WriteFile(folder_ / "many", many);
+    test::WriteFile(folder_ / "two", two);
+    std::string models[2];
+    for (const std::string file : {"many", "two"}) {
+      const std::string out = folder_ / file + ".txt";
+      const std::string label =
+          file == "two" ? "" : " --positive_label=" + std::to_string(positive);
+      const ProgramRun run =
+          RunProgram("millrace-lr",
+                     "--num_features=4 --model_format=text --learning_rate=0.1 --model_out=" + out +
+                         label + " --train=" + folder_ / file);
+      ASSERT_EQ(run.status, 0) << run.err;
+      const std::string text = test::ReadFile(out);
+      models[file == "two"] = text.substr(text.find("\n1\t"));
+    }
+    EXPECT_EQ(models[0], models[1]);
+  }
+}
+
+TEST_F(LrTest, UnknownKeysOfTestFilesAreIgnoredOrAnError) {
+  test::WriteFile(folder_ / "train.libsvm", "1 1:1\n0 2:1\n");
+  test::WriteFile(folder_ / "test.libsvm", "1 1:1\n0 2:1 7:1\n");
+  const std::string flags =
+      "--num_features=4 --train=" + folder_ / "train.libsvm" + " --test=" + folder_ / "test.libsvm";
+  EXPECT_EQ(RunProgram("millrace-lr", flags).status, 0);
+  const ProgramRun run = RunProgram("millrace-lr", "--unknown_key=error " + flags);
+  EXPECT_NE(run.status, 0);
+  EXPECT_NE(run.err.find("test.libsvm:2: offset 6: index: expected 0 to below num_features = 4, "
+                         "found 7"),
+            std::string::npos)
+      << run.err;
 }
 
 TEST_F(LrTest, InterceptIsOnUnlessItIsTurnedOff) {

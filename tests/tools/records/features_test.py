@@ -6,6 +6,7 @@ Usage: features_test.py BIN_DIR SHARED_DATA_DIR
 """
 import csv
 import json
+import math
 import pathlib
 import re
 import subprocess
@@ -146,6 +147,52 @@ class Adult(Folder):
             self.assertAlmostEqual(float(score), intercept + sum(float(part.split()[-1]) for part in parts), places=2)
             self.assertIn(len(parts), range(10, 15))
 
+    def test_slices_are_the_metrics_of_their_rows(self):
+        spec = self.folder / "spec.json"
+        run("millrace-records", "infer", f"--out={spec}", self.files["csv", "train"])
+        run_dir = self.train("slices", self.files["csv", "train"], spec)
+        test = self.write("test.csv", "".join(self.files["csv", "test"].read_text().splitlines(keepends=True)[:2001]))
+        margins = [float(m) for m in run("millrace-predict", f"--model={run_dir}", "--output=margin", test)[0].split()]
+        with open(test, encoding="utf-8") as rows:
+            table = list(csv.DictReader(rows))
+        flags = [f"--model={run_dir}", "--metrics", "--slices=workclass,sex,age", "--slice_values=4", "--output=margin"]
+        out, text = run("millrace-predict", *flags, test)
+        self.assertEqual([float(line) for line in out.split()], margins)
+        whole = run("millrace-predict", f"--model={run_dir}", "--metrics", "--out=/dev/null", test)[1]
+        self.assertEqual(metrics_of(text.split("slice")[0])["auc"], metrics_of(whole)["auc"])
+        lines = [re.split(r"  +", line) for line in text.split("calibration\n")[-1].splitlines()]
+        found = {name: figures for name, *figures in lines}
+        for column in ("workclass", "sex"):
+            by_value = {}
+            for row, margin in zip(table, margins):
+                by_value.setdefault(f"{column}={row[column] or 'missing'}", []).append((margin, row["income"] == ">50K"))
+            shown = sorted(by_value, key=lambda name: (-len(by_value[name]), name))[:4]
+            rest = [row for name in by_value if name not in shown for row in by_value[name]]
+            self.assertEqual([name for name in found if name.startswith(column)][:len(shown)], shown)
+            for name in shown:
+                self.check_slice(found[name], by_value[name])
+            if rest:
+                self.check_slice(found[f"{column}: {len(by_value) - 4} other values"], rest)
+        self.assertEqual(sum(int(v[0].replace(",", "")) for name, v in found.items() if name.startswith("age")), len(table))
+        self.assertIn("age=below 20", run("millrace-predict", *flags[:2], "--slices=age", "--slice_values=99",
+                                          "--out=/dev/null", test)[1])
+        for name, message in (("x", "there is no field 'x'"), ("sex,sex", "field 'sex' is named twice")):
+            self.assertIn(message, run("millrace-predict", *flags[:2], f"--slices={name}", test, status=2)[1])
+
+    def check_slice(self, figures, rows):
+        loss = sum(math.log1p(math.exp(-m if label else m)) for m, label in rows) / len(rows)
+        up = [m for m, label in rows if label]
+        down = [m for m, label in rows if not label]
+        auc = sum((a > b) + (a == b) / 2 for a in up for b in down) / max(1, len(up) * len(down))
+        calibration = sum(1 / (1 + math.exp(-m)) for m, _ in rows) / max(1, len(up))
+        self.assertEqual([int(text.replace(",", "")) for text in figures[:2]], [len(rows), len(up)])
+        self.assertAlmostEqual(float(figures[2]), loss, places=5)
+        if up and down:
+            self.assertAlmostEqual(float(figures[3]), auc, places=5)
+            self.assertAlmostEqual(float(figures[4]), calibration, places=4)
+        else:
+            self.assertEqual(figures[3], "-")
+
     def test_standard_input(self):
         spec = self.folder / "spec.json"
         rows = self.files["csv", "train"].read_bytes()
@@ -205,6 +252,71 @@ class Criteo(Folder):
             self.assertEqual(set(values[f"C{i}"]), common)
             self.assertAlmostEqual(distinct[f"C{i}"], len(common) + (len(set(texts)) > len(common)), delta=3)
         self.assertGreater(len(weights_of(ours)), 1000)
+
+
+class Vw(Folder):
+    ROWS = ["1 2 'a|user u1 u2 |ad x price:2.5 |hour 7", "-1 |user u2 |ad y price:0.5 |hour 8",
+            "1 |user u1 |ad y |hour 7", "-1 'b|ad x |user u3 |hour 8"]
+
+    def test_a_spec_trains_on_vw_text_like_on_json_lines(self):
+        """The same rows, label, importance and numbers as a JSON line: one key per (field, value)."""
+        if not (SHARED / "adult").is_dir():
+            self.skipTest(f"no {SHARED}/adult")
+        with open(SHARED / "adult/adult_train.csv", encoding="utf-8") as rows:
+            table = list(csv.DictReader(rows))[:3000]
+        names = ["workclass", "education", "occupation", "race"]
+        vw = self.write("rows.vw", "".join(
+            f"{1 if row['income'] == '>50K' else -1} {1 + i % 3} |" +
+            " |".join(f"{n} {row[n].replace(':', '')}" for n in names if row[n]) + "\n" for i, row in enumerate(table)))
+        lines = self.write("rows.jsonl", "".join(json.dumps(
+            {"label": 1 if row["income"] == ">50K" else -1, "weight": 1 + i % 3,
+             **{n: row[n].replace(":", "") for n in names if row[n]}}) + "\n" for i, row in enumerate(table)))
+        spec = self.write("spec.json", json.dumps({"weight": "weight", "fields": [
+            *({"name": n} for n in names),
+            {"name": "pairs", "rule": "cross", "of": ["*", "*"], "ignore": ["race"]},
+            {"name": "race x work", "rule": "cross", "of": ["race", "workclass"]}]}))
+        run_dir = self.train("vw", vw, spec)
+        self.assertEqual(weights_of(run_dir), weights_of(self.train("json", lines, spec)))
+        self.assertEqual(run("millrace-predict", f"--model={run_dir}", vw)[0],
+                         run("millrace-predict", f"--model={run_dir}", lines)[0])
+        run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/rows", "--shards=1", vw)
+        converted = self.folder / "converted"
+        features = run("millrace-records", "stat", f"--features={spec}", vw)[0]
+        self.assertIn("pairs: workclass x education", features)
+        run("millrace-lr", f"--train={self.folder}/rows/*", f"--num_features={2**22}", f"--run_dir={converted}", *LR_FLAGS)
+        self.assertEqual(weights_of(run_dir), weights_of(converted))
+
+    def test_infer_and_known_keys(self):
+        rows = self.write("rows.vw", "\n".join(self.ROWS) + "\n")
+        spec = self.folder / "spec.json"
+        run("millrace-records", "infer", f"--out={spec}", rows)
+        made = json.loads(spec.read_text())
+        self.assertEqual(made["label"], {"column": "label"})
+        self.assertEqual(made["weight"], "weight")
+        self.assertEqual([(field["name"], field["rule"]) for field in made["fields"]],
+                         [("ad", "hash"), ("hour", "hash"), ("user", "hash")])
+        made["hash_bits"] = 64
+        made["fields"].append({"name": "q", "rule": "cross", "of": ["user", "ad"]})
+        spec.write_text(json.dumps(made))
+        weights = weights_of(self.train("run", rows, spec))
+        for key in (12139308096471780980, 1560626770590354219, 9866035879638415883):  # docs/formats.md
+            self.assertIn(str(key), weights)
+        names = run("millrace-predict", f"--model={self.folder}/run", "--explain=20", rows)[0].splitlines()[0]
+        self.assertIn("user=u1 x ad=price", names)
+
+    def test_bad_lines(self):
+        spec = self.write("spec.json", json.dumps({"fields": [{"name": "user"}]}))
+        rows = self.write("rows.vw", self.ROWS[0] + "\n1 |user a:b\n1 2 user c\n|user d\n" + self.ROWS[1] + "\n")
+        _, error = run("millrace-lr", f"--train={rows}", f"--features={spec}", status="error")
+        self.assertIn('rows.vw:2: offset 45: column 11: expected a finite value, found "b"', error)
+        out, _ = run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/out", "--on_corrupt=skip",
+                     rows)
+        self.assertIn("5 in, 2 out, 3 skipped", out)
+        spec = self.write("spec.json", json.dumps({"fields": [{"name": "User"}]}))
+        _, error = run("millrace-lr", f"--train={rows}", f"--features={spec}", status="error")
+        self.assertIn("column 'User': expected it in some record", error)
+        _, error = run("millrace-records", "infer", "--label=user", rows, status="error")
+        self.assertIn("label: VW text has it before the first '|'", error)
 
 
 class Errors(Folder):

@@ -313,6 +313,30 @@ TEST(BinaryMetrics, DoNotDependOnTheBatches) {
   for (size_t i = 0; i < whole.size(); ++i) EXPECT_EQ(whole[i].value, parts[i].value);
 }
 
+TEST(BinaryMetrics, SumsOfPartsAreTheSumOfAll) {
+  // Both parts exact, one of them counted in buckets, both of them.
+  for (const auto& [first, second] :
+       {std::pair<size_t, size_t>{1000, 1000}, {100, 1000}, {1000, 100}, {100, 100}}) {
+    const bool exact = first == 1000 && second == 1000;
+    BinaryMetricsSum whole(exact ? 1000 : 100), a(first), b(second);
+    const std::vector<Scored> examples = RandomExamples(first + 7 * second, 600, 50, true);
+    for (size_t i = 0; i < examples.size(); ++i) {
+      const float label = examples[i].positive ? 1 : 0;
+      for (BinaryMetricsSum* sum : {&whole, i < 300 ? &a : &b}) {
+        sum->Add({&examples[i].margin, 1}, {&label, 1}, {&examples[i].weight, 1});
+      }
+    }
+    a.Add(b);
+    const BinaryMetrics all = whole.Compute(), parts = a.Compute();
+    EXPECT_EQ(parts.examples, 600u);
+    EXPECT_NEAR(parts.weight, all.weight, 1e-6);
+    const auto expected = NamedValues(all), found = NamedValues(parts);
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_NEAR(found[i].value, expected[i].value, 1e-9) << expected[i].name;
+    }
+  }
+}
+
 TEST(BinaryMetrics, ClearRemovesEverything) {
   BinaryMetricsSum sum;
   sum.Add(Floats{kNan, 3, -2}, Floats{1, 0, 1}, {});

@@ -23,6 +23,7 @@ io::StateFields RunFields(const CheckpointInfo& info) {
   io::StateFields fields;
   fields.AddUint("num_features", info.num_features);
   fields.AddUint("intercept", info.intercept ? 1 : 0);
+  AddFactorShape(info.factors, fields);
   AddUpdateOptions(info.update, fields);
   fields.Add("data", info.data);
   return fields;
@@ -56,6 +57,7 @@ Result<CheckpointInfo> Parse(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(info.num_features, fields.Uint("num_features"));
   ASSIGN_OR_RETURN(const uint64_t intercept, fields.Uint("intercept"));
   info.intercept = intercept != 0;
+  ASSIGN_OR_RETURN(info.factors, FactorShapeFrom(fields));
   ASSIGN_OR_RETURN(info.update, UpdateOptionsFrom(fields));
   ASSIGN_OR_RETURN(info.data, fields.Text("data"));
   ASSIGN_OR_RETURN(info.steps, fields.Uint("steps"));
@@ -100,7 +102,8 @@ bool SameCenters(const UpdateOptions& a, const UpdateOptions& b) {
 }
 
 // Values of 1 have the scale 1 and no center. The scales of other raw values are not known.
-Status CheckValues(const UpdateOptions& ours, const UpdateOptions& theirs) {
+Status CheckValues(const FactorShape& factors, const UpdateOptions& ours,
+                   const UpdateOptions& theirs) {
   if (theirs.normalize && !ours.normalize) {
     return Invalid("normalize: the earlier run has normalised values: expected on, found off");
   }
@@ -108,6 +111,10 @@ Status CheckValues(const UpdateOptions& ours, const UpdateOptions& theirs) {
     return Invalid(
         "normalize: the earlier run was trained on values as they are, whose scales are not known: "
         "expected off, found on");
+  }
+  const bool may_be_centered = factors.kind == ModelKind::kLr || ours.centers.empty();
+  if (!theirs.normalize && !may_be_centered) {
+    return Invalid("normalize: expected no centers, which the factors of the earlier run have not");
   }
   if (!theirs.normalize || SameCenters(ours, theirs)) return {};
   return Invalid("normalize: expected the centers of the earlier run, found others");
@@ -146,6 +153,11 @@ Result<io::StateWriter> WritePart(const std::string& path, const CheckpointInfo&
 }
 
 Status CheckSameRun(const CheckpointInfo& ours, const CheckpointInfo& theirs) {
+  if (!SameKind(ours.factors, theirs.factors)) {
+    return Invalid("model: this run has " + KindText(ours.factors) + ", the checkpoint " +
+                   KindText(theirs.factors) +
+                   "; a resumed run needs the options that it started with");
+  }
   const io::StateFields a = RunFields(ours), b = RunFields(theirs);
   for (const auto& [name, value] : a.all()) {
     const Result<std::string> found = b.Text(name);
@@ -159,6 +171,13 @@ Status CheckSameRun(const CheckpointInfo& ours, const CheckpointInfo& theirs) {
 }
 
 Status CheckContinues(const CheckpointInfo& ours, const CheckpointInfo& theirs) {
+  if (!SameKind(ours.factors, theirs.factors)) {
+    return Invalid("model: this run has " + KindText(ours.factors) + ", the earlier one " +
+                   KindText(theirs.factors) + "; expected the same" +
+                   (theirs.factors.kind == ModelKind::kLr
+                        ? " (model_in takes the weights of an lr as the start of an fm)"
+                        : ""));
+  }
   if (ours.update.rule != theirs.update.rule) {
     return Invalid(std::string("optimizer: this run has ") + RuleName(ours.update.rule) +
                    ", the earlier one " + RuleName(theirs.update.rule) +
@@ -167,7 +186,7 @@ Status CheckContinues(const CheckpointInfo& ours, const CheckpointInfo& theirs) 
   if (theirs.intercept && !ours.intercept) {
     return Invalid("intercept: the earlier run has one, this run has none");
   }
-  RETURN_IF_ERROR(CheckValues(ours.update, theirs.update));
+  RETURN_IF_ERROR(CheckValues(ours.factors, ours.update, theirs.update));
   const bool hashed = ours.num_features == 0;
   if (hashed == (theirs.num_features == 0) && ours.num_features >= theirs.num_features) return {};
   return Invalid("num_features: this run has " + std::to_string(ours.num_features) +

@@ -32,6 +32,7 @@ struct CheckpointInfo {
   // The run, which must be the same when it is resumed:
   uint64_t num_features = 0;  // of the whole model
   bool intercept = true;
+  FactorShape factors = {};
   UpdateOptions update = {};
   std::string data = {};  // which rows come next: words "name=value"
   // Its progress:
@@ -66,9 +67,9 @@ struct CheckpointParts {
 // kInvalid, with both values, if `theirs` is another run than `ours`.
 Status CheckSameRun(const CheckpointInfo& ours, const CheckpointInfo& theirs);
 
-// kInvalid if a run like `ours` cannot continue from the model of `theirs`: its rule must be the
-// same, its num_features at least as large, and the scales and centers of values those of `theirs`,
-// which has none as long as all values are ones.
+// kInvalid if a run like `ours` cannot continue from the model of `theirs`: its kind and its rule
+// must be the same, its num_features at least as large, and the scales and centers of values those
+// of `theirs`, which has none as long as all values are ones.
 Status CheckContinues(const CheckpointInfo& ours, const CheckpointInfo& theirs);
 
 // The info of one part. A file that is no part of a sparse checkpoint is kCorrupt.

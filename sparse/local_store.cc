@@ -14,6 +14,9 @@
 #include "profiler/trace.h"
 #include "sparse/dense_index_table.h"
 #include "sparse/direct_step.h"
+#include "sparse/factor_blocks.h"
+#include "sparse/factor_kernels.h"
+#include "sparse/factor_slots.h"
 #include "sparse/hashed_key_table.h"
 #include "sparse/kernels.h"
 #include "sparse/tagged_step.h"
@@ -37,13 +40,23 @@ float FtrlZ(const FtrlParams& p, float w, float n = 0) {
 }
 
 bool SameFtrl(const UpdateOptions& a, const UpdateOptions& b) {
-  return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.ftrl_beta == b.ftrl_beta;
+  return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.factor_l2 == b.factor_l2 &&
+         a.ftrl_beta == b.ftrl_beta;
 }
 
 std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
   if (w == 0) return {};
   if (options.rule != Rule::kFtrl) return {w, 0, 0};
   return {w, FtrlZ(FtrlParamsAt(options, 1), w), 0};
+}
+
+// The state of a factor that was just initialised.
+template <typename Params, typename Slot = typename Packed<Params>::template Slot<float>>
+Slot InitialSlot(const Params& params, float factor) {
+  Slot slot{};
+  slot.w = factor;
+  if constexpr (std::is_same_v<Params, FtrlParams>) slot.z = FtrlZ(params, factor);
+  return slot;
 }
 
 template <typename Slot>
@@ -64,6 +77,8 @@ class TableStore final : public LocalStore {
   TableStore(const ModelShape& shape, const UpdateOptions& options, TableArgs... args)
       : LocalStore(shape, options), table_(args...) {
     if (options.normalize) scales_.emplace(args...);
+    if (shape.factors.width() > 0) factors_.emplace(shape.factors, args...);
+    entry_.resize(TableStore::slot_floats());
   }
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
@@ -82,6 +97,28 @@ class TableStore final : public LocalStore {
     return {};
   }
 
+  Status PullBatch(uint64_t /*batch*/, std::span<const uint64_t> keys,
+                   std::span<float> weights) override {
+    if (!factors_) return Pull(keys, weights);
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    const std::span<float> factors = weights.last(features.size() * factor_width());
+    RETURN_IF_ERROR(Pull(keys, weights.first(weights.size() - factors.size())));
+    const Params params = FactorParams(steps_ + 1);
+    Locate(params, features);
+    factors_->Gather(params, factors.data());
+    ScaleFactors(features, factors);
+    return {};
+  }
+
+  Status PullFactors(std::span<const uint64_t> features, std::span<float> factors) override {
+    if (!factors_) return {};
+    TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
+    RETURN_IF_ERROR(CheckKeys(features));
+    factors_->Read(FactorParams(steps_ + 1), features, factors.data());
+    ScaleFactors(features, factors);
+    return {};
+  }
+
   Status Push(std::span<const uint64_t> keys, std::span<const float> gradient,
               const PushInfo& /*info*/) override {
     TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
@@ -96,28 +133,44 @@ class TableStore final : public LocalStore {
         const bool has_scale = gradient.size() > keys.size();
         const ScaleCode now = has_scale ? ScaleFor(gradient[keys.size() + i]) : kUnitScale;
         ScaleCode& scale = scales_->At(features[i]);
-        if (now > scale) Grow(std::exchange(scale, now), now, state);
+        if (now > scale) Grow(features[i], std::exchange(scale, now), now, state);
         g *= InverseScale(scale);
       }
       Update(params, g, state);
     }
     if (features.size() < keys.size()) UpdateIntercept(gradient[features.size()]);
+    if (factors_) {
+      const Params factor_params = FactorParams(steps_);
+      Locate(factor_params, features);
+      factors_->Update(
+          factor_params, gradient.last(features.size() * factor_width()).data(),
+          [&](size_t i) { return scales_ ? InverseScale(scales_->Get(features[i])) : 1.0f; });
+    }
     return {};
   }
 
-  size_t slot_floats() const override { return kFloats<Slot> + (scales_ ? 1 : 0); }
+  size_t slot_floats() const override {
+    return kFloats<Slot> * (1 + factor_width()) + (scales_ ? 1 : 0);
+  }
 
   void ForEach(const Visit& visit) const override {
     static constexpr State kUnseen{};
+    const Params factor_params = FactorParams(steps_ + 1);
     const auto visit_seen = [&](const Params& params, uint64_t key, const State& state,
                                 ScaleCode scale) {
-      if (scale == kNoScale && std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
+      const bool has_factors = factors_ && key != io::kInterceptKey && factors_->IsSeen(key);
+      const bool is_unseen = std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0;
+      if (scale == kNoScale && is_unseen && !has_factors) return;
       const Slot slot = Form::Unpack(params, state);
-      std::array<float, kMaxSlotFloats + 1> floats;
-      std::memcpy(floats.data(), &slot, sizeof slot);
-      floats[0] *= InverseScale(scale);
-      floats[kFloats<Slot>] = ScaleValue(scale);
-      visit(key, {floats.data(), slot_floats()});
+      const size_t parameters = 1 + factor_width();
+      std::array<float, kFloats<Slot>> planes;
+      std::memcpy(planes.data(), &slot, sizeof slot);
+      std::fill(entry_.begin(), entry_.end(), 0.0f);
+      for (size_t p = 0; p < planes.size(); ++p) entry_[p * parameters] = planes[p];
+      if (has_factors) factors_->ReadState(factor_params, key, parameters, &entry_[1]);
+      for (size_t i = 0; i < parameters; ++i) entry_[i] *= InverseScale(scale);
+      if (scales_) entry_.back() = ScaleValue(scale);
+      visit(key, entry_);
     };
     const Params params = ParamsAt(options_, steps_ + 1);
     table_.ForEach([&](uint64_t key, const State& state) {
@@ -132,13 +185,18 @@ class TableStore final : public LocalStore {
                      " numbers, found " + std::to_string(state.size()));
     }
     RETURN_IF_ERROR(CheckKeys({&key, 1}));
-    if (!kSgd && std::signbit(state[kFloats<Slot> - 1])) {
+    const size_t parameters = 1 + factor_width();
+    const auto last_plane = state.subspan((kFloats<Slot> - 1) * parameters, parameters);
+    const auto negative = std::find_if(last_plane.begin(), last_plane.end(),
+                                       [](float last) { return std::signbit(last); });
+    if (!kSgd && negative != last_plane.end()) {
       return Invalid("state of feature " + io::KeyName(key) +
-                     ": expected a sum of squares, found " +
-                     io::NumberText(state[kFloats<Slot> - 1]));
+                     ": expected a sum of squares, found " + io::NumberText(*negative));
     }
+    std::array<float, kFloats<Slot>> planes;
+    for (size_t p = 0; p < planes.size(); ++p) planes[p] = state[p * parameters];
     Slot slot;
-    std::memcpy(&slot, state.data(), sizeof slot);
+    std::memcpy(&slot, planes.data(), sizeof slot);
     if (scales_ && key != io::kInterceptKey) {
       const ScaleCode scale = ScaleFor(state.back());
       if (ScaleValue(scale) != state.back()) {
@@ -149,13 +207,14 @@ class TableStore final : public LocalStore {
       scales_->At(key) = scale;
       if (scale != kNoScale) slot.w *= ScaleValue(scale);
     }
+    if (factors_ && key != io::kInterceptKey) LoadFactors(key, state);
     Put(slot, key == io::kInterceptKey ? intercept_ : table_.At(key));
     return {};
   }
 
   bool direct() const override {
-    const bool l2_per_key = kSgd && options_.l2 > 0;
-    return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !l2_per_key;
+    const bool sums_per_key = kSgd && (options_.l2 > 0 || factors_);
+    return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !sums_per_key;
   }
 
   void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const override {
@@ -165,6 +224,15 @@ class TableStore final : public LocalStore {
       sparse::DirectMargins(params, scales_ ? Scaled(batch) : batch, table_.data(), margins);
     }
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
+    if (!factors_) return;
+    const Params factor_params = FactorParams(steps_ + 1);
+    const io::CsrBatch& scaled = scales_ ? scaled_ : batch;
+    AddFactorMargins(
+        scaled, factor_width(),
+        [&](size_t first, size_t count, float* out) {
+          factors_->Read(factor_params, std::span<const uint32_t>(&batch.cols[first], count), out);
+        },
+        margins);
   }
 
   void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) override {
@@ -182,6 +250,33 @@ class TableStore final : public LocalStore {
     if constexpr (kIndexed && kSgd) DirectSgdStep(params, scaled, residuals, table_.data());
     if constexpr (kIndexed && !kSgd) tagged_.Finish(params, scaled, residuals, table_.data());
     if (shape_.intercept) UpdateIntercept(InterceptGradient(residuals));
+  }
+
+  void DirectFactorsBegin(const io::CsrBatch& batch, std::span<float> margins) override {
+    if constexpr (kIndexed && !kSgd) {
+      if (!factors_) return;
+      const std::span<const uint32_t> features = tagged_.features();
+      profiler::TraceScope op("gather_factors", profiler::Cat::kCompute,
+                              FactorBytes(features.size()));
+      const Params params = FactorParams(steps_ + 1);
+      Locate(params, features);
+      factor_values_.resize(features.size() * factor_width());
+      factors_->Gather(params, factor_values_.data());
+      op.Then("factor_margins", profiler::Cat::kCompute, FactorBytes(batch.nnz()));
+      FactorKernelsFor().margins(FactorRowsOf(batch), factor_sums_, margins);
+    }
+  }
+
+  void DirectFactorsFinish(const io::CsrBatch& batch, std::span<const float> residuals) override {
+    if constexpr (kIndexed && !kSgd) {
+      if (!factors_) return;
+      profiler::TraceScope op("factor_gradient", profiler::Cat::kCompute, FactorBytes(batch.nnz()));
+      factor_gradient_.resize(factor_values_.size());
+      FactorKernelsFor().gradient(FactorRowsOf(batch), residuals, factor_sums_, factor_gradient_);
+      op.Then("factor_update", profiler::Cat::kCompute, FactorBytes(tagged_.features().size()));
+      factors_->Update(FactorParams(steps_ + 1), factor_gradient_.data(),
+                       [](size_t) { return 1.0f; });
+    }
   }
 
   SgdSlot* hogwild_slots() override {
@@ -203,7 +298,45 @@ class TableStore final : public LocalStore {
   using Slot = typename Form::template Slot<float>;
   static constexpr bool kSgd = std::is_same_v<Params, SgdParams>;
   static constexpr bool kIndexed = requires(Table<State> & table) { table.data(); };
+  using Blocks = std::conditional_t<kIndexed, DenseIndexBlocks, HashedKeyBlocks>;
   struct Nothing {};
+
+  Params FactorParams(uint64_t t) const { return ParamsAt(FactorUpdateOptions(options_), t); }
+  profiler::TraceArgs FactorBytes(size_t count) const {
+    return {.bytes = static_cast<int64_t>(count * factor_width() * sizeof(float)),
+            .keys = static_cast<int64_t>(count)};
+  }
+  template <typename Key>
+  void Locate(const Params& params, std::span<const Key> features) {
+    factors_->Locate(features, [&](float factor) { return InitialSlot(params, factor); });
+  }
+  // The entries of the batch whose margins tagged_ computed.
+  FactorRows FactorRowsOf(const io::CsrBatch& batch) const {
+    FactorRows rows;
+    if constexpr (kIndexed && !kSgd) {
+      const io::CsrBatch& scaled = scales_ ? scaled_ : batch;
+      rows = {.row_begin = batch.row_begin,
+              .features = tagged_.numbers(),
+              .values = scaled.values.empty() ? nullptr : scaled.values.data(),
+              .factors = factor_values_.data(),
+              .width = factor_width()};
+    }
+    return rows;
+  }
+  // The factors of values as they are, from those of normalised ones.
+  void ScaleFactors(std::span<const uint64_t> features, std::span<float> factors) const {
+    if (!scales_) return;
+    for (size_t i = 0; i < factors.size(); ++i) {
+      factors[i] *= InverseScale(scales_->Get(features[i / factor_width()]));
+    }
+  }
+  void LoadFactors(uint64_t key, std::span<const float> state) {
+    const size_t parameters = 1 + factor_width();
+    std::copy(state.begin(), state.end(), entry_.begin());
+    const float scale = scales_ && state.back() > 0 ? state.back() : 1;
+    for (size_t i = 1; i < parameters; ++i) entry_[i] *= scale;
+    factors_->WriteState(key, parameters, &entry_[1]);
+  }
 
   // The last float of a rule with more than one is never negative (a NaN may be): update_rules.h.
   static void Put(const Slot& slot, State& state) {
@@ -241,8 +374,12 @@ class TableStore final : public LocalStore {
 
   // The scale of a feature grows. One that had none has the weight of raw values, if any
   // (LoadWeight), and keeps it.
-  void Grow(ScaleCode from, ScaleCode to, State& state) {
+  void Grow(uint64_t key, ScaleCode from, ScaleCode to, State& state) {
     static constexpr State kUnseen{};
+    if (factors_ && from != kNoScale && to == from + 1) {
+      factors_->DoubleFactors(FactorParams(steps_ + 1), key,
+                              [](const Params& p, Slot& slot) { DoubleWeight(p, slot); });
+    }
     if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
     if (from == kNoScale) {
       const float w = Form::Weight(ParamsAt(options_, 1), state);
@@ -292,7 +429,7 @@ class TableStore final : public LocalStore {
                        [](const Growth& a, const Growth& b) { return a.col < b.col; });
       for (size_t i = 0; i < grown_.size(); ++i) {
         const auto [col, from] = grown_[i];
-        if (i == 0 || grown_[i - 1].col != col) Grow(from, scales[col], table_.At(col));
+        if (i == 0 || grown_[i - 1].col != col) Grow(col, from, scales[col], table_.At(col));
       }
     }
     return Scaled(batch);
@@ -310,8 +447,12 @@ class TableStore final : public LocalStore {
   }
 
   Table<State> table_;
-  State intercept_{};                       // all zero without one
-  std::optional<Table<ScaleCode>> scales_;  // if the options say normalize
+  State intercept_{};                                   // all zero without one
+  std::optional<Table<ScaleCode>> scales_;              // if the options say normalize
+  std::optional<FactorSlots<Params, Blocks>> factors_;  // unless the model is linear
+  PodVector<float> factor_values_, factor_gradient_;    // [features][width], of a step
+  FactorSums factor_sums_;
+  mutable std::vector<float> entry_;  // [slot_floats]
   mutable io::CsrBatch scaled_;
   struct Growth {
     uint32_t col;
@@ -348,13 +489,21 @@ std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions
 
 }  // namespace
 
-Status LocalStore::LoadWeight(uint64_t key, float weight) {
-  const auto slot =
-      SlotFor(key == io::kInterceptKey ? InterceptOptions(options_) : options_, weight);
-  std::array<float, kMaxSlotFloats + 1> floats{};
-  std::copy(slot.begin(), slot.end(), floats.begin());
-  if (options_.normalize) floats[slot_floats() - 1] = 0;  // no scale yet
-  return Load(key, {floats.data(), slot_floats()});
+Status LocalStore::LoadWeight(uint64_t key, float weight, std::span<const float> factors) {
+  const bool is_intercept = key == io::kInterceptKey;
+  CHECK(factors.empty() || (factors.size() == factor_width() && !is_intercept));
+  state_.assign(slot_floats(), 0);  // no scale yet
+  const size_t parameters = 1 + factor_width(), planes = rule_floats() / parameters;
+  const auto set = [&](size_t parameter, const UpdateOptions& options, float value) {
+    const auto slot = SlotFor(options, value);
+    for (size_t p = 0; p < planes; ++p) state_[p * parameters + parameter] = slot[p];
+  };
+  set(0, is_intercept ? InterceptOptions(options_) : options_, weight);
+  if (!factors.empty()) {
+    const UpdateOptions options = FactorUpdateOptions(options_);
+    for (size_t i = 0; i < factors.size(); ++i) set(1 + i, options, factors[i]);
+  }
+  return Load(key, state_);
 }
 
 // With FTRL the weight is a function of z, n and the rule's numbers, so other numbers, or another
@@ -366,17 +515,22 @@ Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
   const bool is_complete = state.size() + (gets_scale ? 1 : 0) == slot_floats();
   const bool changes_z = options_.rule == Rule::kFtrl && (add != 0 || !SameFtrl(earlier, options_));
   if (!is_complete || (!gets_scale && !changes_z && add == 0)) return Load(key, state);
-  std::array<float, kMaxSlotFloats + 1> floats;
-  const std::span<float> changed = std::span(floats).first(slot_floats());
+  state_.resize(slot_floats());
+  const std::span<float> changed = state_;
   std::copy(state.begin(), state.end(), changed.begin());
   if (gets_scale) changed.back() = ScaleValue(is_intercept ? kNoScale : kUnitScale);
   changed[0] += add;
   if (changes_z) {
-    const FtrlParams params = FtrlParamsAt(is_intercept ? InterceptOptions(options_) : options_, 1);
+    FtrlParams params = FtrlParamsAt(is_intercept ? InterceptOptions(options_) : options_, 1);
     // z is that of normalized values, the weight that of values as they are.
     const float scale = options_.normalize && changed.back() > 0 ? changed.back() : 1;
-    const float w = changed[0] * scale, z = changed[1], n = changed[2];
-    changed[1] = w != 0 ? FtrlZ(params, w, n) : std::clamp(z, -params.l1, params.l1);
+    const size_t parameters = 1 + factor_width();
+    for (size_t i = 0; i < parameters; ++i) {
+      if (i == 1) params = FtrlParamsAt(FactorUpdateOptions(options_), 1);
+      const float w = changed[i] * scale, n = changed[2 * parameters + i];
+      float& z = changed[parameters + i];
+      z = w != 0 ? FtrlZ(params, w, n) : std::clamp(z, -params.l1, params.l1);
+    }
   }
   return Load(key, changed);
 }
@@ -384,6 +538,13 @@ Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
 Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,
                                                        const UpdateOptions& options) {
   RETURN_IF_ERROR(options.Validate());
+  RETURN_IF_ERROR(shape.factors.Validate());
+  if (shape.factors.kind != ModelKind::kLr && options.rule == Rule::kFtrl &&
+      options.ftrl_beta == 0 && options.factor_l2 == 0) {
+    return Invalid(
+        "ftrl forgets the initial factors without both: expected ftrl_beta or factor_l2 above 0, "
+        "found 0");
+  }
   try {
     return MakeFor(shape, options);
   } catch (const std::bad_alloc& error) {

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "io/batch/csr_batch.h"
+#include "sparse/factors.h"
 #include "sparse/update_options.h"
 #include "sparse/weight_store.h"
 
@@ -16,6 +18,7 @@ namespace millrace::sparse {
 struct ModelShape {
   uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key but io::kInterceptKey
   bool intercept = true;
+  FactorShape factors = {};  // kLr: weights alone
 };
 
 // The intercept has a slot of its own under io::kInterceptKey. The rule updates it like a feature,
@@ -33,9 +36,11 @@ class LocalStore : public WeightStore {
   bool has_intercept() const final { return shape_.intercept; }
 
   bool has_scales() const override { return options_.normalize; }
-  // Floats of state a feature; the first one is the weight (of values as they are). With
-  // UpdateOptions::normalize the last one is the scale of its values, and the others are the state
-  // of the normalised ones.
+  size_t factor_width() const override { return shape_.factors.width(); }
+  // Floats of state a feature; the first one is the weight (of values as they are), the next ones
+  // are the factors, and then follows the state of the weight, and that of the factors, plane by
+  // plane. With UpdateOptions::normalize the last one is the scale of its values, and the state is
+  // that of the normalised ones.
   virtual size_t slot_floats() const = 0;
   // Calls visit(key, state) for each feature whose state is not all zero, in the order of keys. The
   // span is valid during the call.
@@ -50,9 +55,10 @@ class LocalStore : public WeightStore {
   // `add` is added to the weight.
   Status LoadTrainedWith(const UpdateOptions& earlier, uint64_t key, std::span<const float> state,
                          float add = 0);
-  // Sets a feature's weight, as the start of training: the rest of its state is that of a feature
-  // whose gradients are forgotten.
-  Status LoadWeight(uint64_t key, float weight);
+  // Sets a feature's weight and its factors (or none: those of a feature that was never seen), as
+  // the start of training: the rest of its state is that of a feature whose gradients are
+  // forgotten.
+  Status LoadWeight(uint64_t key, float weight, std::span<const float> factors = {});
 
   // Whether the store can work on batches that are not compacted: dense-index tables of at most
   // 2^32 features (SGD: without L2). The calls below are for such stores and batches, and every col
@@ -63,6 +69,10 @@ class LocalStore : public WeightStore {
   // Nothing else may be asked of the store between the two.
   virtual void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
   virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
+  // The factors' part of the same step; nothing for a linear model. To be called between the two:
+  // adds to the margins, then takes the residuals and updates the factors.
+  virtual void DirectFactorsBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
+  virtual void DirectFactorsFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
   // The slots of a dense-index SGD model without L2, for Hogwild threads; null for any other model.
   virtual SgdSlot* hogwild_slots() = 0;
   // That of the intercept; null without one, and where hogwild_slots() is null.
@@ -75,6 +85,7 @@ class LocalStore : public WeightStore {
   ModelShape shape_;
   UpdateOptions options_;
   uint64_t steps_ = 0;
+  std::vector<float> state_ = {};  // scratch
 };
 
 }  // namespace millrace::sparse

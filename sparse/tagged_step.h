@@ -64,6 +64,10 @@ class TaggedStep {
     }
   }
 
+  // Of the step: the number of each entry's feature, and the features by number.
+  const uint32_t* numbers() const { return numbers_.data(); }
+  std::span<const uint32_t> features() const { return {touched_.data(), count_}; }
+
  private:
   static constexpr size_t kFloats = sizeof(Slot) / sizeof(float);
   static constexpr size_t kLanes = 4;

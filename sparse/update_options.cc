@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "sparse/update_options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <string>
@@ -21,6 +22,8 @@ double DefaultRate(Rule rule) {
   }
   return 0;
 }
+
+constexpr double kFactorAdaGradInitial = 1;
 
 // The values of option.normalize.
 constexpr uint64_t kOnes = 0, kNormalized = 1, kRaw = 2;
@@ -106,6 +109,7 @@ Status UpdateOptions::Validate() const {
   RETURN_IF_ERROR(CheckRange("learning_rate", rate, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("l1", l1, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("l2", l2, 0, 1e6));
+  RETURN_IF_ERROR(CheckRange("factor_l2", factor_l2, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("ftrl_beta", ftrl_beta, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("adagrad_initial", adagrad_initial, 0, 1e6));
   RETURN_IF_ERROR(
@@ -134,12 +138,20 @@ UpdateOptions InterceptOptions(UpdateOptions options) {
   return options;
 }
 
+UpdateOptions FactorUpdateOptions(UpdateOptions options) {
+  options.l1 = 0;
+  options.l2 = options.factor_l2;
+  options.adagrad_initial = std::max(options.adagrad_initial, kFactorAdaGradInitial);
+  return options;
+}
+
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.Add("rule", RuleName(options.rule));
   fields.AddDouble("option.rate", options.Rate());
   fields.Add("option.decay", options.decay == Decay::kConstant ? "constant" : "sqrt");
   fields.AddDouble("option.l1", options.l1);
   fields.AddDouble("option.l2", options.l2);
+  if (options.factor_l2 != 0) fields.AddDouble("option.factor_l2", options.factor_l2);
   fields.AddDouble("option.ftrl_beta", options.ftrl_beta);
   fields.AddDouble("option.adagrad_epsilon", options.adagrad_epsilon);
   fields.AddDouble("option.adagrad_initial", options.adagrad_initial);
@@ -160,6 +172,9 @@ Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(options.decay, DecayFromName(decay));
   ASSIGN_OR_RETURN(options.l1, fields.Double("option.l1"));
   ASSIGN_OR_RETURN(options.l2, fields.Double("option.l2"));
+  if (fields.Text("option.factor_l2").ok()) {
+    ASSIGN_OR_RETURN(options.factor_l2, fields.Double("option.factor_l2"));
+  }
   ASSIGN_OR_RETURN(options.ftrl_beta, fields.Double("option.ftrl_beta"));
   ASSIGN_OR_RETURN(options.adagrad_epsilon, fields.Double("option.adagrad_epsilon"));
   ASSIGN_OR_RETURN(options.adagrad_initial, fields.Double("option.adagrad_initial"));

@@ -33,6 +33,7 @@ struct UpdateOptions {
   Decay decay = Decay::kConstant;
   double l1 = 0;  // FTRL only
   double l2 = 0;
+  double factor_l2 = 0;  // of the factors of a factorization machine; l1 and l2 are of its weights
   double ftrl_beta = 1;
   double adagrad_epsilon = 1e-6;
   double adagrad_initial = 0;  // of the sum of squares, as if seen before the first gradient
@@ -66,11 +67,17 @@ GradientScale GradientScaleOf(Rule rule);
 // The options of the intercept, which is not regularised.
 UpdateOptions InterceptOptions(UpdateOptions options);
 
+// The options of the factors: the same rule without L1, with factor_l2. Sums of squares of AdaGrad
+// start at 1 at least: the gradients of initial factors are tiny, and a first step as large as the
+// rate would be noise.
+UpdateOptions FactorUpdateOptions(UpdateOptions options);
+
 // "key:center key:center", keys ascending.
 std::string CentersText(const std::vector<io::ValueCenter>& centers);
 Result<std::vector<io::ValueCenter>> CentersFrom(const std::string& text);
 
-// Named fields for files and for the wire. They contain Rate(), never 0.
+// Named fields for files and for the wire. They contain Rate(), never 0. A field of factor_l2 is
+// only there if it is not 0.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);
 Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);
 

@@ -25,6 +25,9 @@ struct PushInfo {
 // key in the batch, which makes the scale grow. Weights and gradients are those of values as they
 // are.
 //
+// A store of a factorization machine has factor_width() factors a feature. PullBatch and Push then
+// take one more array behind these: [features][factor_width], without the intercept.
+//
 // A training loop numbers its batches 1, 2, 3, ... For each one it may prefetch the next one's
 // keys; it pulls the batch and pushes its gradient:
 //
@@ -37,8 +40,15 @@ class WeightStore {
   // Whether the model has an intercept: a batch's keys then end with io::kInterceptKey.
   virtual bool has_intercept() const = 0;
   virtual bool has_scales() const { return false; }
+  // Factors a feature (factors.h): 0 for a linear model.
+  virtual size_t factor_width() const { return 0; }
   // The weights of `keys` as they are now; a key that was never pushed has weight 0.
   virtual Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
+  // The factors of features as they are now: [features][factor_width], 0 for a feature that was
+  // never trained. PullBatch gives such features their initial factors.
+  virtual Status PullFactors(std::span<const uint64_t> /*features*/, std::span<float> /*factors*/) {
+    return {};
+  }
   // One step: applies the update rule to each key with its gradient.
   virtual Status Push(std::span<const uint64_t> keys, std::span<const float> gradient,
                       const PushInfo& info) = 0;

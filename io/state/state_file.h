@@ -47,7 +47,7 @@ constexpr size_t kStateBlockHeaderBytes = 12;
 constexpr size_t kStateCrcBytes = 4;
 
 // The reader rejects larger sizes before it allocates memory for them.
-constexpr size_t kMaxStateFloats = 64;
+constexpr size_t kMaxStateFloats = 1 << 14;
 constexpr size_t kMaxStateFieldBytes = 256 << 20;
 constexpr size_t kMaxStateBlockBytes = 4 << 20;                            // unpacked
 constexpr size_t kMaxStatePackedBytes = kMaxStateBlockBytes + (64 << 10);  // zstd may add a little

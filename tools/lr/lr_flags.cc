@@ -68,6 +68,14 @@ DEFINE_uint64(
     "all keys are below this number; 0: any 64-bit key, in a hashed-key table that grows");
 DEFINE_bool(intercept, millrace::sparse::ModelShape{}.intercept,
             "the model has an intercept, which is not regularised; --nointercept: none");
+DEFINE_string(model, "lr",
+              "lr (logistic regression) or fm (factorization machine, with pairwise interactions)");
+DEFINE_uint64(factors, millrace::sparse::kDefaultFmFactors,
+              "fm: factors a feature, a multiple of 4 up to 64; with --continue as in the earlier "
+              "run");
+DEFINE_double(factor_l2, UpdateOptions{}.factor_l2, "fm: L2 strength of the factors");
+DEFINE_double(factor_init, millrace::sparse::kDefaultFactorInit,
+              "fm: standard deviation of the initial factors, which derive from seed and key");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_string(learning_rate, "auto",
@@ -232,6 +240,14 @@ void TakeEarlierBatchSize(const std::string& data, trainer::TrainOptions& option
   options.auto_batch_size = false;
 }
 
+// A number of factors that the earlier model does not have is an error of CheckContinues.
+void TakeEarlierKind(const sparse::FactorShape& earlier, sparse::FactorShape& shape) {
+  if (!IsGiven("model")) shape.kind = earlier.kind;
+  if (shape.kind != earlier.kind || shape.kind == sparse::ModelKind::kLr) return;
+  if (!IsGiven("factors")) shape.factors = earlier.factors;
+  if (!IsGiven("factor_init")) shape.init = earlier.init;
+}
+
 // Options of the earlier run that the command line does not give.
 Status TakeEarlierOptions(LrOptions& lr) {
   trainer::TrainOptions& options = lr.train;
@@ -246,14 +262,17 @@ Status TakeEarlierOptions(LrOptions& lr) {
     if (IsGiven("decay")) update.decay = given.decay;
     if (IsGiven("l1")) update.l1 = given.l1;
     if (IsGiven("l2")) update.l2 = given.l2;
+    if (IsGiven("factor_l2")) update.factor_l2 = given.factor_l2;
     if (IsGiven("ftrl_beta")) update.ftrl_beta = given.ftrl_beta;
     if (IsGiven("adagrad_epsilon")) update.adagrad_epsilon = given.adagrad_epsilon;
     if (IsGiven("adagrad_initial")) update.adagrad_initial = given.adagrad_initial;
     options.update = update;
+    TakeEarlierKind(earlier.info.factors, options.shape.factors);
     lr.continues = true;
   } else {
     ASSIGN_OR_RETURN(const auto model, trainer::ModelReader::Open(earlier.model));
     num_features = model->info().num_features;
+    TakeEarlierKind(model->info().factors, options.shape.factors);
   }
   const Status features = TakeEarlierFeatures(earlier, options);
   if (!features.ok()) {
@@ -269,6 +288,7 @@ Status TakeEarlierOptions(LrOptions& lr) {
   if (!same_keys.ok()) return Invalid("--continue=" + FLAGS_continue + ": " + same_keys.message());
   const Status fits = sparse::CheckContinues({.num_features = options.shape.num_features,
                                               .intercept = options.shape.intercept,
+                                              .factors = options.shape.factors,
                                               .update = options.update},
                                              earlier.info);
   return fits.ok() ? fits : Invalid("--continue=" + FLAGS_continue + ": " + fits.message());
@@ -369,10 +389,23 @@ Result<UpdateOptions> Update() {
   ASSIGN_OR_RETURN(update.rate, LearningRate());
   update.l1 = FLAGS_l1;
   update.l2 = FLAGS_l2;
+  update.factor_l2 = FLAGS_factor_l2;
   update.ftrl_beta = FLAGS_ftrl_beta;
   update.adagrad_epsilon = FLAGS_adagrad_epsilon;
   update.adagrad_initial = FLAGS_adagrad_initial;
   return update;
+}
+
+Result<sparse::FactorShape> Factors() {
+  sparse::FactorShape shape;
+  ASSIGN_OR_RETURN(shape.kind, sparse::ModelKindFromName(FLAGS_model));
+  shape.init = FLAGS_factor_init;
+  shape.seed = FLAGS_seed;
+  if (shape.kind == sparse::ModelKind::kLr) return shape;
+  constexpr uint64_t kMost = ~uint32_t{0};
+  shape.factors = static_cast<uint32_t>(std::min(FLAGS_factors, kMost));
+  RETURN_IF_ERROR(shape.Validate());
+  return shape;
 }
 
 // One metric decides both.
@@ -440,7 +473,7 @@ Status CheckInputFlags(const TrainOptions& train) {
 const CommandSpec& LrSpec() {
   static const CommandSpec spec = tools::WithRemoteFlags(
       {.name = "millrace-lr",
-       .job = "trains and evaluates sparse logistic regression",
+       .job = "trains and evaluates click models: logistic regression, factorization machines",
        .groups =
            {{"Data",
              {"train", "test", "format", "features", "num_features", "label_feature",
@@ -454,9 +487,12 @@ const CommandSpec& LrSpec() {
                                 "json", "table"})},
               {"unknown_key", OneOf({"error", "ignore"})},
               {"on_corrupt", OneOf({"fail", "skip"})}}},
+            {"Model",
+             {"model", "factors", "factor_l2", "factor_init", "intercept"},
+             {{"model", OneOf({"lr", "fm"})}}},
             {"Optimizer",
              {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
-              "adagrad_epsilon", "adagrad_initial", "intercept", "batch_size", "kernel"},
+              "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
              {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
               {"normalize", OneOf({"auto", "on", "off"})},
               {"decay", OneOf({"constant", "sqrt"})},
@@ -472,11 +508,14 @@ const CommandSpec& LrSpec() {
                       {"continue", "save_state", "model_format", "dashboard"},
                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
             WorkerFlags()},
-       .always = {"train",         "test",       "format",           "features",  "on_corrupt",
-                  "max_record_mb", "optimizer",  "learning_rate",    "normalize", "l2",
-                  "intercept",     "batch_size", "kernel",           "epochs",    "max_examples",
-                  "seed",          "order",      "shuffle_capacity", "threads",   "continue"},
-       .needs = {{{"label_feature", "index_feature", "value_feature", "weight_feature"},
+       .always = {"model",        "train",         "test",       "format",           "features",
+                  "on_corrupt",   "max_record_mb", "optimizer",  "learning_rate",    "normalize",
+                  "l2",           "intercept",     "batch_size", "kernel",           "epochs",
+                  "max_examples", "seed",          "order",      "shuffle_capacity", "threads",
+                  "continue"},
+       .needs = {{{"factors", "factor_l2", "factor_init"}, {"model"}, {"fm"}},
+                 {{"hogwild"}, {"model"}, {"lr"}},
+                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
                   {"format"},
                   {"tfrecord"}},
                  {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
@@ -511,6 +550,7 @@ const CommandSpec& LrSpec() {
            "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
            "--run_dir=runs/1",
            "millrace-lr --train=a9a --test=a9a.t --format=libsvm --num_features=124 --epochs=5",
+           "millrace-lr --model=fm --train='data/train-*' --num_features=33762578 --run_dir=runs/2",
            "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
            "millrace-lr --train=\"sql:SELECT * FROM 'day-*/*.parquet' ORDER BY ts\" --order=files "
            "--features=spec.json",
@@ -535,6 +575,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   ASSIGN_OR_RETURN(options.train.normalize, trainer::NormalizeFromName(FLAGS_normalize));
   options.train.auto_batch_size = FLAGS_batch_size == 0;
   options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
+  ASSIGN_OR_RETURN(options.train.shape.factors, Factors());
   RETURN_IF_ERROR(TakeFeatures(options.train));
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
@@ -552,6 +593,11 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
   RETURN_IF_ERROR(TakeEarlierOptions(options));
   RETURN_IF_ERROR(options.train.Validate());
+  if (options.session && options.train.shape.factors.kind != sparse::ModelKind::kLr) {
+    return Invalid(
+        "--model=fm trains in one process: expected no --ps_hosts and no --mode of a job, or "
+        "--model=lr");
+  }
   return options;
 }
 

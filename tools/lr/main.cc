@@ -151,11 +151,11 @@ class Run {
 
   void PrintHead(double seconds) const {
     const trainer::TrainOptions& o = options_.train;
-    std::printf("model     %s%s, %s, rate %g%s\n",
+    std::printf("model     %s%s%s, %s, rate %g%s\n",
                 o.shape.num_features > 0 ? (WithCommas(o.shape.num_features) + " features").c_str()
                                          : "hashed keys (any 64-bit key)",
-                o.shape.intercept ? "" : " without intercept", sparse::RuleName(o.update.rule),
-                o.update.Rate(), NormalizeText(o.update).c_str());
+                o.shape.intercept ? "" : " without intercept", KindText(o.shape.factors).c_str(),
+                sparse::RuleName(o.update.rule), o.update.Rate(), NormalizeText(o.update).c_str());
     if (!start_.trials.empty()) PrintTrials();
     if (options_.session) PrintJob(*options_.session);
     std::printf("data      %zu training and %zu test files, batches of %zu, seed %llu\n",
@@ -181,6 +181,12 @@ class Run {
       std::printf("\n%s\n", trainer::FormatConsoleHeader().c_str());
     }
     std::fflush(stdout);
+  }
+
+  // Nothing for an lr.
+  static std::string KindText(const sparse::FactorShape& factors) {
+    if (factors.kind == sparse::ModelKind::kLr) return "";
+    return ", " + sparse::KindText(factors);
   }
 
   static std::string NormalizeText(const sparse::UpdateOptions& update) {

@@ -98,7 +98,8 @@ struct ExplainOptions {
 
 // For each row a line of the score and the `count` features with the largest parts of the margin
 // (weight times value), separated by tabs: "age=25..35 +0.41". Features of a feature spec have
-// their names, others the number of their key.
+// their names, others the number of their key. With factors, the interactions of two features are
+// parts as well: "age=25..35 * city=Rome +0.2".
 Status WriteExplanations(const trainer::Model& model, const ExplainOptions& options);
 
 // Appends a score and `end_char`.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <unordered_map>
 
 #include "io/rows/column_reader.h"
@@ -42,6 +43,9 @@ class RowNames {
   io::FieldRow row_;
 };
 
+// In place of the partner of a single feature: no feature has this key.
+constexpr uint64_t kNoPartner = io::kInterceptKey;
+
 class Explainer {
  public:
   Explainer(const trainer::Model& model, const ExplainOptions& options, trainer::OutputBuffer& out)
@@ -56,13 +60,13 @@ class Explainer {
     RETURN_IF_ERROR(decoder_->Append(record, rows_));
     if (rows_.batch.rows() == 0) return {};
     parts_.clear();
-    double margin = model_.Weight(io::kInterceptKey);
+    double margin = double{model_.Weight(io::kInterceptKey)};
     for (size_t i = 0; i < rows_.nnz(); ++i) {
-      const float value = rows_.batch.values.empty() ? 1.0f : rows_.batch.values[i];
-      const double part = double{model_.Weight(rows_.wide_keys[i])} * value;
+      const double part = double{model_.Weight(rows_.wide_keys[i])} * ValueOf(i);
       margin += part;
-      parts_.push_back({rows_.wide_keys[i], part});
+      parts_.push_back({rows_.wide_keys[i], kNoPartner, part});
     }
+    if (model_.factor_width() > 0) margin += AddPairs();
     KeepLargest();
     AppendScore(options_.kind, static_cast<float>(margin), parts_.empty() ? '\n' : '\t', out_);
     return parts_.empty() ? Status() : Write(record);
@@ -71,8 +75,31 @@ class Explainer {
  private:
   struct Part {
     uint64_t key = 0;
-    double part = 0;  // of the margin
+    uint64_t partner = kNoPartner;  // the other feature of an interaction
+    double part = 0;                // of the margin
   };
+
+  // The interactions of the row's features, and their sum.
+  double AddPairs() {
+    double sum = 0;
+    for (size_t i = 0; i < rows_.nnz(); ++i) {
+      const std::span<const float> a = model_.Factors(rows_.wide_keys[i]);
+      if (a.empty()) continue;
+      for (size_t j = i + 1; j < rows_.nnz(); ++j) {
+        const std::span<const float> b = model_.Factors(rows_.wide_keys[j]);
+        if (b.empty()) continue;
+        double part =
+            ValueOf(i) * ValueOf(j) * std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+        sum += part;
+        parts_.push_back({rows_.wide_keys[i], rows_.wide_keys[j], part});
+      }
+    }
+    return sum;
+  }
+
+  double ValueOf(size_t i) const {
+    return rows_.batch.values.empty() ? 1.0 : double{rows_.batch.values[i]};
+  }
 
   void KeepLargest() {
     const auto is_larger = [](const Part& a, const Part& b) {
@@ -87,15 +114,18 @@ class Explainer {
     std::unordered_map<uint64_t, std::string> names;
     RETURN_IF_ERROR(names_.ForEach(
         record, [&](uint64_t key, const std::string& name) { names.emplace(key, name); }));
+    const auto name_of = [&](uint64_t key) {
+      const auto name = names.find(key);
+      return name == names.end() ? io::KeyName(key) : name->second;
+    };
     for (size_t i = 0; i < parts_.size(); ++i) {
       const Part& part = parts_[i];
-      const auto name = names.find(part.key);
+      const std::string pair = part.partner == kNoPartner ? "" : " * " + name_of(part.partner);
       char number[32];
       const char* const end =
           std::to_chars(number, number + sizeof number, part.part, std::chars_format::general, 4)
               .ptr;
-      out_.Append((name == names.end() ? io::KeyName(part.key) : name->second) +
-                  (part.part > 0 ? " +" : " ") +
+      out_.Append(name_of(part.key) + pair + (part.part > 0 ? " +" : " ") +
                   std::string(std::string_view(number, static_cast<size_t>(end - number))) +
                   (i + 1 < parts_.size() ? "\t" : "\n"));
     }

@@ -56,9 +56,10 @@ DEFINE_uint64(slice_values, millrace::predict::ScoreOptions{}.slice_values,
 DEFINE_string(unknown_key, "ignore",
               "what to do with a key that has no weight in the model: ignore (it counts as a "
               "weight of 0), or error (which names file, row and key)");
-DEFINE_uint64(explain, 0,
-              "after each score, the so many features with the largest part of it: weight times "
-              "value, by the names of the feature spec");
+DEFINE_uint64(
+    explain, 0,
+    "after each score, the so many features with the largest part of it: weight times "
+    "value, by the names of the feature spec; of an fm also interactions of two features");
 DEFINE_uint64(top, 0,
               "list this many of the largest weights instead of scoring; rows may be named whose "
               "feature names are shown");
@@ -340,7 +341,9 @@ Result<ScoreOptions> ScoreOptionsFromFlags(const Args& args, const trainer::Mode
 }
 
 void PrintModel(const std::string& path, const trainer::ModelInfo& info) {
-  std::fprintf(stderr, "%s: %s, %s, %s, %s, %s\n", PrintableLines(path).c_str(),
+  const bool has_factors = info.factors.kind != sparse::ModelKind::kLr;
+  std::fprintf(stderr, "%s: %s%s, %s, %s, %s, %s\n", PrintableLines(path).c_str(),
+               has_factors ? (sparse::KindText(info.factors) + ", ").c_str() : "",
                Counted(info.weights, "weight").c_str(),
                trainer::ShapeText(info.num_features).c_str(), info.rule.c_str(),
                Counted(info.steps, "step").c_str(), Counted(info.examples, "example").c_str());

@@ -30,6 +30,10 @@ constexpr std::pair<const char*, const char*> kDescriptions[] = {
     {"update", "optimizer step on the weights"},
     {"pull", "gets the weights of the keys"},
     {"push", "updates the weights of the keys"},
+    {"gather_factors", "copies the factors of the batch's features"},
+    {"factor_margins", "pairwise interactions of the rows"},
+    {"factor_gradient", "gradient of the factors"},
+    {"factor_update", "optimizer step on the factors"},
     // Input.
     {"input_wait", "waiting for a batch"},
     {"read_block", "reads bytes of files"},

@@ -2,6 +2,7 @@
 // A trained model for scoring, and the facts about it that its file holds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -15,6 +16,8 @@
 #include "io/batch/csr_batch.h"
 #include "io/rows/row_format.h"
 #include "io/state/state_fields.h"
+#include "sparse/factor_blocks.h"
+#include "sparse/factors.h"
 #include "sparse/hashed_key_table.h"
 #include "sparse/update_rules.h"
 
@@ -23,6 +26,7 @@ namespace millrace::trainer {
 struct ModelInfo {
   uint64_t num_features = 0;  // without the intercept; 0: a hashed-key table, any 64-bit key
   std::string rule;           // "ftrl"
+  sparse::FactorShape factors = {};
   uint64_t steps = 0;
   uint64_t examples = 0;
   uint64_t weights = 0;  // that are not zero; known after the file was read
@@ -45,12 +49,16 @@ class Model {
  public:
   // Without weights yet; an error if there is not enough memory.
   static Result<Model> Create(const ModelInfo& info);
-  // `key` is below num_features, or io::kInterceptKey. Call it once per key.
-  void Set(uint64_t key, float weight);
+  // `key` is below num_features, or io::kInterceptKey. Call it once per key. `factors`: as many as
+  // the model has a feature; none are zeros.
+  void Set(uint64_t key, float weight, std::span<const float> factors = {});
 
   const ModelInfo& info() const { return info_; }
   // 0 for a key that the model does not have.
   float Weight(uint64_t key) const;
+  size_t factor_width() const { return info_.factors.width(); }
+  // The factors of a feature; empty for a key that has none.
+  std::span<const float> Factors(uint64_t key) const;
 
   // Replaces `margins` (batch.rows() numbers) by X w + intercept. The batch was read with this
   // num_features and these centers; a hashed-key table needs a compacted one. `scratch` is room for
@@ -64,15 +72,25 @@ class Model {
   void ForEach(const Visit& visit) const;
 
  private:
-  explicit Model(const ModelInfo& info) : info_(info), dense_(info.num_features) {}
+  explicit Model(const ModelInfo& info)
+      : info_(info),
+        dense_(info.num_features),
+        dense_factors_(info.num_features * info.factors.width()),
+        hashed_factors_(std::max<size_t>(info.factors.width(), 1)) {}
 
   bool is_hashed() const { return info_.num_features == 0; }
   Status CheckKeys(std::span<const uint64_t> keys) const;
+  void PrefetchFactors(uint64_t key) const;
+  void ReadFactors(uint64_t key, float* out) const;
+  void AddFactors(const io::CsrBatch& batch, std::span<float> margins) const;
 
   ModelInfo info_;
   // One of the two is empty.
   HugeArray<sparse::SgdSlot> dense_;  // by key
   sparse::HashedKeyTable<sparse::SgdSlot> hashed_;
+  // The same for [features][factor_width].
+  HugeArray<float> dense_factors_;
+  sparse::HashedKeyBlocks hashed_factors_;
   float intercept_ = 0;
 };
 

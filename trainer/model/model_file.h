@@ -18,9 +18,9 @@ namespace millrace::trainer {
 // A model that can be saved, in this process or on servers.
 struct ModelSource {
   ModelInfo info;  // without the number of weights
-  // Calls visit(key, weight) for each weight that is not zero, in the order of keys. May be called
-  // again.
-  using Visit = std::function<void(uint64_t key, float weight)>;
+  // Calls visit(key, weight, factors) for each feature with a weight or factor that is not zero, in
+  // the order of keys. May be called again. A linear model, and the intercept, have no factors.
+  using Visit = std::function<void(uint64_t key, float weight, std::span<const float> factors)>;
   std::function<Status(const Visit& visit)> for_each;
 };
 
@@ -29,7 +29,7 @@ ModelSource SourceOf(const sparse::LocalStore& store, uint64_t examples);
 
 enum class ModelFormat {
   kBinary,  // a state file: checksummed and compressed
-  kText,    // one line "key<TAB>weight" per weight; the last key is the word intercept
+  kText,    // one line "key<TAB>weight[<TAB>factors]" per feature; the last key is "intercept"
   kNpy,     // for numpy; an export that is not read back
 };
 // Accepts "binary", "text", "npy".
@@ -47,10 +47,12 @@ Result<Model> LoadModel(const std::string& path);
 
 // The weights of a file that LoadModel takes, as the start of training a model of `shape` with that
 // rule (with `may_grow` the file's num_features may be smaller); `take` gets them piece by piece,
-// keys ascending. A model of another num_features, one with an intercept where `shape` has none, or
-// a corrupt one is an error. Nothing is taken then.
+// keys ascending, with the factors [keys][width] if the file has any: a factorization machine may
+// start from the weights of an lr. A model of another num_features or of another kind, one with an
+// intercept where `shape` has none, or a corrupt one is an error. Nothing is taken then.
 using TakeWeights =
-    std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights)>;
+    std::function<Status(std::span<const uint64_t> keys, std::span<const float> weights,
+                         std::span<const float> factors)>;
 Status ReadModelFor(const std::string& path, const sparse::ModelShape& shape,
                     const sparse::UpdateOptions& options, bool may_grow, const TakeWeights& take);
 

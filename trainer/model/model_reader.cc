@@ -42,6 +42,12 @@ class BinaryModelReader final : public ModelReader {
     RETURN_IF_ERROR(CheckKind(path, states.fields()));
     Result<ModelInfo> info = ModelInfoFrom(states.fields());
     if (!info.ok()) return Corrupt(path + ": " + info.status().message());
+    const size_t numbers = 1 + info->factors.width();
+    if (states.floats_per_entry() < numbers) {
+      return Corrupt(path + ": expected at least " + std::to_string(numbers) +
+                     " numbers a feature of " + sparse::KindText(info->factors) + ", found " +
+                     std::to_string(states.floats_per_entry()));
+    }
     return std::unique_ptr<ModelReader>(
         std::make_unique<BinaryModelReader>(path, std::move(*info), std::move(states)));
   }
@@ -92,9 +98,11 @@ Result<bool> ModelReader::Next(io::StateBlock& block) {
                    std::to_string(features.back()));
   }
   for (size_t i = 0; i < block.size(); ++i) {
-    if (std::isfinite(block.state(i)[0])) continue;
-    return Corrupt(path_ + ": weight of key " + io::KeyName(block.keys[i]) +
-                   ": expected a finite number, found " + io::NumberText(block.state(i)[0]));
+    for (const float number : block.state(i).first(1 + info_.factors.width())) {
+      if (std::isfinite(number)) continue;
+      return Corrupt(path_ + ": weight of key " + io::KeyName(block.keys[i]) +
+                     ": expected a finite number, found " + io::NumberText(number));
+    }
   }
   return true;
 }

@@ -19,9 +19,9 @@ class ModelReader {
   virtual ~ModelReader() = default;
 
   const ModelInfo& info() const { return info_; }
-  // True and some weights (the first float of each entry), false at a valid end of the file, or an
-  // error. Keys ascend and are below num_features or the intercept's; weights are finite. The
-  // intercept is that of rows with info().centers.
+  // True and some weights (the first float of each entry; the factors follow), false at a valid end
+  // of the file, or an error. Keys ascend and are below num_features or the intercept's; weights
+  // are finite. The intercept is that of rows with info().centers.
   Result<bool> Next(io::StateBlock& block);
 
  protected:

@@ -51,7 +51,7 @@ class TextModelReader final : public ModelReader {
   Result<bool> ReadBlock(io::StateBlock& block) override {
     block.keys.clear();
     block.floats.clear();
-    block.floats_per_entry = 1;
+    block.floats_per_entry = 1 + info_.factors.width();
     while (block.size() < kBlockEntries && !IsEndLine()) {
       RETURN_IF_ERROR(TakeEntry(block));
       RETURN_IF_ERROR(NextLine());
@@ -67,18 +67,22 @@ class TextModelReader final : public ModelReader {
   Status TakeInfo(const std::string& text) {
     ASSIGN_OR_RETURN(const io::StateFields fields, io::StateFields::Decode(text));
     ASSIGN_OR_RETURN(info_, ModelInfoFrom(fields));
-    shift_.emplace(info_.centers);
+    const bool shifts = info_.factors.kind == sparse::ModelKind::kLr;
+    shift_.emplace(shifts ? info_.centers : std::vector<io::ValueCenter>());
     return {};
   }
 
   Status TakeEntry(io::StateBlock& block) {
     const size_t tab = line_.find('\t');
+    const size_t width = info_.factors.width();
+    const size_t second_tab = tab == line_.npos ? tab : line_.find('\t', tab + 1);
     uint64_t key = 0;
     double weight = 0;
     const std::string_view name = line_.substr(0, tab);
     if (name == kIntercept) key = io::kInterceptKey;
     if (tab == line_.npos || (name != kIntercept && !Parse(name, key)) ||
-        !Parse(line_.substr(tab + 1), weight)) {
+        !Parse(line_.substr(tab + 1, second_tab - tab - 1), weight) ||
+        (width == 0 && second_tab != line_.npos)) {
       return Malformed("a key, a tab and a weight, or '" + std::string(kEnd) + "N' at the end");
     }
     if (entries_ > 0 && key <= last_key_) {
@@ -90,6 +94,24 @@ class TextModelReader final : public ModelReader {
     block.keys.push_back(key);
     block.floats.push_back(static_cast<float>(weight));
     shift_->Add(key, block.floats.back());
+    return width == 0 ? Status() : TakeFactors(second_tab, width, block);
+  }
+
+  // None stand for zeros.
+  Status TakeFactors(size_t tab, size_t width, io::StateBlock& block) {
+    std::string_view rest = tab == line_.npos ? std::string_view() : line_.substr(tab + 1);
+    const bool has_factors = tab != line_.npos;
+    for (size_t f = 0; f < width; ++f) {
+      const size_t space = std::min(rest.find(' '), rest.size());
+      float factor = 0;
+      const bool is_last = f + 1 == width;
+      if (has_factors &&
+          (!Parse(rest.substr(0, space), factor) || is_last != (space == rest.size()))) {
+        return Malformed("a key, a weight and " + std::to_string(width) + " factors");
+      }
+      rest.remove_prefix(std::min(space + 1, rest.size()));
+      block.floats.push_back(factor);
+    }
     return {};
   }
 
@@ -151,7 +173,8 @@ void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out) {
   out.Append(text);
 }
 
-void WriteTextModelEntry(uint64_t key, double weight, OutputBuffer& out) {
+void WriteTextModelEntry(uint64_t key, double weight, std::span<const float> factors,
+                         OutputBuffer& out) {
   char line[64];
   const auto narrow = static_cast<float>(weight);
   char* at = key == io::kInterceptKey ? std::copy(kIntercept.begin(), kIntercept.end(), line)
@@ -160,8 +183,14 @@ void WriteTextModelEntry(uint64_t key, double weight, OutputBuffer& out) {
   at = (static_cast<double>(narrow) == weight ? std::to_chars(at, at + 24, narrow)
                                               : std::to_chars(at, at + 32, weight))
            .ptr;
-  *at++ = '\n';
   out.Append({line, static_cast<size_t>(at - line)});
+  for (size_t f = 0; f < factors.size(); ++f) {
+    at = line;
+    *at++ = f == 0 ? '\t' : ' ';
+    at = std::to_chars(at, at + 24, factors[f]).ptr;
+    out.Append({line, static_cast<size_t>(at - line)});
+  }
+  out.Append("\n");
 }
 
 void WriteTextModelEnd(uint64_t weights, OutputBuffer& out) {

@@ -10,12 +10,14 @@
 //   # input.index_base 1
 //   # option.centers 17:2000    unless empty: key:mean, which training subtracts from values
 //   17<TAB>-0.25                key and weight, keys ascend
-//   905<TAB>1.5e-05
-//   intercept<TAB>0.5           unless it is 0; that of rows as they are (without centers)
+//   905<TAB>1.5e-05           a factorization machine: then a tab and the factors, by spaces
+//   intercept<TAB>0.5           unless it is 0; that of rows as they are (without centers), with
+//                               factors that of centered rows
 //   # weights 3                 the last line, by which truncation is detected
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -33,7 +35,8 @@ Result<std::unique_ptr<ModelReader>> OpenTextModel(const std::string& path);
 // A file is a head, an entry for each weight, and an end. Errors stay in `out` until Finish.
 // With info.centers there is an entry of the intercept, even if it is 0.
 void WriteTextModelHead(const ModelInfo& info, OutputBuffer& out);
-void WriteTextModelEntry(uint64_t key, double weight, OutputBuffer& out);
+void WriteTextModelEntry(uint64_t key, double weight, std::span<const float> factors,
+                         OutputBuffer& out);
 void WriteTextModelEnd(uint64_t weights, OutputBuffer& out);
 
 }  // namespace millrace::trainer

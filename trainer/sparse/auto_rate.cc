@@ -501,7 +501,10 @@ Result<StartChoice> ChooseContinuedStart(TrainOptions options) {
   if (earlier.normalize || earlier.raw_values) return choice;
   options.update.rate = choice.rate;  // no other is tried
   options.auto_batch_size = false;
-  return ChooseStart(options);
+  ASSIGN_OR_RETURN(choice, ChooseStart(options));
+  // The factors of the earlier run are those of rows without centers.
+  if (options.shape.factors.kind != sparse::ModelKind::kLr) choice.centers.clear();
+  return choice;
 }
 
 }  // namespace millrace::trainer

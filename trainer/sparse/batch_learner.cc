@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "profiler/trace.h"
+#include "sparse/factor_kernels.h"
 #include "sparse/value_scale.h"
 
 namespace millrace::trainer {
@@ -52,7 +53,9 @@ class StoreLearner final : public BatchLearner {
   Result<std::span<const float>> Score(const CsrBatch& batch) override {
     Prepare(batch);
     RETURN_IF_ERROR(store_.Pull(keys_, weights_));
-    Margins(batch);
+    factors_.resize(batch.keys.size() * store_.factor_width());
+    if (!factors_.empty()) RETURN_IF_ERROR(store_.PullFactors(batch.keys, factors_));
+    Margins(batch, factors_);
     return std::span<const float>(margins_);
   }
 
@@ -61,13 +64,14 @@ class StoreLearner final : public BatchLearner {
     if (next) store_.Prefetch(number + 1, ModelKeys(*next, keys_));
     Prepare(batch);
     const size_t floats_per_key = store_.has_scales() ? 2 : 1;
-    weights_.resize(floats_per_key * keys_.size());
-    gradient_.resize(floats_per_key * keys_.size());
+    const size_t factors = batch.keys.size() * store_.factor_width();
+    weights_.resize(floats_per_key * keys_.size() + factors);
+    gradient_.resize(weights_.size());
     RETURN_IF_ERROR(store_.PullBatch(number, keys_, weights_));
     if (store_.has_scales()) Rescale(batch);
-    Margins(batch);
+    Margins(batch, std::span(weights_).last(factors));
     residuals_.resize(batch.rows());
-    const double loss = LossAndGradient(batch);
+    const double loss = LossAndGradient(batch, factors);
     RETURN_IF_ERROR(store_.Push(keys_, gradient_,
                                 {.batch = number,
                                  .rows = static_cast<uint32_t>(batch.rows()),
@@ -96,8 +100,10 @@ class StoreLearner final : public BatchLearner {
   // Fills the second half of gradient_ with the scales of this batch's values, and gives the
   // weights the values that they have under these scales: the step makes the model's scales grow.
   void Rescale(const CsrBatch& batch) {
-    const std::span<float> scales = std::span(weights_).subspan(keys_.size());
-    const std::span<float> largest = std::span(gradient_).subspan(keys_.size());
+    const std::span<float> scales = std::span(weights_).subspan(keys_.size(), keys_.size());
+    const std::span<float> largest = std::span(gradient_).subspan(keys_.size(), keys_.size());
+    const size_t width = store_.factor_width();
+    const std::span<float> factors = std::span(weights_).last(batch.keys.size() * width);
     std::fill(largest.begin(), largest.end(), batch.values.empty() ? 1.0f : 0.0f);
     for (size_t i = 0; i < batch.values.size(); ++i) {
       float& at = largest[batch.cols[i]];
@@ -106,18 +112,37 @@ class StoreLearner final : public BatchLearner {
     for (size_t k = 0; k < batch.keys.size(); ++k) {
       largest[k] = sparse::ScaleValue(sparse::ScaleFor(largest[k]));
       if (scales[k] > 0) weights_[k] *= sparse::GrowthFactor(scales[k], largest[k]);
+      if (width == 0 || largest[k] <= scales[k]) continue;
+      // Initial factors are those of normalised values.
+      const float factor =
+          scales[k] > 0 ? sparse::GrowthFactor(scales[k], largest[k]) : 1 / largest[k];
+      for (float& v : factors.subspan(k * width, width)) v *= factor;
     }
     if (keys_.size() > batch.keys.size()) largest.back() = 1;  // the intercept
   }
 
-  void Margins(const CsrBatch& batch) {
-    TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+  void Margins(const CsrBatch& batch, std::span<const float> factors) {
+    TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
     const size_t features = batch.keys.size();
     kernels_.margins(batch, std::span(weights_).first(features), margins_);
     if (keys_.size() > features) sparse::AddIntercept(weights_[features], margins_);
+    if (factors.empty()) return;
+    op.Then("factor_margins", Cat::kCompute, ShapeOf(batch, FactorBytes()));
+    sparse::FactorKernelsFor().margins(FactorRowsOf(batch, factors), factor_sums_, margins_);
   }
 
-  double LossAndGradient(const CsrBatch& batch) {
+  size_t FactorBytes() const { return store_.factor_width() * sizeof(float); }
+
+  sparse::FactorRows FactorRowsOf(const CsrBatch& batch, std::span<const float> factors) const {
+    return {.row_begin = batch.row_begin,
+            .features = batch.cols.data(),
+            .values = batch.values.empty() ? nullptr : batch.values.data(),
+            .factors = factors.data(),
+            .width = store_.factor_width()};
+  }
+
+  // `factors`: their number, at the end of weights_ and gradient_.
+  double LossAndGradient(const CsrBatch& batch, size_t factors) {
     TraceScope op("loss_residuals", Cat::kCompute, RowsOf(batch));
     const double loss =
         kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
@@ -126,6 +151,11 @@ class StoreLearner final : public BatchLearner {
     const size_t features = batch.keys.size();
     kernels_.gradient(batch, residuals_, std::span(gradient_).first(features));
     if (keys_.size() > features) gradient_[features] = sparse::InterceptGradient(residuals_);
+    if (factors == 0) return loss;
+    op.Then("factor_gradient", Cat::kCompute, ShapeOf(batch, FactorBytes()));
+    sparse::FactorKernelsFor().gradient(FactorRowsOf(batch, std::span(weights_).last(factors)),
+                                        residuals_, factor_sums_,
+                                        std::span(gradient_).last(factors));
     return loss;
   }
 
@@ -135,6 +165,8 @@ class StoreLearner final : public BatchLearner {
   uint64_t batches_ = 0;      // trained on
   PodVector<uint64_t> keys_;  // what weights_ and gradient_ belong to
   PodVector<float> weights_, margins_, residuals_, gradient_;
+  PodVector<float> factors_;  // of Score
+  sparse::FactorSums factor_sums_;
 };
 
 class DirectLearner final : public BatchLearner {
@@ -152,13 +184,14 @@ class DirectLearner final : public BatchLearner {
   Result<double> Learn(const CsrBatch& batch, const CsrBatch* /*next*/) override {
     margins_.resize(batch.rows());
     residuals_.resize(batch.rows());
-    TraceScope op("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
-    store_.DirectBegin(batch, margins_);
-    op.Then("loss_residuals", Cat::kCompute, RowsOf(batch));
-    const double loss =
-        kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
-    if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
-    op.Then("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
+    {
+      TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
+      store_.DirectBegin(batch, margins_);
+    }
+    store_.DirectFactorsBegin(batch, margins_);
+    const double loss = LossAndResiduals(batch);
+    store_.DirectFactorsFinish(batch, residuals_);
+    TRACE_SCOPE("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
     store_.DirectFinish(batch, residuals_);
     return loss;
   }
@@ -166,6 +199,14 @@ class DirectLearner final : public BatchLearner {
   bool wants_compact_batches() const override { return false; }
 
  private:
+  double LossAndResiduals(const CsrBatch& batch) {
+    TRACE_SCOPE("loss_residuals", Cat::kCompute, RowsOf(batch));
+    const double loss =
+        kernels_.loss_and_residuals(margins_, batch.labels, batch.weights, residuals_);
+    if (scale_ == sparse::GradientScale::kMean) DivideByRows(residuals_);
+    return loss;
+  }
+
   sparse::LocalStore& store_;
   const sparse::Kernels& kernels_;
   sparse::GradientScale scale_;

@@ -26,6 +26,7 @@ uint64_t Owner() {
 sparse::CheckpointInfo RunCheckpoints::InfoOf(const sparse::LocalStore& store) const {
   return {.num_features = store.shape().num_features,
           .intercept = store.shape().intercept,
+          .factors = store.shape().factors,
           .update = store.options(),
           .data = data_,
           .input = input_};
@@ -133,6 +134,7 @@ Status ContinueFrom(const sparse::CheckpointParts& earlier, sparse::LocalStore& 
   TRACE_SCOPE("load_checkpoint", profiler::Cat::kCheckpoint);
   const sparse::CheckpointInfo mine = {.num_features = store.shape().num_features,
                                        .intercept = store.shape().intercept,
+                                       .factors = store.shape().factors,
                                        .update = store.options()};
   ASSIGN_OR_RETURN(const sparse::CheckpointInfo info,
                    sparse::ReadEarlierRun(

@@ -71,11 +71,10 @@ Status ClusterBackend::Prepare(const TrainOptions& options,
     if (!options.shape.intercept || intercept == 0) return {};
     return session_->LoadWeights({&io::kInterceptKey, 1}, {&intercept, 1});
   }
-  return ReadModelFor(source.earlier.model, options.shape, session_->config().update,
-                      source.may_grow,
-                      [&](std::span<const uint64_t> keys, std::span<const float> weights) {
-                        return session_->LoadWeights(keys, weights);
-                      });
+  return ReadModelFor(
+      source.earlier.model, options.shape, session_->config().update, source.may_grow,
+      [&](std::span<const uint64_t> keys, std::span<const float> weights,
+          std::span<const float> /*factors*/) { return session_->LoadWeights(keys, weights); });
 }
 
 Status ClusterBackend::TakeRestored(const ps::RestoredReply& restored) {
@@ -143,13 +142,14 @@ Status ClusterBackend::Checkpoint(const TrainingState& state) {
 }
 
 ModelSource ClusterBackend::Source(uint64_t examples) {
-  return {
-      .info = {.num_features = session_->config().num_features,
-               .rule = sparse::RuleName(session_->config().update.rule),
-               .steps = session_->progress().step,
-               .examples = examples,
-               .centers = session_->config().update.centers},
-      .for_each = [this](const ModelSource::Visit& visit) { return session_->ReadModel(visit); }};
+  return {.info = {.num_features = session_->config().num_features,
+                   .rule = sparse::RuleName(session_->config().update.rule),
+                   .steps = session_->progress().step,
+                   .examples = examples,
+                   .centers = session_->config().update.centers},
+          .for_each = [this](const ModelSource::Visit& visit) {
+            return session_->ReadModel([&](uint64_t key, float weight) { visit(key, weight, {}); });
+          }};
 }
 
 JobReport ClusterBackend::Report() {

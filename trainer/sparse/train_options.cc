@@ -29,6 +29,11 @@ Status TrainOptions::Validate() const {
   if (hogwild > 1 && (update.normalize || normalize == Normalize::kOn)) {
     return Invalid("hogwild: expected normalize = off, found on");
   }
+  RETURN_IF_ERROR(shape.factors.Validate());
+  if (hogwild > 1 && shape.factors.kind != sparse::ModelKind::kLr) {
+    return Invalid(std::string("hogwild: expected model lr, found ") +
+                   sparse::ModelKindName(shape.factors.kind));
+  }
   if (hogwild > 256)
     return Invalid("hogwild: expected at most 256 threads, found " + std::to_string(hogwild));
   if (test.files.empty() && eval_every > 0) {

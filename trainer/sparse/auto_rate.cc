@@ -13,8 +13,8 @@
 #include "io/base/pod_vector.h"
 #include "io/batch/key_compactor.h"
 #include "io/queue/input_queue.h"
-#include "io/record/block_reader.h"
 #include "io/stream/input_files.h"
+#include "io/table/table_reader.h"
 #include "profiler/trace.h"
 #include "sparse/kernels.h"
 #include "trainer/sparse/batch_learner.h"
@@ -76,18 +76,22 @@ double TotalBytes(const std::vector<std::string>& files) {
   return bytes;
 }
 
-// Of the files, by their bytes and the first block. Compressed files and tables have an unknown
-// number: many.
-double RowsOf(const io::InputOptions& input) {
-  if (input.format == io::InputFormat::kTable) return std::numeric_limits<double>::infinity();
-  const auto bytes = static_cast<double>(io::PlainBytes(input.files));
-  const auto reader = io::BlockReader::Open(input.files.front(), input.Stream().blocks);
+// Of the files, counted up to `most`: it must not depend on the format. A file that cannot be read
+// counts as many; the run reports it.
+double RowsOf(const io::InputOptions& input, double most) {
+  double rows = 0;
   io::Block block;
-  if (bytes == 0 || !reader.ok() || !(*reader)->Next(block).ok() || block.records.empty()) {
-    return std::numeric_limits<double>::infinity();
+  for (const std::string& file : input.files) {
+    const auto blocks = io::OpenBlocks(file, input.Stream().blocks);
+    while (blocks.ok() && rows < most) {
+      const Result<bool> more = (*blocks)->Next(block);
+      if (!more.ok()) return most;
+      if (!*more) break;
+      rows += static_cast<double>(block.records.size());
+    }
+    if (!blocks.ok() || rows >= most) return most;
   }
-  return bytes / static_cast<double>(block.bytes.size()) *
-         static_cast<double>(block.records.size());
+  return rows;
 }
 
 // `max_examples`: that the run trains on; 0: all.
@@ -197,7 +201,8 @@ Result<std::vector<io::ValueCenter>> ChooseCenters(const Sample& sample, io::Inp
 }
 
 size_t BatchSizeFor(const Sample& sample, const io::InputOptions& input) {
-  const double rows = sample.complete ? static_cast<double>(sample.rows) : RowsOf(input);
+  const double most = kStepsPerPass * static_cast<double>(kMaxBatch);
+  const double rows = sample.complete ? static_cast<double>(sample.rows) : RowsOf(input, most);
   return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
 }
 

@@ -26,6 +26,8 @@ enum class ScoreKind { kProbability, kMargin };
 // Accepts "probability", "margin".
 Result<ScoreKind> ScoreKindFromName(std::string_view name);
 
+constexpr size_t kDefaultSliceValues = 20;
+
 struct ScoreOptions {
   io::InputOptions input;
   ScoreKind kind = ScoreKind::kProbability;
@@ -33,7 +35,7 @@ struct ScoreOptions {
   bool metrics = false;
   // ScoreSlices: fields of the feature spec, and how many values of each are reported.
   std::vector<std::string> slices = {};
-  size_t slice_values = 20;
+  size_t slice_values = kDefaultSliceValues;
 };
 
 struct ScoreSummary {

@@ -50,7 +50,7 @@ DEFINE_bool(
 DEFINE_string(slices, "",
               "with --metrics: fields of the feature spec, separated by commas; prints rows, "
               "positives, logloss, AUC and calibration for each value of them");
-DEFINE_uint64(slice_values, millrace::predict::ScoreOptions{}.slice_values,
+DEFINE_uint64(slice_values, millrace::predict::kDefaultSliceValues,
               "with --slices: values of each field that are shown, the most frequent ones; all "
               "others are one slice");
 DEFINE_string(unknown_key, "ignore",

@@ -444,8 +444,9 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   }
   TrainOptions chosen = options;
   const double total_bytes = TotalBytes(options.train.files);
+  const auto min_rows = static_cast<double>(kMinRows);
   const bool small = tries_rates && options.train.epochs > 1 && total_bytes <= kSmallBytes &&
-                     RowsOf(options.train) < static_cast<double>(kMinRows);
+                     RowsOf(options.train, min_rows) < min_rows;
   Result<Sample> read =
       ReadSample(options.train, options.max_examples, small ? kMinRows : 0, total_bytes);
   if (read.status().code() == Code::kCancelled) return read.status();

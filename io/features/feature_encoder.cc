@@ -356,7 +356,12 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
     RETURN_IF_ERROR(EncodeKeys(i, row));
     if (want_fields_) fields_.resize(keys_.size(), static_cast<uint16_t>(i));
   }
-  return {};
+  // A product of numbers in a cross may be too large.
+  if (ones_ ||
+      std::all_of(values_.begin(), values_.end(), [](float v) { return std::isfinite(v); })) {
+    return {};
+  }
+  return Corrupt("cross: expected a product of numbers that fits a float");
 }
 
 Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
@@ -372,12 +377,7 @@ Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
     AddKey(field, tokens_[i][t]);
     if (explain_) entries_.push_back({i, keys_.back(), tokens_[i][t].value, token_names_[i][t]});
   }
-  // A product of numbers in a cross may be too large.
-  if (ones_ ||
-      std::all_of(values_.begin(), values_.end(), [](float v) { return std::isfinite(v); })) {
-    return {};
-  }
-  return Corrupt("cross: expected a product of numbers that fits a float");
+  return {};
 }
 
 Status FeatureEncoder::Append(const FieldRow& row, BatchBuilder& rows) {

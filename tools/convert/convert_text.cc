@@ -184,7 +184,7 @@ void EncodeRow(const io::FeatureNames& names, int64_t label, const io::SparseRow
   io::ExampleBuilder builder;
   builder.AddInt64(names.index, keys);
   builder.AddInt64(names.label, {&label, 1});
-  builder.AddFloat(names.value, row.values);
+  if (!row.values.empty()) builder.AddFloat(names.value, row.values);
   if (row.weight != 1) builder.AddFloat(names.weight, {&row.weight, 1});
   if (!row.fields.empty()) {
     builder.AddInt64(names.field, std::vector<int64_t>(row.fields.begin(), row.fields.end()));

@@ -37,6 +37,7 @@ constexpr std::pair<const char*, const char*> kDescriptions[] = {
     // Input.
     {"input_wait", "waiting for a batch"},
     {"read_block", "reads bytes of files"},
+    {"remote_read", "receives bytes of remote files"},
     {"frame_crc", "splits records, checks CRCs"},
     {"start_query", "DuckDB runs a query up to its first rows"},
     {"fetch_chunk", "DuckDB computes a chunk of a table"},

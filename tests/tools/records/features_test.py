@@ -308,7 +308,7 @@ class Vw(Folder):
         spec = self.write("spec.json", json.dumps({"fields": [{"name": "user"}]}))
         rows = self.write("rows.vw", self.ROWS[0] + "\n1 |user a:b\n1 2 user c\n|user d\n" + self.ROWS[1] + "\n")
         _, error = run("millrace-lr", f"--train={rows}", f"--features={spec}", status="error")
-        self.assertIn('rows.vw:2: offset 45: column 11: expected a finite value, found "b"', error)
+        self.assertIn('rows.vw:2: offset 42: column 11: expected a finite value, found "b"', error)
         out, _ = run("millrace-records", "convert", f"--features={spec}", f"--out={self.folder}/out", "--on_corrupt=skip",
                      rows)
         self.assertIn("5 in, 2 out, 3 skipped", out)

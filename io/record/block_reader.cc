@@ -140,6 +140,7 @@ void BlockReader::DropConsumed(Block& block, Scan& scan) {
   block.base_offset += scan.consumed;
   scan.want -= std::min(scan.want, scan.consumed);
   scan.no_quotes -= std::min(scan.no_quotes, scan.consumed);
+  scan.no_newline -= std::min(scan.no_newline, scan.consumed);
   scan.consumed = 0;
 }
 
@@ -261,6 +262,16 @@ BlockReader::Step BlockReader::AddLine(Block& block, Scan& scan, size_t size, bo
   return Step::kContinue;
 }
 
+// The newline that ends the line at scan.consumed, or null. A line that arrives in many pieces is
+// searched once.
+const char* BlockReader::FindNewline(const Block& block, Scan& scan) {
+  const char* data = block.bytes.data();
+  const size_t from = std::clamp(scan.no_newline, scan.consumed, block.bytes.size());
+  const void* newline = std::memchr(data + from, '\n', block.bytes.size() - from);
+  scan.no_newline = newline ? from : block.bytes.size();
+  return static_cast<const char*>(newline);
+}
+
 BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
   const char* line = block.bytes.data() + scan.consumed;
   const size_t left = block.bytes.size() - scan.consumed;
@@ -269,7 +280,7 @@ BlockReader::Step BlockReader::ScanLine(Block& block, Scan& scan) {
                      ": expected lines of text, found a TFRecord file (format=tfrecord reads it)");
     return Step::kStop;
   }
-  const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
+  const char* newline = FindNewline(block, scan);
   const size_t found = newline ? static_cast<size_t>(newline - line) : left;
   if (found > MaxRecordBytes()) return TooLong(block, scan, found, newline != nullptr);
   if (!newline && !source_ended_) {
@@ -315,7 +326,7 @@ BlockReader::Step BlockReader::ScanCsv(Block& block, Scan& scan) {
   const char* line = block.bytes.data() + scan.consumed;
   const size_t left = block.bytes.size() - scan.consumed;
   const uint64_t limit = MaxRecordBytes();
-  const auto* newline = static_cast<const char*>(std::memchr(line, '\n', left));
+  const char* newline = FindNewline(block, scan);
   CsvEnd end = {newline ? CsvEnd::Kind::kNewline : CsvEnd::Kind::kNoEnd,
                 newline ? static_cast<size_t>(newline - line) : left};
   const uint64_t offset = block.base_offset + scan.consumed;

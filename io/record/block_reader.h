@@ -112,9 +112,10 @@ class BlockReader final : public BlockSource {
  private:
   // How far a scan over Block::bytes has come.
   struct Scan {
-    size_t consumed = 0;   // bytes before it need no further scan
-    size_t want = 0;       // the block size that the scan needs to continue
-    size_t no_quotes = 0;  // there are no quotes from `consumed` to here
+    size_t consumed = 0;    // bytes before it need no further scan
+    size_t want = 0;        // the block size that the scan needs to continue
+    size_t no_quotes = 0;   // there are no quotes from `consumed` to here
+    size_t no_newline = 0;  // the same for newlines
   };
   enum class Step { kContinue, kNeedBytes, kStop };
 
@@ -123,6 +124,7 @@ class BlockReader final : public BlockSource {
   Step ScanTfRecord(Block& block, Scan& scan);
   Step ScanLine(Block& block, Scan& scan);
   Step ScanCsv(Block& block, Scan& scan);
+  static const char* FindNewline(const Block& block, Scan& scan);
   bool LineHasOddQuotes(const Block& block, Scan& scan, size_t end) const;
   Step BrokenQuotes(const Block& block, Scan& scan, const std::string& what, size_t end);
   Step TooLong(const Block& block, Scan& scan, size_t found, bool has_end);

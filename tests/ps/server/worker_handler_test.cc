@@ -91,14 +91,17 @@ TEST_F(ServerTest, NoStepIsMadeWhileACheckpointIsWritten) {
     std::vector<std::jthread> starts;
     for (auto& job : jobs) starts.emplace_back([&] { ASSERT_TRUE(job->Start().ok()); });
     starts.clear();
-    const std::vector<uint64_t> keys = {5};
-    const std::vector<float> gradient = {1};
-    std::vector<float> weights(1);
+    const std::vector<uint64_t> keys = {5, 6};
+    const std::vector<float> gradient = {1, 1};
+    std::vector<float> weights(2);
+    ASSERT_TRUE(jobs[0]->Pull(keys, weights).ok());
     for (const size_t w : {1, 2}) {
       ASSERT_TRUE(jobs[w]->Pull(keys, weights).ok());
       ASSERT_TRUE(jobs[w]->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());
     }
-    for (const size_t w : {1, 2}) ASSERT_TRUE(jobs[w]->Flush().ok());  // step 1
+    for (const size_t w : {1, 2}) ASSERT_TRUE(jobs[w]->Flush().ok());           // step 1
+    ASSERT_TRUE(jobs[0]->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());  // too late
+    ASSERT_TRUE(jobs[0]->Flush().ok());
     // Worker 1 pushes for step 2 and waits: one gradient of two.
     ASSERT_TRUE(jobs[1]->Pull(keys, weights).ok());
     ASSERT_TRUE(jobs[1]->Push(keys, gradient, {.rows = 1, .weight = 1}).ok());
@@ -107,7 +110,7 @@ TEST_F(ServerTest, NoStepIsMadeWhileACheckpointIsWritten) {
     while (!saving) std::this_thread::sleep_for(milliseconds(1));
     std::jthread leaving([&] {  // one active worker besides the chief: the step needs no more
       if (finishes) {
-        EXPECT_TRUE(jobs[2]->Finish().ok());
+        EXPECT_TRUE(jobs[2]->session->Finish().ok());
       } else {
         jobs[2].reset();
       }
@@ -121,7 +124,8 @@ TEST_F(ServerTest, NoStepIsMadeWhileACheckpointIsWritten) {
     ASSERT_TRUE(reader.ok()) << reader.status().message();
     io::StateBlock block;
     ASSERT_TRUE(*reader->Next(block));
-    EXPECT_EQ(block.state(0)[0], -1);  // of step 1
+    ASSERT_EQ(block.size(), 2u);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(block.state(i)[0], -1) << i;
     EXPECT_EQ(*reader->fields().Uint("steps"), 1u);
     jobs[0].reset();
     jobs[1].reset();

@@ -315,6 +315,7 @@ class Vw(Folder):
         spec = self.write("spec.json", json.dumps({"fields": [{"name": "User"}]}))
         _, error = run("millrace-lr", f"--train={rows}", f"--features={spec}", status="error")
         self.assertIn("column 'User': expected it in some record", error)
+        rows = self.write("good.vw", "\n".join(self.ROWS) + "\n")
         _, error = run("millrace-records", "infer", "--label=user", rows, status="error")
         self.assertIn("label: VW text has it before the first '|'", error)
 

@@ -66,7 +66,8 @@ class ScriptedServer {
       request.append(bytes, static_cast<size_t>(got));
     }
     std::string reply;
-    {
+    // A client that has its error closes connections on which it has not asked yet.
+    if (request.ends_with("\r\n\r\n")) {
       const std::lock_guard lock(mu_);
       reply = reply_(request, number);
     }

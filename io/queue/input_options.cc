@@ -2,6 +2,7 @@
 #include "io/queue/input_options.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "io/record/byte_source.h"
 #include "io/record/record_format.h"
@@ -120,7 +121,7 @@ Status UseColumns(const FeatureSpec& spec, InputOptions& input) {
 Status UseFeatures(std::shared_ptr<const EncoderPlan> features, InputOptions& input) {
   const FeatureSpec& spec = features->spec();
   input.rows.num_features = spec.num_features();
-  input.rows.features = features;
+  input.rows.features = std::move(features);  // which keeps the spec
   return UseColumns(spec, input);
 }
 

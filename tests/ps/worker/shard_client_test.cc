@@ -29,6 +29,21 @@ TEST_F(ShardClientTest, LostServerIsNamedBeforeTheTimeout) {
   EXPECT_NE(status.message().find("is gone"), std::string::npos) << status.message();
 }
 
+TEST_F(ShardClientTest, LostServerIsTriedAgainForTheTimeGiven) {
+  StartServer(1);
+  SessionOptions options = Session(Config(1), 0);
+  options.wait.reconnect_s = 0.8;
+  auto worker = Worker(options);
+  ASSERT_TRUE(worker && worker->Start().ok());
+  ExpectServes(*worker);
+  server_.reset();
+  const auto begin = steady_clock::now();
+  const std::vector<uint64_t> keys = {1};
+  std::vector<float> weights(1);
+  EXPECT_EQ(worker->Pull(keys, weights).code(), Code::kIo);
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(800));
+}
+
 TEST_F(ShardClientTest, RestartedServerIsAnErrorWithAdvice) {
   StartServer(1);
   auto store = StartedWorker(Config(1));

@@ -185,6 +185,7 @@ uint64_t FeatureSpec::num_features() const {
 }
 
 uint64_t FeatureSpec::FirstKey(size_t field) const {
+  if (hash_bits == 64) return 0;  // no field has keys of its own: all are hashes
   const bool has_hashed = std::any_of(fields.begin(), fields.end(), IsHashed);
   uint64_t key = has_hashed ? uint64_t{1} << hash_bits : 0;
   for (size_t i = 0; i < field; ++i) key += KeysOf(fields[i]);

@@ -63,8 +63,7 @@ struct InputOptions {
 
 // Rows have the columns of `spec`, whether it is fitted or not: finds out how CSV files are
 // written, which reads the first bytes of one, and prepares the first table (without fields in
-// `spec`: all its columns). Criteo text is read as CSV. An error if the format
-// has no columns.
+// `spec`: all its columns). Criteo text is read as CSV. An error if the format has no columns.
 Status UseColumns(const FeatureSpec& spec, InputOptions& input);
 // Batches get the number of each entry's field. Rows of a feature spec (the position of the field
 // in the spec) and Criteo text (39 columns) say how many fields there are, and `num_fields` is 0 or

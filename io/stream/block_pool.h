@@ -66,8 +66,8 @@ class BlockPool {
 };
 
 // "file: offset n: " for a message; "file:12: offset n: " for a line of text; "file: row n: " (from
-// 1) for a table. To count lines it
-// reads the file up to the record, except for pipes: do not call it under a lock.
+// 1) for a table. To count lines it reads the file up to the record, except for pipes: do not call
+// it under a lock.
 std::string LocationText(const RecordOrigin& origin, Framing framing);
 
 }  // namespace millrace::io

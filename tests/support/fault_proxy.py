@@ -4,7 +4,7 @@
 
 FileServer serves a folder: with or without ranges, with faults. Proxy passes requests on to a real S3 server, checks
 that they are signed right (AWS signature 4), and adds faults. Faults are a list of names; a seeded choice takes one of
-them for every `every`-th request, about:
+them for about one request in `every`:
 
     503    an error page instead of the answer
     429    the same, with Retry-After

@@ -33,9 +33,8 @@ DEFINE_string(model, "",
               "millrace-convnet, or a run folder");
 DEFINE_string(format, "auto",
               "input format: tfrecord, libsvm, libffm, vw, criteo, csv, json, table, or auto (as "
-              "in training, "
-              "unless the file names "
-              "tell another; by the content if the model does not know it)");
+              "in training, unless the file names tell another; by the content if the model does "
+              "not know it)");
 DEFINE_string(duckdb, "",
               "libduckdb.so, which reads Parquet and SQL; empty: a usual place, where "
               "tools/get_duckdb.sh puts it");

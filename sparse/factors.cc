@@ -18,19 +18,31 @@ Status CheckFactors(uint64_t factors) {
                  std::to_string(factors));
 }
 
+Status CheckFields(ModelKind kind, uint64_t fields, uint64_t factors) {
+  const uint64_t most = kind == ModelKind::kFfm ? kMaxFactorWidth / factors : 1;
+  if (fields > 0 && fields <= most) return {};
+  return Invalid("fields: expected a number from 1 to " + std::to_string(most) + " for " +
+                 std::to_string(factors) + " factors, found " + std::to_string(fields));
+}
+
 }  // namespace
 
-const char* ModelKindName(ModelKind kind) { return kind == ModelKind::kFm ? "fm" : "lr"; }
+const char* ModelKindName(ModelKind kind) {
+  if (kind == ModelKind::kLr) return "lr";
+  return kind == ModelKind::kFm ? "fm" : "ffm";
+}
 
 Result<ModelKind> ModelKindFromName(std::string_view name) {
   if (name == "lr") return ModelKind::kLr;
   if (name == "fm") return ModelKind::kFm;
-  return Invalid("model: expected lr or fm, found '" + std::string(name) + "'");
+  if (name == "ffm") return ModelKind::kFfm;
+  return Invalid("model: expected lr, fm or ffm, found '" + std::string(name) + "'");
 }
 
 Status FactorShape::Validate() const {
   if (kind == ModelKind::kLr) return {};
   RETURN_IF_ERROR(CheckFactors(factors));
+  RETURN_IF_ERROR(CheckFields(kind, fields, factors));
   if (init > 0 && init <= 10) return {};
   return Invalid("factor_init: expected a number above 0 and at most 10, found " +
                  std::to_string(init));
@@ -56,6 +68,7 @@ void AddFactorShape(const FactorShape& shape, io::StateFields& fields) {
   if (shape.kind == ModelKind::kLr) return;
   fields.Add("model", ModelKindName(shape.kind));
   fields.AddUint("factors", shape.factors);
+  if (shape.kind == ModelKind::kFfm) fields.AddUint("factor_fields", shape.fields);
   fields.AddDouble("factor_init", shape.init);
   fields.AddUint("factor_seed", shape.seed);
 }
@@ -68,6 +81,11 @@ Result<FactorShape> FactorShapeFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(const uint64_t factors, fields.Uint("factors"));
   RETURN_IF_ERROR(CheckFactors(factors));
   shape.factors = static_cast<uint32_t>(factors);
+  if (shape.kind == ModelKind::kFfm) {
+    ASSIGN_OR_RETURN(const uint64_t number, fields.Uint("factor_fields"));
+    RETURN_IF_ERROR(CheckFields(shape.kind, number, factors));
+    shape.fields = static_cast<uint32_t>(number);
+  }
   ASSIGN_OR_RETURN(shape.init, fields.Double("factor_init"));
   ASSIGN_OR_RETURN(shape.seed, fields.Uint("factor_seed"));
   RETURN_IF_ERROR(shape.Validate());
@@ -77,11 +95,13 @@ Result<FactorShape> FactorShapeFrom(const io::StateFields& fields) {
 std::string KindText(const FactorShape& shape) {
   if (shape.kind == ModelKind::kLr) return "lr";
   return std::string(ModelKindName(shape.kind)) + " with " + std::to_string(shape.factors) +
-         " factors";
+         " factors" +
+         (shape.kind == ModelKind::kFfm ? " for each of " + std::to_string(shape.fields) + " fields"
+                                        : "");
 }
 
 bool SameKind(const FactorShape& a, const FactorShape& b) {
-  return a.kind == b.kind && a.factors == b.factors;
+  return a.kind == b.kind && a.factors == b.factors && a.fields == b.fields;
 }
 
 }  // namespace millrace::sparse

@@ -36,7 +36,7 @@ class LocalStore : public WeightStore {
   bool has_intercept() const final { return shape_.intercept; }
 
   bool has_scales() const override { return options_.normalize; }
-  size_t factor_width() const override { return shape_.factors.width(); }
+  FactorShape factors() const override { return shape_.factors; }
   // Floats of state a feature; the first one is the weight (of values as they are), the next ones
   // are the factors, and then follows the state of the weight, and that of the factors, plane by
   // plane. With UpdateOptions::normalize the last one is the scale of its values, and the state is

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "io/base/status.h"
+#include "sparse/factors.h"
 
 namespace millrace::sparse {
 
@@ -40,8 +41,9 @@ class WeightStore {
   // Whether the model has an intercept: a batch's keys then end with io::kInterceptKey.
   virtual bool has_intercept() const = 0;
   virtual bool has_scales() const { return false; }
-  // Factors a feature (factors.h): 0 for a linear model.
-  virtual size_t factor_width() const { return 0; }
+  // The kind of the model, and the factors that a feature has.
+  virtual FactorShape factors() const { return {}; }
+  size_t factor_width() const { return factors().width(); }
   // The weights of `keys` as they are now; a key that was never pushed has weight 0.
   virtual Status Pull(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // The factors of features as they are now: [features][factor_width], 0 for a feature that was

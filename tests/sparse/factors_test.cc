@@ -23,6 +23,13 @@ FactorShape Fm(uint32_t factors) {
   return {.kind = ModelKind::kFm, .factors = factors, .init = 0.1, .seed = 7};
 }
 
+FactorShape Ffm(uint32_t fields, uint32_t factors) {
+  FactorShape shape = Fm(factors);
+  shape.kind = ModelKind::kFfm;
+  shape.fields = fields;
+  return shape;
+}
+
 TEST(Factors, InitialFactorsDeriveFromSeedAndKeyAlone) {
   std::vector<float> a(8), b(8), longer(16);
   InitialFactors(Fm(8), 12345, a);
@@ -58,17 +65,28 @@ TEST(Factors, ImpossibleShapesAreErrors) {
   for (const uint32_t factors : {0u, 3u, 6u, 68u}) {
     EXPECT_EQ(Fm(factors).Validate().code(), Code::kInvalid) << factors;
   }
+  for (const uint32_t fields : {0u, 1025u}) {
+    EXPECT_EQ(Ffm(fields, 4).Validate().code(), Code::kInvalid) << fields;
+  }
+  EXPECT_TRUE(Ffm(1024, 4).Validate().ok());
   FactorShape shape = Fm(8);
   EXPECT_TRUE(shape.Validate().ok());
   shape.init = 0;
   EXPECT_EQ(shape.Validate().code(), Code::kInvalid);
-  EXPECT_EQ(ModelKindFromName("gbm").status().message(), "model: expected lr or fm, found 'gbm'");
+  EXPECT_EQ(ModelKindFromName("gbm").status().message(),
+            "model: expected lr, fm or ffm, found 'gbm'");
 }
 
 TEST(Factors, FieldsOfAFileReadBack) {
   io::StateFields fields;
   AddFactorShape(Fm(12), fields);
   EXPECT_EQ(*FactorShapeFrom(fields), Fm(12));
+  io::StateFields of_ffm;
+  AddFactorShape(Ffm(39, 4), of_ffm);
+  EXPECT_EQ(*FactorShapeFrom(of_ffm), Ffm(39, 4));
+  EXPECT_EQ(Ffm(39, 4).width(), 156u);
+  EXPECT_FALSE(SameKind(Ffm(39, 4), Ffm(40, 4)));
+  EXPECT_EQ(KindText(Ffm(39, 4)), "ffm with 4 factors for each of 39 fields");
   io::StateFields none;
   AddFactorShape({}, none);
   EXPECT_TRUE(none.all().empty());

@@ -399,6 +399,9 @@ Result<UpdateOptions> Update() {
 Result<sparse::FactorShape> Factors() {
   sparse::FactorShape shape;
   ASSIGN_OR_RETURN(shape.kind, sparse::ModelKindFromName(FLAGS_model));
+  if (shape.kind == sparse::ModelKind::kFfm) {
+    return Invalid("--model=ffm: this version trains no ffm; expected lr or fm");
+  }
   shape.init = FLAGS_factor_init;
   shape.seed = FLAGS_seed;
   if (shape.kind == sparse::ModelKind::kLr) return shape;

@@ -122,7 +122,7 @@ class FmTest(unittest.TestCase):
                 (["--factors=10"], "expected a multiple of 4 from 4 to 64, found 10"),
                 (["--factor_init=0"], "expected a number above 0"),
                 (["--factor_l2=-1"], "expected a number from 0"),
-                (["--model=gbm"], "expected lr or fm"),
+                (["--model=gbm"], "expected lr, fm or ffm"),
                 (["--mode=sync", "--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=a:2"],
                  "trains in one process"),
                 (["--model=lr", "--factors=4"], "it belongs to --model=fm, found --model=lr"),

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ps/wire/float_codec.h"
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
+
+#include "io/base/half.h"
 
 namespace millrace::ps {
 namespace {
 
 constexpr uint8_t kBf16 = 1, kZstd = 2;
-
-uint16_t ToBf16(float number) {
-  const auto bits = std::bit_cast<uint32_t>(number);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<uint16_t>((bits >> 16) | 0x40);  // NaN
-  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
-}
-
-float FromBf16(uint16_t half) { return std::bit_cast<float>(uint32_t{half} << 16); }
 
 void Split(std::string_view bytes, size_t width, std::string& planes) {
   const size_t count = bytes.size() / width;

@@ -32,6 +32,7 @@ RULES = [
     ("zstd", r"zstd(_errors)?\.h$|zdict\.h$", ["io/record", "tests"], {}),
     ("libcurl", r"curl/", ["io/record"], {"io": 1}),
     ("simdjson", r"simdjson\.h$", ["io/features", "io/text", "tests"], {"io/features": 1, "io/text": 1}),
+    ("the headers of libmillrace-score", r"millrace/scorer?\.h$", ["sparse/score", "tools", "tests"], {}),
     ("GoogleTest", r"g(test|mock)/", ["tests"], {}),
     ("Google Benchmark", r"benchmark/", ["tests"], {}),
 ]
@@ -59,7 +60,7 @@ STANDARD = re.compile(r"^[a-z_0-9]+$")
 # POSIX, Linux and the compiler's own headers.
 SYSTEM = re.compile(
     r"^((arpa|net|netinet|sys|linux)/.+|x86intrin|(imm|nmm|smm|wmm)intrin|cpuid|dirent|dlfcn|errno|fcntl|fnmatch|glob|ifaddrs|"
-    r"grp|limits|locale|netdb|poll|pthread|pwd|sched|semaphore|signal|spawn|stdint|stdio|stdlib|string|strings|"
+    r"grp|limits|locale|netdb|poll|pthread|pwd|sched|semaphore|signal|spawn|stddef|stdint|stdio|stdlib|string|strings|stddef|"
     r"time|unistd|wordexp|cxxabi|execinfo|malloc)(\.h)?$"
 )
 GENERATED = re.compile(r"^gen-cpp/")  # by the Thrift compiler

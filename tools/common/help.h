@@ -13,7 +13,7 @@ namespace millrace::tools {
 struct ProgramSpec {
   std::string name;  // "millrace-records"
   std::string job;
-  // Either one command with the name of the program, or the subcommands.
+  // The command with the name of the program, if it has one; then the subcommands.
   std::vector<const CommandSpec*> commands;
 };
 

@@ -8,6 +8,8 @@ function(millrace_public_headers out)
     file(GLOB_RECURSE headers RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.h)
     list(APPEND public ${headers})
   endforeach()
+  # libmillrace-score has its own headers, see sparse/score/include.
+  list(FILTER public EXCLUDE REGEX "^sparse/score/")
   set(private "(gen-cpp|oneapi|thrift)/[^>\"]+|[a-z_/]+_body[a-z_/.]+|[a-z_/]+/lane_kernels/[a-z_/.]+")
   if(NOT MILLRACE_PS)
     string(APPEND private "|ps/[^>\"]+")

@@ -24,6 +24,7 @@
 #include "tools/common/remote_flags.h"
 #include "tools/common/text_table.h"
 #include "tools/predict/commands.h"
+#include "tools/predict/export.h"
 #include "trainer/model/model.h"
 #include "trainer/model/model_file.h"
 #include "trainer/run/run_folder.h"
@@ -41,7 +42,7 @@ DEFINE_string(duckdb, "",
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
               "probability or margin; of a net: the class and its probability");
-DEFINE_string(out, "-", "output file; - is standard output");
+DEFINE_string(out, "-", "output file; - is standard output (not for export)");
 DEFINE_bool(
     metrics, false,
     "print logloss, AUC and other metrics on standard error, and how many of the keys have a "
@@ -84,6 +85,12 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, millrace::io::kWeightFeature,
               "name of the feature with the example's weight, if the records have it; empty: none");
+DEFINE_string(weights, "f32",
+              "the type of the weights: f32 (scores of the same bits as here), or f16 or bf16 of "
+              "half the size");
+DEFINE_string(layout, "auto",
+              "how the weights are found: dense (an array by key), hash (of the features that have "
+              "a weight), or auto: hash where it is much smaller");
 DEFINE_uint64(threads, 0, "threads that read and decode rows, or run a net; 0: one per core");
 
 namespace millrace::predict {
@@ -274,7 +281,23 @@ const CommandSpec& PredictSpec() {
            "millrace-predict --model=runs/1 --metrics --slices=site,country --out=/dev/null "
            "rows.csv",
            "millrace-predict --model=runs/1 --top=20 rows.csv",
-           "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv"}});
+           "millrace-predict --model=model.bin --top=20 --vocabulary=vocabulary.tsv",
+           "millrace-predict export --model=runs/1 --out=model.serving (see export --help)"}});
+  return spec;
+}
+
+const CommandSpec& ExportSpec() {
+  static const CommandSpec spec = {
+      .name = "millrace-predict export",
+      .job = "writes a model for libmillrace-score and millrace-serve",
+      .groups = {{"Export",
+                  {"model", "out", "weights", "layout"},
+                  {{"model", File()},
+                   {"out", File()},
+                   {"weights", OneOf({"f32", "f16", "bf16"})},
+                   {"layout", OneOf({"auto", "dense", "hash"})}}}},
+      .always = {"model", "out", "weights", "layout"},
+      .examples = {"millrace-predict export --model=runs/1 --out=model.serving"}};
   return spec;
 }
 
@@ -488,10 +511,41 @@ Status Run(const Args& args) {
   return RunTop(model, args);
 }
 
-int Main(const std::vector<std::string>& words) {
-  const Result<ParsedLine> line = ParseLine(PredictSpec(), {}, words);
+Status RunExport(const Args& args) {
+  if (FLAGS_model.empty()) return Invalid("no model: write --model=FILE, or --model=RUN_DIR");
+  if (FLAGS_out == "-") return Invalid("no file: write --out=FILE");
+  if (!args.empty()) return Invalid("unexpected argument '" + args[0] + "': export reads no input");
+  ExportOptions options = {.model = FLAGS_model, .out = FLAGS_out};
+  ASSIGN_OR_RETURN(options.weights, score::WeightsTypeFromName(FLAGS_weights));
+  if (FLAGS_layout != "auto") {
+    options.layout = FLAGS_layout == "hash" ? score::Layout::kHash : score::Layout::kDense;
+  }
+  CatchInterrupts();
+  ASSIGN_OR_RETURN(const ExportSummary summary, ExportModel(options));
+  std::fprintf(stderr, "%s: %s, %s of %s weights, %s\n", PrintableLines(FLAGS_out).c_str(),
+               Counted(summary.features, "feature").c_str(),
+               summary.table.layout == score::Layout::kHash ? "a hash table" : "an array",
+               score::WeightsTypeName(summary.table.type), BytesText(summary.bytes).c_str());
+  return {};
+}
+
+int MainOfExport(const tools::ProgramSpec& program, const std::vector<std::string>& words) {
+  const Result<ParsedLine> line = ParseLine(ExportSpec(), program.commands, words);
   if (!line.ok()) return Fail(kProgram, line.status());
-  if (const auto status = Answer(PredictSpec(), line->action)) return *status;
+  if (const auto status = Answer(program, &ExportSpec(), line->action)) return *status;
+  const Status status = RunExport(line->args);
+  return status.ok() ? 0 : Fail(kProgram, status);
+}
+
+int Main(const std::vector<std::string>& words) {
+  const tools::ProgramSpec program = {
+      .name = kProgram, .job = PredictSpec().job, .commands = {&PredictSpec(), &ExportSpec()}};
+  if (!words.empty() && words[0] == "export") {
+    return MainOfExport(program, {words.begin() + 1, words.end()});
+  }
+  const Result<ParsedLine> line = ParseLine(PredictSpec(), program.commands, words);
+  if (!line.ok()) return Fail(kProgram, line.status());
+  if (const auto status = Answer(program, &PredictSpec(), line->action)) return *status;
   tools::UseRemoteFlags(kProgram);
   const Status status = Run(line->args);
   if (status.ok()) return 0;

@@ -15,6 +15,7 @@
 #include "io/base/random.h"
 #include "io/batch/csr_batch.h"
 #include "io/stream/input_files.h"
+#include "sparse/score/probability.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
 #include "trainer/model/model.h"
@@ -167,11 +168,6 @@ class KeyCoverage {
 
 constexpr int kProbabilityDigits = 9;
 
-double Probability(double margin) {
-  const double e = std::exp(-std::abs(margin));
-  return margin >= 0 ? 1 / (1 + e) : e / (1 + e);
-}
-
 class Scorer {
  public:
   Scorer(const trainer::Model& model, const ScoreOptions& options, io::InputQueue& queue,
@@ -252,7 +248,7 @@ void AppendScore(ScoreKind kind, float margin, char end_char, trainer::OutputBuf
   char line[40];
   char* end = line + sizeof line - 1;
   end = kind == ScoreKind::kMargin ? std::to_chars(line, end, margin).ptr
-                                   : std::to_chars(line, end, Probability(margin),
+                                   : std::to_chars(line, end, score::Probability(double{margin}),
                                                    std::chars_format::general, kProbabilityDigits)
                                          .ptr;
   *end++ = end_char;

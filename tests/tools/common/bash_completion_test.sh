@@ -52,6 +52,8 @@ expect '' millrace-records cat --comp
 expect 'train 1.tfrecord|train-2.tfrecord' millrace-records cat tr
 expect 'margin' millrace-predict --output m
 expect 'model.bin' millrace-predict --model = mod
+expect '--weights=' millrace-predict export --w
+expect 'bf16' millrace-predict export --weights = b
 expect 'run-1|run-2' millrace-report r
 expect 'lenet' millrace-convnet --net = l
 expect 'cluster|cluster2' millrace-launch --deploy_mode = cl

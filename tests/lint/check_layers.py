@@ -25,6 +25,7 @@ RULES = [
     ("libjpeg", r"jpeglib\.h$|jerror\.h$", ["convnets", "tests"], {"convnets": 1}),
     ("libpng", r"png\.h$", ["convnets", "tests"], {"convnets": 1}),
     ("Thrift", r"thrift/", ["ps", "tests"], {}),
+    ("Boost", r"boost/", ["tools/http"], {"tools": 1}),
     ("OpenSSL", r"openssl/", ["ps"], {"ps": 1}),
     ("MKL", r"mkl", ["sparse", "tests"], {"sparse": 1}),
     ("protobuf", r"google/protobuf/|.*\.pb\.h$", ["io", "tests"], {"io": 1}),

@@ -20,6 +20,7 @@
 namespace millrace::dashboard {
 namespace {
 
+using http::Response;
 using report::DiagnoseRun;
 using report::LoadRun;
 using report::MakeOpTable;
@@ -153,7 +154,7 @@ Result<std::string> Data(const DashboardOptions& options) {
   return PageDataJson(run, DiagnoseRun(run), MakeOpTable(run), MakePeaks(run), kMaxSpans);
 }
 
-HttpResponse FromResult(const Result<std::string>& text, const char* type) {
+Response FromResult(const Result<std::string>& text, const char* type) {
   if (!text.ok()) return {.code = 500, .body = text.status().message() + "\n"};
   return {.type = type, .body = *text};
 }
@@ -163,14 +164,18 @@ Result<std::string> Metrics(const DashboardOptions& options) {
   return PrometheusText(run);
 }
 
-HttpResponse Page() {
+Response Page() {
   const std::string nonce = report::NewNonce();
   return {.type = "text/html; charset=utf-8",
           .policy = report::ContentPolicy(nonce) + "; frame-ancestors 'none'",
           .body = PageHtml("", nonce)};
 }
 
-HttpResponse Handle(const DashboardOptions& options, const std::string& path) {
+Response Handle(const DashboardOptions& options, const http::Request& request) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    return {.code = 405, .body = "expected GET or HEAD\n"};
+  }
+  const std::string_view path = request.path;
   if (path == "/") return Page();
   if (path == "/data.json") return FromResult(Data(options), "application/json");
   if (path == "/metrics") return FromResult(Metrics(options), "text/plain; version=0.0.4");
@@ -180,13 +185,15 @@ HttpResponse Handle(const DashboardOptions& options, const std::string& path) {
 }  // namespace
 
 Result<std::unique_ptr<Dashboard>> Dashboard::Start(const DashboardOptions& options) {
-  ASSIGN_OR_RETURN(auto server, HttpServer::Start(options.port, [options](const std::string& path) {
-                     try {
-                       return Handle(options, path);
-                     } catch (const std::bad_alloc&) {
-                       return HttpResponse{.code = 500, .body = "not enough memory\n"};
-                     }
-                   }));
+  const auto handle = [options](http::Request& request, Response& response) {
+    try {
+      response = Handle(options, request);
+    } catch (const std::bad_alloc&) {
+      response = {.code = 500, .body = "not enough memory\n"};
+    }
+  };
+  ASSIGN_OR_RETURN(auto server,
+                   http::Server::Start({.port = options.port, .thread_name = "dashboard"}, handle));
   return std::make_unique<Dashboard>(std::move(server));
 }
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "io/base/status.h"
-#include "tools/dashboard/http_server.h"
+#include "tools/http/server.h"
 #include "tools/report/run_data.h"
 
 namespace millrace::dashboard {
@@ -29,13 +29,13 @@ struct DashboardOptions {
 class Dashboard {
  public:
   static Result<std::unique_ptr<Dashboard>> Start(const DashboardOptions& options);
-  explicit Dashboard(std::unique_ptr<HttpServer> server) : server_(std::move(server)) {}
+  explicit Dashboard(std::unique_ptr<http::Server> server) : server_(std::move(server)) {}
 
   // "http://127.0.0.1:8080/"
   std::string url() const { return "http://127.0.0.1:" + std::to_string(server_->port()) + "/"; }
 
  private:
-  std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<http::Server> server_;
 };
 
 }  // namespace millrace::dashboard

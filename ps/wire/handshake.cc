@@ -16,16 +16,7 @@
 namespace millrace::ps {
 namespace {
 
-// `label` ends with its zero byte, and nonces have a fixed size: no two inputs give the same bytes.
-template <typename Message>
-std::string Proof(const std::string& token, std::string_view label, const Nonces& nonces,
-                  Message message) {
-  message.proof.clear();
-  auto buffer = std::make_shared<apache::thrift::transport::TMemoryBuffer>();
-  apache::thrift::protocol::TBinaryProtocol out(buffer);
-  message.write(&out);
-  const std::string bytes =
-      std::string(label) + nonces.worker + nonces.server + buffer->getBufferAsString();
+std::string Mac(const std::string& token, const std::string& bytes) {
   unsigned char mac[EVP_MAX_MD_SIZE];
   unsigned size = 0;
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
@@ -34,6 +25,18 @@ std::string Proof(const std::string& token, std::string_view label, const Nonces
     throw std::bad_alloc();  // the only cause
   }
   return {reinterpret_cast<const char*>(mac), size};
+}
+
+// `label` ends with its zero byte, and nonces have a fixed size: no two inputs give the same bytes.
+template <typename Message>
+std::string Proof(const std::string& token, std::string_view label, const Nonces& nonces,
+                  Message message) {
+  message.proof.clear();
+  auto buffer = std::make_shared<apache::thrift::transport::TMemoryBuffer>();
+  apache::thrift::protocol::TBinaryProtocol out(buffer);
+  message.write(&out);
+  return Mac(token,
+             std::string(label) + nonces.worker + nonces.server + buffer->getBufferAsString());
 }
 
 }  // namespace
@@ -54,6 +57,10 @@ std::string RequestProof(const std::string& token, const Nonces& nonces,
 std::string ReplyProof(const std::string& token, const Nonces& nonces,
                        const rpc::JoinReply& reply) {
   return Proof(token, std::string_view("join reply\0", 11), nonces, reply);
+}
+
+std::string ScoreProof(const std::string& token, const std::string& nonce) {
+  return Mac(token, std::string(std::string_view("score\0", 6)) + nonce);
 }
 
 bool IsSameProof(const std::string& a, const std::string& b) {

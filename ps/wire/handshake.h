@@ -32,6 +32,9 @@ std::string RequestProof(const std::string& token, const Nonces& nonces,
                          const rpc::JoinRequest& request);
 std::string ReplyProof(const std::string& token, const Nonces& nonces, const rpc::JoinReply& reply);
 
+// The proof of a client of millrace-serve: HMAC-SHA256(token, "score" 0 nonce).
+std::string ScoreProof(const std::string& token, const std::string& nonce);
+
 // Takes the same time wherever the difference is.
 bool IsSameProof(const std::string& a, const std::string& b);
 

@@ -24,7 +24,7 @@ RULES = [
     ("OpenMP", r"omp\.h$", ["convnets"], {"convnets": 1}),
     ("libjpeg", r"jpeglib\.h$|jerror\.h$", ["convnets", "tests"], {"convnets": 1}),
     ("libpng", r"png\.h$", ["convnets", "tests"], {"convnets": 1}),
-    ("Thrift", r"thrift/", ["ps", "tests"], {}),
+    ("Thrift", r"thrift/", ["ps", "tools/serve", "tests"], {"tools": 1}),
     ("Boost", r"boost/", ["tools/http"], {"tools": 1}),
     ("OpenSSL", r"openssl/", ["ps"], {"ps": 1}),
     ("MKL", r"mkl", ["sparse", "tests"], {"sparse": 1}),
@@ -32,7 +32,8 @@ RULES = [
     ("zlib", r"zlib\.h$", ["io/record", "tests"], {}),
     ("zstd", r"zstd(_errors)?\.h$|zdict\.h$", ["io/record", "tests"], {}),
     ("libcurl", r"curl/", ["io/record"], {"io": 1}),
-    ("simdjson", r"simdjson\.h$", ["io/features", "io/text", "tests"], {"io/features": 1, "io/text": 1}),
+    ("simdjson", r"simdjson\.h$", ["io/features", "io/text", "tools/serve", "tests"],
+     {"io/features": 1, "io/text": 1, "tools": 1}),
     ("the headers of libmillrace-score", r"millrace/scorer?\.h$", ["sparse/score", "tools", "tests"], {}),
     ("GoogleTest", r"g(test|mock)/", ["tests"], {}),
     ("Google Benchmark", r"benchmark/", ["tests"], {}),
@@ -71,7 +72,8 @@ def check_arrow(path, header):
     """What is wrong with `path` including the project's `header`, or None."""
     here, there = path.parts[0], header.split("/")[0]
     if GENERATED.match(header):
-        return None if here in ("ps", "tests") else "generated Thrift code belongs to ps"
+        known = here in ("ps", "tests") or path.parts[:2] == ("tools", "serve")
+        return None if known else "generated Thrift code belongs to ps and tools/serve"
     if there not in LAYERS + ["tests"]:
         return "write project includes from the root, and others in <>"
     if here == "tests":

@@ -34,7 +34,7 @@ model=run/model/model.bin
 
 # A standard output that is full or closed is an error.
 full='cannot write standard output: No space left on device'
-for program in convnet launch lr predict ps records report; do
+for program in convnet launch lr predict ps records report serve; do
   expect 1 "millrace-$program: $full" "millrace-$program --help >/dev/full"
 done
 expect 1 "$full" "$train >/dev/full"

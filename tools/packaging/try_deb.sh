@@ -32,6 +32,10 @@ inside sh -c 'cd /root && rm -rf data run &&
   millrace-launch --deploy_mode=cluster -- millrace-lr --mode=sync --train="data/train-*" --num_features=33762578 2>&1 | tail -n 4 &&
   millrace-convnet --net=lenet --data=synthetic --max_examples=640 | tail -n 3 &&
   millrace-report run | tail -n 3'
+say "serve"
+inside bash -c 'cd /root && { millrace-serve --model=run --port=8500 & } && sleep 2 && exec 3<>/dev/tcp/127.0.0.1/8500 &&
+  printf "GET /v1/model HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" >&3 && cat <&3 && echo && kill %1 && wait'
+inside sh -c 'ls -l /usr/lib/systemd/system/millrace-serve.service'
 say "man page and completion"
 inside sh -c 'zcat /usr/share/man/man1/millrace-lr.1.gz | head -n 3; ls /usr/share/bash-completion/completions/millrace-*'
 say "kernel mkl without MKL"

@@ -11,7 +11,7 @@ mkdir run-1 run-2
 touch "train 1.tfrecord" train-2.tfrecord model.bin
 failures=0
 
-for program in convnet launch lr predict ps records report; do
+for program in convnet launch lr predict ps records report serve; do
   script=$("$bin/millrace-$program" --help=bash) && eval "$script" || exit 1
 done
 
@@ -59,6 +59,8 @@ expect 'lenet' millrace-convnet --net = l
 expect 'cluster|cluster2' millrace-launch --deploy_mode = cl
 expect 'model.bin' millrace-launch --deploy_mode = cluster -- millrace-lr m
 expect '--listen=' millrace-ps --lis
+expect 'error|ignore' millrace-serve --unknown_fields = ''
+expect '--max_body_mb=|--max_connections=' millrace-serve --max
 
 # With bash-completion installed, the words after -- are completed as a command line.
 if [ -r /usr/share/bash-completion/bash_completion ]; then

@@ -68,9 +68,10 @@ struct StoredWeight {
 };
 
 // The weight of entry i, from slots that contain z and n.
+template <typename Slot>
 struct FtrlPackedWeight {
   const uint32_t* cols;
-  const FtrlPackedState<float>* slots;
+  const Slot* slots;
   FtrlParams params;
   float operator()(uint32_t i) const { return Packed<FtrlParams>::Weight(params, slots[cols[i]]); }
   Float4 Four(uint32_t i) const {
@@ -103,10 +104,11 @@ void DirectMargins(const Params&, const io::CsrBatch& batch, const Slot* slots,
                    std::span<float> margins) {
   DirectMargins(batch, slots, margins);
 }
-inline void DirectMargins(const FtrlParams& params, const io::CsrBatch& batch,
-                          const FtrlPackedState<float>* slots, std::span<float> margins) {
+template <typename Slot>
+void DirectMargins(const FtrlParams& params, const io::CsrBatch& batch, const Slot* slots,
+                   std::span<float> margins) {
   internal::FetchAndSumRows(batch, slots, margins.data(),
-                            internal::FtrlPackedWeight{batch.cols.data(), slots, params});
+                            internal::FtrlPackedWeight<Slot>{batch.cols.data(), slots, params});
 }
 
 // SGD is linear in the gradient, so that it updates entry by entry without sums. Requires l2 = 0.

@@ -8,22 +8,32 @@
 //   FTRL      z[width], n[width]
 //   Adam      v[width], m[width], v[width]
 //
-// A block is all zero until a training batch contains its feature. So that no other place has to
-// say what was seen, a feature whose factors are all 0 gets initial factors.
+// A feature gets its block in the first training batch that contains it: the slot of its weight has
+// the block's number (BlockSlot), 0 until then. The order of numbers has no influence on the model.
+// A feature whose factors are all 0 gets initial ones.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <span>
 
 #include "io/base/pod_vector.h"
+#include "sparse/factor_blocks.h"
 #include "sparse/factors.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {
 
-// `Blocks` is a table of factor_blocks.h. Not thread-safe.
-template <typename Params, typename Blocks>
+// The slot of a weight and the number of the block with its feature's factors.
+template <typename State>
+struct BlockSlot : State {
+  uint32_t block;
+};
+
+// Not thread-safe.
+template <typename Params>
 class FactorSlots {
   using Form = Packed<Params>;
   template <typename F>
@@ -33,60 +43,64 @@ class FactorSlots {
 
  public:
   static constexpr size_t kPlanes = sizeof(State<float>) / sizeof(float);
-  // Planes of a whole state, which Load and Store use: v first.
+  // Planes of a whole state, which ReadState and WriteState use: v first.
   static constexpr size_t kWholePlanes = sizeof(Slot<float>) / sizeof(float);
 
-  template <typename... TableArgs>
-  explicit FactorSlots(const FactorShape& shape, TableArgs... args)
-      : shape_(shape), blocks_(shape.width() * kPlanes, args...) {}
+  explicit FactorSlots(const FactorShape& shape)
+      : shape_(shape),
+        blocks_(shape.width() * kPlanes),
+        locate_prefetches_(block_bytes() <= kSmallBlock) {}
 
   size_t width() const { return shape_.width(); }
 
-  // Finds the blocks of the features of a training batch, and gives factors to new features.
-  // `initial(v)` is the state of a new factor.
+  // A training batch starts with Reserve, then Locate of each of its features, i = 0, 1, ...
+  void Reserve(size_t features) { located_.resize(features); }
+  // Finds the block of feature i, which may be followed by another feature i.
+  void Locate(size_t i, uint32_t& block) {
+    if (block == 0) block = blocks_.Add();
+    located_[i] = blocks_.At(block);
+    if (locate_prefetches_) PrefetchBlock(located_[i]);
+  }
+
+  // Gives factors to new features. `initial(v)` is the state of a new factor.
   template <typename Key, typename Initial>
-  void Locate(std::span<const Key> keys, Initial initial) {
-    located_.resize(keys.size());
+  void Initialize(std::span<const Key> keys, Initial initial) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + kTableAhead < keys.size()) blocks_.Prefetch(keys[i + kTableAhead]);
-      located_[i] = blocks_.At(keys[i]);
-    }
-    const size_t ahead = Ahead();
-    for (size_t i = 0; i < std::min(ahead, keys.size()); ++i) PrefetchBlock(located_[i]);
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + ahead < keys.size()) PrefetchBlock(located_[i + ahead]);
+      PrefetchAhead(located_, i, keys.size());
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
     }
   }
 
-  // The factors of the located features: [features][width].
-  void Gather(const Params& params, float* out) const {
-    for (size_t i = 0; i < located_.size(); ++i) ReadBlock(params, located_[i], out + i * width());
-  }
-
-  // Of any keys, for scoring: zeros for a feature without factors.
-  template <typename Key>
-  void Read(const Params& params, std::span<const Key> keys, float* out) const {
-    found_.resize(keys.size());
+  // The same, and reads the factors of the located features: [features][width].
+  template <typename Key, typename Initial>
+  void Gather(const Params& params, std::span<const Key> keys, Initial initial, float* out) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + kTableAhead < keys.size()) blocks_.Prefetch(keys[i + kTableAhead]);
-      found_[i] = blocks_.Get(keys[i]);
-    }
-    const size_t ahead = Ahead();
-    for (size_t i = 0; i < keys.size(); ++i) {
-      if (i + ahead < keys.size() && found_[i + ahead]) PrefetchBlock(found_[i + ahead]);
-      if (found_[i]) {
-        ReadBlock(params, found_[i], out + i * width());
-      } else {
-        std::fill_n(out + i * width(), width(), 0.0f);
-      }
+      PrefetchAhead(located_, i, keys.size());
+      if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
+      ReadBlock(params, located_[i], out + i * width());
     }
   }
 
-  // The rule on the located features. `gradient_scale(i)` multiplies the gradient of feature i.
+  // Reads `count` blocks for scoring. `block(i)` is the number of the i-th one.
+  template <typename BlockOf>
+  void Read(const Params& params, size_t count, BlockOf block, float* out) const {
+    found_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      found_[i] = blocks_.At(block(i));
+      if (locate_prefetches_) PrefetchBlock(found_[i]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      PrefetchAhead(found_, i, count);
+      ReadBlock(params, found_[i], out + i * width());
+    }
+  }
+
+  // The rule on the first `count` located features. `gradient_scale(i)` multiplies the gradient of
+  // feature i.
   template <typename Scale>
-  void Update(const Params& params, const float* gradient, Scale gradient_scale) {
-    for (size_t i = 0; i < located_.size(); ++i) {
+  void Update(const Params& params, size_t count, const float* gradient, Scale gradient_scale) {
+    for (size_t i = 0; i < count; ++i) {
+      PrefetchAhead(located_, i, count);
       const float scale = gradient_scale(i);
       const float* g = gradient + i * width();
       float* block = located_[i];
@@ -100,8 +114,9 @@ class FactorSlots {
 
   // Multiplies the factors of normalised values by 2: their scale doubles, and the margins stay.
   template <typename Double>
-  void DoubleFactors(const Params& params, uint64_t key, Double double_weight) {
-    float* block = blocks_.At(key);
+  void DoubleFactors(const Params& params, uint32_t number, Double double_weight) {
+    if (number == 0) return;
+    float* block = blocks_.At(number);
     for (size_t f = 0; f < width(); ++f) {
       Slot<float> slot = Form::Unpack(params, LoadOne(block + f));
       double_weight(params, slot);
@@ -109,29 +124,34 @@ class FactorSlots {
     }
   }
 
-  // Whether the feature has factors or state.
-  bool IsSeen(uint64_t key) const {
-    const float* block = blocks_.Get(key);
-    if (!block) return false;
-    for (size_t f = 0; f < width() * kPlanes; ++f) {
-      if (block[f] != 0) return true;
-    }
-    return false;
+  // Whether the block has factors or state.
+  bool IsSeen(uint32_t number) const {
+    const float* block = blocks_.At(number);
+    return std::any_of(block, block + blocks_.block_floats(), [](float x) { return x != 0; });
   }
 
-  // The whole state of a feature, planes that are `stride` floats apart.
-  void ReadState(const Params& params, uint64_t key, size_t stride, float* state) const {
-    const float* block = blocks_.Get(key);
+  // The whole state of a block, planes that are `stride` floats apart.
+  void ReadState(const Params& params, uint32_t number, size_t stride, float* state) const {
+    const float* block = blocks_.At(number);
     for (size_t f = 0; f < width(); ++f) {
-      Slot<float> slot{};
-      if (block) slot = Form::Unpack(params, LoadOne(block + f));
+      const Slot<float> slot = Form::Unpack(params, LoadOne(block + f));
       std::array<float, kWholePlanes> floats;
       std::memcpy(floats.data(), &slot, sizeof slot);
       for (size_t p = 0; p < kWholePlanes; ++p) state[p * stride + f] = floats[p];
     }
   }
-  void WriteState(uint64_t key, size_t stride, const float* state) {
-    float* block = blocks_.At(key);
+  // State that is all zero needs no block.
+  void WriteState(uint32_t& number, size_t stride, const float* state) {
+    if (number == 0) {
+      bool is_zero = true;
+      for (size_t p = 0; p < kWholePlanes; ++p) {
+        const float* plane = state + p * stride;
+        is_zero = is_zero && std::all_of(plane, plane + width(), [](float x) { return x == 0; });
+      }
+      if (is_zero) return;
+      number = blocks_.Add();
+    }
+    float* block = blocks_.At(number);
     for (size_t f = 0; f < width(); ++f) {
       std::array<float, kWholePlanes> floats;
       for (size_t p = 0; p < kWholePlanes; ++p) floats[p] = state[p * stride + f];
@@ -142,15 +162,21 @@ class FactorSlots {
   }
 
  private:
-  static constexpr size_t kTableAhead = 32;  // keys
-  static constexpr size_t kBytesAhead = 2048, kLine = 64, kMaxLines = 16;
+  // Blocks of a batch that fit into the cache are prefetched when they are located, larger ones
+  // shortly before their use.
+  static constexpr size_t kSmallBlock = 256, kBytesAhead = 2048, kLine = 64, kMaxLines = 16;
 
   size_t block_bytes() const { return blocks_.block_floats() * sizeof(float); }
-  size_t Ahead() const { return std::max<size_t>(2, kBytesAhead / block_bytes()); }
   void PrefetchBlock(const float* block) const {
     const char* at = reinterpret_cast<const char*>(block);
     const size_t bytes = std::min(block_bytes(), kMaxLines * kLine);
     for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i, 1);
+  }
+  template <typename Pointers>
+  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count) const {
+    if (locate_prefetches_) return;
+    const size_t ahead = std::max<size_t>(2, kBytesAhead / block_bytes());
+    if (i + ahead < count) PrefetchBlock(blocks[i + ahead]);
   }
 
   State<Float4> Load(const float* at) const {
@@ -200,7 +226,8 @@ class FactorSlots {
   }
 
   FactorShape shape_;
-  Blocks blocks_;
+  NumberedBlocks blocks_;
+  bool locate_prefetches_;
   PodVector<float*> located_;
   mutable PodVector<const float*> found_;
   PodVector<float> initial_;

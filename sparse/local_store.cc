@@ -68,16 +68,17 @@ profiler::TraceArgs TouchedKeys(size_t keys) {
   return {.bytes = static_cast<int64_t>(keys * sizeof(Slot)), .keys = static_cast<int64_t>(keys)};
 }
 
-// `Params` is the rule's; `Table` holds its slots in the form `Form`.
+// `Params` is the rule's; `Table` holds its slots in the form `Form`, with the numbers of blocks if
+// the model has factors.
 template <typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t), typename Form,
-          template <typename> typename Table>
+          template <typename> typename Table, bool kFactors>
 class TableStore final : public LocalStore {
  public:
   template <typename... TableArgs>
   TableStore(const ModelShape& shape, const UpdateOptions& options, TableArgs... args)
       : LocalStore(shape, options), table_(args...) {
     if (options.normalize) scales_.emplace(args...);
-    if (shape.factors.width() > 0) factors_.emplace(shape.factors, args...);
+    if constexpr (kFactors) factors_.emplace(shape.factors);
     entry_.resize(TableStore::slot_floats());
   }
 
@@ -99,23 +100,30 @@ class TableStore final : public LocalStore {
 
   Status PullBatch(uint64_t /*batch*/, std::span<const uint64_t> keys,
                    std::span<float> weights) override {
-    if (!factors_) return Pull(keys, weights);
+    if constexpr (!kFactors) return Pull(keys, weights);
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     const std::span<float> factors = weights.last(features.size() * factor_width());
     RETURN_IF_ERROR(Pull(keys, weights.first(weights.size() - factors.size())));
-    const Params params = FactorParams(steps_ + 1);
-    Locate(params, features);
-    factors_->Gather(params, factors.data());
-    ScaleFactors(features, factors);
+    if constexpr (kFactors) {
+      const Params params = FactorParams(steps_ + 1);
+      factors_->Reserve(features.size());
+      for (size_t i = 0; i < features.size(); ++i) {
+        if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+        factors_->Locate(i, table_.At(features[i]).block);
+      }
+      factors_->Gather(params, features, InitialOf(params), factors.data());
+      ScaleFactors(features, factors);
+    }
     return {};
   }
 
   Status PullFactors(std::span<const uint64_t> features, std::span<float> factors) override {
-    if (!factors_) return {};
-    TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
-    RETURN_IF_ERROR(CheckKeys(features));
-    factors_->Read(FactorParams(steps_ + 1), features, factors.data());
-    ScaleFactors(features, factors);
+    if constexpr (kFactors) {
+      TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
+      RETURN_IF_ERROR(CheckKeys(features));
+      ReadFactors(features, factors.data());
+      ScaleFactors(features, factors);
+    }
     return {};
   }
 
@@ -125,25 +133,27 @@ class TableStore final : public LocalStore {
     RETURN_IF_ERROR(CheckKeys(keys));
     const Params params = ParamsAt(options_, ++steps_);
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    if constexpr (kFactors) factors_->Reserve(features.size());
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      State& state = table_.At(features[i]);
+      TableSlot& state = table_.At(features[i]);
+      if constexpr (kFactors) factors_->Locate(i, state.block);
       float g = gradient[i];
       if (scales_) {
         const bool has_scale = gradient.size() > keys.size();
         const ScaleCode now = has_scale ? ScaleFor(gradient[keys.size() + i]) : kUnitScale;
         ScaleCode& scale = scales_->At(features[i]);
-        if (now > scale) Grow(features[i], std::exchange(scale, now), now, state);
+        if (now > scale) Grow(std::exchange(scale, now), now, state);
         g *= InverseScale(scale);
       }
       Update(params, g, state);
     }
     if (features.size() < keys.size()) UpdateIntercept(gradient[features.size()]);
-    if (factors_) {
+    if constexpr (kFactors) {
       const Params factor_params = FactorParams(steps_);
-      Locate(factor_params, features);
+      factors_->Initialize(features, InitialOf(factor_params));
       factors_->Update(
-          factor_params, gradient.last(features.size() * factor_width()).data(),
+          factor_params, features.size(), gradient.last(features.size() * factor_width()).data(),
           [&](size_t i) { return scales_ ? InverseScale(scales_->Get(features[i])) : 1.0f; });
     }
     return {};
@@ -157,8 +167,9 @@ class TableStore final : public LocalStore {
     static constexpr State kUnseen{};
     const Params factor_params = FactorParams(steps_ + 1);
     const auto visit_seen = [&](const Params& params, uint64_t key, const State& state,
-                                ScaleCode scale) {
-      const bool has_factors = factors_ && key != io::kInterceptKey && factors_->IsSeen(key);
+                                uint32_t block, ScaleCode scale) {
+      bool has_factors = false;
+      if constexpr (kFactors) has_factors = block != 0 && factors_->IsSeen(block);
       const bool is_unseen = std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0;
       if (scale == kNoScale && is_unseen && !has_factors) return;
       const Slot slot = Form::Unpack(params, state);
@@ -167,16 +178,18 @@ class TableStore final : public LocalStore {
       std::memcpy(planes.data(), &slot, sizeof slot);
       std::fill(entry_.begin(), entry_.end(), 0.0f);
       for (size_t p = 0; p < planes.size(); ++p) entry_[p * parameters] = planes[p];
-      if (has_factors) factors_->ReadState(factor_params, key, parameters, &entry_[1]);
+      if constexpr (kFactors) {
+        if (has_factors) factors_->ReadState(factor_params, block, parameters, &entry_[1]);
+      }
       for (size_t i = 0; i < parameters; ++i) entry_[i] *= InverseScale(scale);
       if (scales_) entry_.back() = ScaleValue(scale);
       visit(key, entry_);
     };
     const Params params = ParamsAt(options_, steps_ + 1);
-    table_.ForEach([&](uint64_t key, const State& state) {
-      visit_seen(params, key, state, scales_ ? scales_->Get(key) : kNoScale);
+    table_.ForEach([&](uint64_t key, const TableSlot& slot) {
+      visit_seen(params, key, slot, BlockOf(slot), scales_ ? scales_->Get(key) : kNoScale);
     });
-    visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_, kNoScale);
+    visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_, 0, kNoScale);
   }
 
   Status Load(uint64_t key, std::span<const float> state) override {
@@ -207,13 +220,15 @@ class TableStore final : public LocalStore {
       scales_->At(key) = scale;
       if (scale != kNoScale) slot.w *= ScaleValue(scale);
     }
-    if (factors_ && key != io::kInterceptKey) LoadFactors(key, state);
+    if constexpr (kFactors) {
+      if (key != io::kInterceptKey) LoadFactors(key, state);
+    }
     Put(slot, key == io::kInterceptKey ? intercept_ : table_.At(key));
     return {};
   }
 
   bool direct() const override {
-    const bool sums_per_key = kSgd && (options_.l2 > 0 || factors_);
+    const bool sums_per_key = kSgd && (options_.l2 > 0 || kFactors);
     return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !sums_per_key;
   }
 
@@ -224,15 +239,14 @@ class TableStore final : public LocalStore {
       sparse::DirectMargins(params, scales_ ? Scaled(batch) : batch, table_.data(), margins);
     }
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
-    if (!factors_) return;
-    const Params factor_params = FactorParams(steps_ + 1);
-    const io::CsrBatch& scaled = scales_ ? scaled_ : batch;
-    AddFactorMargins(
-        scaled, factor_width(),
-        [&](size_t first, size_t count, float* out) {
-          factors_->Read(factor_params, std::span<const uint32_t>(&batch.cols[first], count), out);
-        },
-        margins);
+    if constexpr (kFactors) {
+      AddFactorMargins(
+          scales_ ? scaled_ : batch, factor_width(),
+          [&](size_t first, size_t count, float* out) {
+            ReadFactors(std::span<const uint32_t>(&batch.cols[first], count), out);
+          },
+          margins);
+    }
   }
 
   void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) override {
@@ -240,54 +254,58 @@ class TableStore final : public LocalStore {
     const io::CsrBatch& scaled = scales_ ? GrowAndScale(batch) : batch;
     const Params params = ParamsAt(options_, steps_ + 1);
     if constexpr (kIndexed && kSgd) sparse::DirectMargins(params, scaled, table_.data(), margins);
-    if constexpr (kIndexed && !kSgd) tagged_.Begin(params, scaled, table_.data(), margins);
+    if constexpr (kIndexed && !kSgd) {
+      if constexpr (kFactors) factors_->Reserve(batch.nnz());
+      tagged_.Begin(params, scaled, table_.data(), margins, [this](size_t i, TableSlot& slot) {
+        if constexpr (kFactors) factors_->Locate(i, slot.block);
+      });
+    }
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
   }
 
   void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) override {
     const Params params = ParamsAt(options_, ++steps_);
     const io::CsrBatch& scaled = scales_ ? scaled_ : batch;
-    if constexpr (kIndexed && kSgd) DirectSgdStep(params, scaled, residuals, table_.data());
+    if constexpr (kIndexed && kSgd && !kFactors)
+      DirectSgdStep(params, scaled, residuals, table_.data());
     if constexpr (kIndexed && !kSgd) tagged_.Finish(params, scaled, residuals, table_.data());
     if (shape_.intercept) UpdateIntercept(InterceptGradient(residuals));
   }
 
   void DirectFactorsBegin(const io::CsrBatch& batch, std::span<float> margins) override {
-    if constexpr (kIndexed && !kSgd) {
-      if (!factors_) return;
+    if constexpr (kIndexed && !kSgd && kFactors) {
       const std::span<const uint32_t> features = tagged_.features();
       profiler::TraceScope op("gather_factors", profiler::Cat::kCompute,
                               FactorBytes(features.size()));
       const Params params = FactorParams(steps_ + 1);
-      Locate(params, features);
       factor_values_.resize(features.size() * factor_width());
-      factors_->Gather(params, factor_values_.data());
+      factors_->Gather(params, features, InitialOf(params), factor_values_.data());
       op.Then("factor_margins", profiler::Cat::kCompute, FactorBytes(batch.nnz()));
       FactorKernelsFor().margins(FactorRowsOf(batch), factor_sums_, margins);
     }
   }
 
   void DirectFactorsFinish(const io::CsrBatch& batch, std::span<const float> residuals) override {
-    if constexpr (kIndexed && !kSgd) {
-      if (!factors_) return;
+    if constexpr (kIndexed && !kSgd && kFactors) {
       profiler::TraceScope op("factor_gradient", profiler::Cat::kCompute, FactorBytes(batch.nnz()));
       factor_gradient_.resize(factor_values_.size());
       FactorKernelsFor().gradient(FactorRowsOf(batch), residuals, factor_sums_, factor_gradient_);
-      op.Then("factor_update", profiler::Cat::kCompute, FactorBytes(tagged_.features().size()));
-      factors_->Update(FactorParams(steps_ + 1), factor_gradient_.data(),
+      const size_t features = tagged_.features().size();
+      op.Then("factor_update", profiler::Cat::kCompute, FactorBytes(features));
+      factors_->Update(FactorParams(steps_ + 1), features, factor_gradient_.data(),
                        [](size_t) { return 1.0f; });
     }
   }
 
   SgdSlot* hogwild_slots() override {
-    if constexpr (kIndexed && kSgd) {
+    if constexpr (kIndexed && kSgd && !kFactors) {
       if (direct()) return table_.data();
     }
     return nullptr;
   }
 
   SgdSlot* hogwild_intercept() override {
-    if constexpr (kIndexed && kSgd) {
+    if constexpr (kIndexed && kSgd && !kFactors) {
       if (direct() && shape_.intercept) return &intercept_;
     }
     return nullptr;
@@ -297,8 +315,8 @@ class TableStore final : public LocalStore {
   using State = typename Form::template State<float>;
   using Slot = typename Form::template Slot<float>;
   static constexpr bool kSgd = std::is_same_v<Params, SgdParams>;
-  static constexpr bool kIndexed = requires(Table<State> & table) { table.data(); };
-  using Blocks = std::conditional_t<kIndexed, DenseIndexBlocks, HashedKeyBlocks>;
+  using TableSlot = std::conditional_t<kFactors, BlockSlot<State>, State>;
+  static constexpr bool kIndexed = requires(Table<TableSlot> & table) { table.data(); };
   struct Nothing {};
 
   Params FactorParams(uint64_t t) const { return ParamsAt(FactorUpdateOptions(options_), t); }
@@ -306,9 +324,20 @@ class TableStore final : public LocalStore {
     return {.bytes = static_cast<int64_t>(count * factor_width() * sizeof(float)),
             .keys = static_cast<int64_t>(count)};
   }
+  static auto InitialOf(const Params& params) {
+    return [&params](float factor) { return InitialSlot(params, factor); };
+  }
+  static uint32_t BlockOf(const TableSlot& slot) {
+    if constexpr (kFactors) return slot.block;
+    return 0;
+  }
   template <typename Key>
-  void Locate(const Params& params, std::span<const Key> features) {
-    factors_->Locate(features, [&](float factor) { return InitialSlot(params, factor); });
+  void ReadFactors(std::span<const Key> features, float* out) const {
+    const auto block = [&](size_t i) {
+      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+      return table_.Get(features[i]).block;
+    };
+    factors_->Read(FactorParams(steps_ + 1), features.size(), block, out);
   }
   // The entries of the batch whose margins tagged_ computed.
   FactorRows FactorRowsOf(const io::CsrBatch& batch) const {
@@ -335,7 +364,7 @@ class TableStore final : public LocalStore {
     std::copy(state.begin(), state.end(), entry_.begin());
     const float scale = scales_ && state.back() > 0 ? state.back() : 1;
     for (size_t i = 1; i < parameters; ++i) entry_[i] *= scale;
-    factors_->WriteState(key, parameters, &entry_[1]);
+    factors_->WriteState(table_.At(key).block, parameters, &entry_[1]);
   }
 
   // The last float of a rule with more than one is never negative (a NaN may be): update_rules.h.
@@ -374,11 +403,13 @@ class TableStore final : public LocalStore {
 
   // The scale of a feature grows. One that had none has the weight of raw values, if any
   // (LoadWeight), and keeps it.
-  void Grow(uint64_t key, ScaleCode from, ScaleCode to, State& state) {
+  void Grow(ScaleCode from, ScaleCode to, TableSlot& state) {
     static constexpr State kUnseen{};
-    if (factors_ && from != kNoScale && to == from + 1) {
-      factors_->DoubleFactors(FactorParams(steps_ + 1), key,
-                              [](const Params& p, Slot& slot) { DoubleWeight(p, slot); });
+    if constexpr (kFactors) {
+      if (from != kNoScale && to == from + 1) {
+        factors_->DoubleFactors(FactorParams(steps_ + 1), state.block,
+                                [](const Params& p, Slot& slot) { DoubleWeight(p, slot); });
+      }
     }
     if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
     if (from == kNoScale) {
@@ -429,7 +460,7 @@ class TableStore final : public LocalStore {
                        [](const Growth& a, const Growth& b) { return a.col < b.col; });
       for (size_t i = 0; i < grown_.size(); ++i) {
         const auto [col, from] = grown_[i];
-        if (i == 0 || grown_[i - 1].col != col) Grow(col, from, scales[col], table_.At(col));
+        if (i == 0 || grown_[i - 1].col != col) Grow(from, scales[col], table_.At(col));
       }
     }
     return Scaled(batch);
@@ -446,11 +477,11 @@ class TableStore final : public LocalStore {
                    ", found " + std::to_string(features.back()));
   }
 
-  Table<State> table_;
-  State intercept_{};                                   // all zero without one
-  std::optional<Table<ScaleCode>> scales_;              // if the options say normalize
-  std::optional<FactorSlots<Params, Blocks>> factors_;  // unless the model is linear
-  PodVector<float> factor_values_, factor_gradient_;    // [features][width], of a step
+  Table<TableSlot> table_;
+  State intercept_{};                                 // all zero without one
+  std::optional<Table<ScaleCode>> scales_;            // if the options say normalize
+  std::optional<FactorSlots<Params>> factors_;        // if the model has factors
+  PodVector<float> factor_values_, factor_gradient_;  // [features][width], of a step
   FactorSums factor_sums_;
   mutable std::vector<float> entry_;  // [slot_floats]
   mutable io::CsrBatch scaled_;
@@ -459,18 +490,25 @@ class TableStore final : public LocalStore {
     ScaleCode from;
   };
   std::vector<Growth> grown_;  // in this batch
-  std::conditional_t<kIndexed && !kSgd, TaggedStep<Params>, Nothing> tagged_;
+  std::conditional_t<kIndexed && !kSgd, TaggedStep<Params, TableSlot>, Nothing> tagged_;
 };
+
+template <typename Params, template <typename> typename RuleState,
+          Params (*ParamsAt)(const UpdateOptions&, uint64_t), bool kFactors>
+std::unique_ptr<LocalStore> MakeWith(const ModelShape& shape, const UpdateOptions& options) {
+  if (shape.num_features == 0) {
+    using Open = TableStore<Params, ParamsAt, Whole<Params, RuleState>, HashedKeyTable, kFactors>;
+    return std::make_unique<Open>(shape, options);
+  }
+  using Indexed = TableStore<Params, ParamsAt, Packed<Params>, DenseIndexTable, kFactors>;
+  return std::make_unique<Indexed>(shape, options, shape.num_features);
+}
 
 template <typename Params, template <typename> typename RuleState,
           Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
 std::unique_ptr<LocalStore> Make(const ModelShape& shape, const UpdateOptions& options) {
-  if (shape.num_features == 0) {
-    using Open = TableStore<Params, ParamsAt, Whole<Params, RuleState>, HashedKeyTable>;
-    return std::make_unique<Open>(shape, options);
-  }
-  using Indexed = TableStore<Params, ParamsAt, Packed<Params>, DenseIndexTable>;
-  return std::make_unique<Indexed>(shape, options, shape.num_features);
+  return shape.factors.width() > 0 ? MakeWith<Params, RuleState, ParamsAt, true>(shape, options)
+                                   : MakeWith<Params, RuleState, ParamsAt, false>(shape, options);
 }
 
 std::unique_ptr<LocalStore> MakeFor(const ModelShape& shape, const UpdateOptions& options) {

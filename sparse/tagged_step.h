@@ -27,18 +27,22 @@
 
 namespace millrace::sparse {
 
-template <typename Params>
+//
+// `Slot` starts with the packed state of the rule.
+template <typename Params, typename Slot = typename Packed<Params>::template State<float>>
 class TaggedStep {
  public:
   using Form = Packed<Params>;
-  using Slot = typename Form::template State<float>;
 
   // Computes the batch's margins and tags the slots: nothing else may read them until Finish, which
-  // must follow with the same batch. A batch has fewer than 2^31 entries.
-  void Begin(const Params& params, const io::CsrBatch& batch, Slot* slots,
-             std::span<float> margins) {
+  // must follow with the same batch. A batch has fewer than 2^31 entries. `visit(number, slot)` is
+  // called for each entry. Number is that of its feature if this is the first entry with it; if
+  // not, it is that of the next new feature, for which visit will be called again, if there is one.
+  template <typename Visit>
+  void Begin(const Params& params, const io::CsrBatch& batch, Slot* slots, std::span<float> margins,
+             Visit visit) {
     Reserve(batch.nnz());
-    Tag(batch, slots);
+    Tag(batch, slots, visit);
     for (size_t i = 0; i < count_; i += kLanes) {
       Store4(&weights_[i], Form::Weight(params, State4(i)));
     }
@@ -69,7 +73,8 @@ class TaggedStep {
   std::span<const uint32_t> features() const { return {touched_.data(), count_}; }
 
  private:
-  static constexpr size_t kFloats = sizeof(Slot) / sizeof(float);
+  static constexpr size_t kFloats =
+      sizeof(typename Form::template State<float>) / sizeof(float);  // of the state
   static constexpr size_t kLanes = 4;
   static constexpr uint32_t kTag = 0x80000000u;
   using State = typename Form::template State<Float4>;
@@ -84,7 +89,8 @@ class TaggedStep {
 
   // Always writes to the position after the last feature; the next new feature overwrites it. This
   // avoids an unpredictable branch.
-  void Tag(const io::CsrBatch& batch, Slot* slots) {
+  template <typename Visit>
+  void Tag(const io::CsrBatch& batch, Slot* slots, Visit visit) {
     const uint32_t* cols = batch.cols.data();
     const size_t nnz = batch.nnz();
     uint32_t* numbers = numbers_.data();
@@ -102,6 +108,7 @@ class TaggedStep {
       const bool seen = (last & kTag) != 0;
       const uint32_t number = seen ? last & ~kTag : count;
       touched[count] = cols[i];
+      visit(count, slots[cols[i]]);
       for (size_t k = 0; k + 1 < kFloats; ++k) state[k][count] = floats[k];
       std::memcpy(&state[kFloats - 1][count], &last, sizeof last);
       const uint32_t tag = number | kTag;

@@ -62,6 +62,11 @@ class FactorSlots {
     if (locate_prefetches_) PrefetchBlock(located_[i]);
   }
 
+  // Prefetches a block of a later batch, unless the blocks of a batch exceed the cache.
+  void Prefetch(uint32_t block) const {
+    if (locate_prefetches_) PrefetchBlock(blocks_.At(block));
+  }
+
   // Gives factors to new features. `initial(v)` is the state of a new factor.
   template <typename Key, typename Initial>
   void Initialize(std::span<const Key> keys, Initial initial) {
@@ -71,10 +76,13 @@ class FactorSlots {
     }
   }
 
-  // The same, and reads the factors of the located features: [features][width].
-  template <typename Key, typename Initial>
-  void Gather(const Params& params, std::span<const Key> keys, Initial initial, float* out) {
+  // The same, and reads the factors of the located features: [features][width]. `before_each()` is
+  // called before each feature.
+  template <typename Key, typename Initial, typename BeforeEach>
+  void Gather(const Params& params, std::span<const Key> keys, Initial initial,
+              BeforeEach before_each, float* out) {
     for (size_t i = 0; i < keys.size(); ++i) {
+      before_each();
       PrefetchAhead(located_, i, keys.size());
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
       ReadBlock(params, located_[i], out + i * width());
@@ -96,7 +104,7 @@ class FactorSlots {
   }
 
   // The rule on the first `count` located features. `gradient_scale(i)` multiplies the gradient of
-  // feature i.
+  // feature i and is called before its update.
   template <typename Scale>
   void Update(const Params& params, size_t count, const float* gradient, Scale gradient_scale) {
     for (size_t i = 0; i < count; ++i) {

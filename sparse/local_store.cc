@@ -111,7 +111,8 @@ class TableStore final : public LocalStore {
         if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
         factors_->Locate(i, table_.At(features[i]).block);
       }
-      factors_->Gather(params, features, InitialOf(params), factors.data());
+      factors_->Gather(
+          params, features, InitialOf(params), [] {}, factors.data());
       ScaleFactors(features, factors);
     }
     return {};
@@ -272,28 +273,45 @@ class TableStore final : public LocalStore {
     if (shape_.intercept) UpdateIntercept(InterceptGradient(residuals));
   }
 
-  void DirectFactorsBegin(const io::CsrBatch& batch, std::span<float> margins) override {
+  void DirectFactorsBegin(const io::CsrBatch& batch, const io::CsrBatch* next,
+                          std::span<float> margins) override {
     if constexpr (kIndexed && !kSgd && kFactors) {
       const std::span<const uint32_t> features = tagged_.features();
       profiler::TraceScope op("gather_factors", profiler::Cat::kCompute,
                               FactorBytes(features.size()));
       const Params params = FactorParams(steps_ + 1);
       factor_values_.resize(features.size() * factor_width());
-      factors_->Gather(params, features, InitialOf(params), factor_values_.data());
+      // These passes work in the cache, so that the memory is free for the next batch: its slots
+      // now, and the blocks that they name during the update.
+      static const io::CsrBatch kNone;
+      internal::SlotPrefetcher<TableSlot> next_slots(next ? *next : kNone, table_.data());
+      const size_t at_once = NextAtOnce(next, features.size());
+      factors_->Gather(
+          params, features, InitialOf(params), [&] { next_slots.Fetch(at_once); },
+          factor_values_.data());
       op.Then("factor_margins", profiler::Cat::kCompute, FactorBytes(batch.nnz()));
       FactorKernelsFor().margins(FactorRowsOf(batch), factor_sums_, margins);
     }
   }
 
-  void DirectFactorsFinish(const io::CsrBatch& batch, std::span<const float> residuals) override {
+  void DirectFactorsFinish(const io::CsrBatch& batch, const io::CsrBatch* next,
+                           std::span<const float> residuals) override {
     if constexpr (kIndexed && !kSgd && kFactors) {
       profiler::TraceScope op("factor_gradient", profiler::Cat::kCompute, FactorBytes(batch.nnz()));
       factor_gradient_.resize(factor_values_.size());
       FactorKernelsFor().gradient(FactorRowsOf(batch), residuals, factor_sums_, factor_gradient_);
       const size_t features = tagged_.features().size();
       op.Then("factor_update", profiler::Cat::kCompute, FactorBytes(features));
-      factors_->Update(FactorParams(steps_ + 1), features, factor_gradient_.data(),
-                       [](size_t) { return 1.0f; });
+      const std::span<const uint32_t> cols =
+          next ? std::span(next->cols.data(), next->nnz()) : std::span<const uint32_t>();
+      const size_t at_once = NextAtOnce(next, features);
+      factors_->Update(FactorParams(steps_ + 1), features, factor_gradient_.data(), [&](size_t i) {
+        const size_t end = std::min((i + 1) * at_once, cols.size());
+        for (size_t at = i * at_once; at < end; ++at) {
+          factors_->Prefetch(table_.Get(cols[at]).block);
+        }
+        return 1.0f;
+      });
     }
   }
 
@@ -326,6 +344,10 @@ class TableStore final : public LocalStore {
   }
   static auto InitialOf(const Params& params) {
     return [&params](float factor) { return InitialSlot(params, factor); };
+  }
+  // Entries of the next batch to prefetch with each of `features`.
+  static size_t NextAtOnce(const io::CsrBatch* next, size_t features) {
+    return next ? (next->nnz() + features - 1) / std::max<size_t>(features, 1) : 0;
   }
   static uint32_t BlockOf(const TableSlot& slot) {
     if constexpr (kFactors) return slot.block;

@@ -70,9 +70,12 @@ class LocalStore : public WeightStore {
   virtual void DirectBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
   virtual void DirectFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
   // The factors' part of the same step; nothing for a linear model. To be called between the two:
-  // adds to the margins, then takes the residuals and updates the factors.
-  virtual void DirectFactorsBegin(const io::CsrBatch& batch, std::span<float> margins) = 0;
-  virtual void DirectFactorsFinish(const io::CsrBatch& batch, std::span<const float> residuals) = 0;
+  // adds to the margins, then takes the residuals and updates the factors. `next` is the batch of
+  // the next step, null if it is unknown: prefetching it has no influence on the model.
+  virtual void DirectFactorsBegin(const io::CsrBatch& batch, const io::CsrBatch* next,
+                                  std::span<float> margins) = 0;
+  virtual void DirectFactorsFinish(const io::CsrBatch& batch, const io::CsrBatch* next,
+                                   std::span<const float> residuals) = 0;
   // The slots of a dense-index SGD model without L2, for Hogwild threads; null for any other model.
   virtual SgdSlot* hogwild_slots() = 0;
   // That of the intercept; null without one, and where hogwild_slots() is null.

@@ -181,21 +181,22 @@ class DirectLearner final : public BatchLearner {
     return std::span<const float>(margins_);
   }
 
-  Result<double> Learn(const CsrBatch& batch, const CsrBatch* /*next*/) override {
+  Result<double> Learn(const CsrBatch& batch, const CsrBatch* next) override {
     margins_.resize(batch.rows());
     residuals_.resize(batch.rows());
     {
       TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch, TouchedBytes(batch)));
       store_.DirectBegin(batch, margins_);
     }
-    store_.DirectFactorsBegin(batch, margins_);
+    store_.DirectFactorsBegin(batch, next, margins_);
     const double loss = LossAndResiduals(batch);
-    store_.DirectFactorsFinish(batch, residuals_);
+    store_.DirectFactorsFinish(batch, next, residuals_);
     TRACE_SCOPE("update", Cat::kCompute, ShapeOf(batch, sizeof(uint32_t) + 2 * sizeof(float)));
     store_.DirectFinish(batch, residuals_);
     return loss;
   }
 
+  bool wants_next() const override { return store_.factor_width() > 0; }
   bool wants_compact_batches() const override { return false; }
 
  private:

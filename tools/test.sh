@@ -3,7 +3,8 @@
 # Sets up, builds and runs all tests. With arguments, only the parts named:
 #
 #   release    every test, programs in build/bin
-#   asan tsan  the unit tests under AddressSanitizer + UBSan, and under ThreadSanitizer
+#   asan       the unit tests under AddressSanitizer + UBSan
+#   tsan       the unit tests of code with threads under ThreadSanitizer
 #   library    clang++ without the parameter server and the nets, installed, and the examples built with it
 #   tidy       clang-tidy and clang's warnings over all sources
 set -euo pipefail
@@ -11,6 +12,7 @@ cd "$(dirname "$0")/.."
 parts=("$@")
 [ ${#parts[@]} -gt 0 ] || parts=(release asan tsan library tidy)
 jobs=$(nproc)
+if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache; fi
 
 say() { printf '\n== %s\n' "$*"; }
 build() {

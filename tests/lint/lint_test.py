@@ -146,7 +146,7 @@ class LintTest(unittest.TestCase):
         self.assertEqual(len(check_layers.check(self.root)), 1)
 
     def test_library_without_a_rule(self):
-        self.expect_layers("io/bad.cc", "#include <boost/any.hpp>", "no rule")
+        self.expect_layers("io/bad.cc", "#include <absl/any.h>", "no rule")
 
     def test_generated_folders_are_skipped(self):
         self.plant("build-x/io/bad.cc", '#include "tools/flags.h"\n')

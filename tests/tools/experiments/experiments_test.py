@@ -241,8 +241,10 @@ class Failures(unittest.TestCase):
 
 
 def lives(pid):
+    """Whether the process is a `sleep`, neither a zombie nor another one that got its number."""
     try:
-        return pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split()[2] != "Z"
+        _, name, state = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").split()[:3]
+        return name == "(sleep)" and state != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 

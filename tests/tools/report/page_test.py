@@ -56,6 +56,14 @@ def inked(page, selector):
         "let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i] > 0) ++n; return n;", selector)
 
 
+def wait_until_drawn(page, selector, seconds=60):
+    """A page that follows a run draws some frames after its data has arrived."""
+    end = time.monotonic() + seconds
+    while inked(page, selector) <= 500:
+        assert time.monotonic() < end, f"{selector} stays empty for {seconds} s"
+        time.sleep(0.1)
+
+
 class PageTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -357,7 +365,7 @@ class PageTest(unittest.TestCase):
                 page.wait_for("window.millrace && millrace.data && millrace.data.metrics.step && millrace.data.metrics.step.length > 1", 60)
                 page.wait_for("millrace.data.processes.filter(p => p.threads.length > 0).length === 4", 60)
                 self.assertEqual(page.run("return millrace.data.processes.map(p => p.name)"), names)
-                self.assertGreater(inked(page, "#timeline-canvas"), 500)
+                wait_until_drawn(page, "#timeline-canvas")
                 page.screenshot(SHOTS / "live-job.png", whole_page=True)
                 self.assertEqual(page.log(), [])
             values = self.check_metrics(port)

@@ -296,9 +296,15 @@ Status FeatureEncoder::EncodeField(size_t i, const FieldRow& row) {
 }
 
 // All combinations of one token per part; the last part turns first.
-void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
+Status FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
+  uint64_t keys = 1;
   for (const size_t part : cross.parts) {
-    if (tokens_[part].empty()) return;
+    if (tokens_[part].empty()) return {};
+    if (__builtin_mul_overflow(keys, tokens_[part].size(), &keys)) keys = UINT64_MAX;
+  }
+  if (keys > max_keys_ || keys_.size() > max_keys_ - keys) {
+    return Corrupt("cross: expected a row of at most " + std::to_string(max_keys_) +
+                   " keys, found more");
   }
   turn_.assign(cross.parts.size(), 0);
   while (true) {
@@ -319,7 +325,7 @@ void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
     }
     size_t p = turn_.size();
     while (p > 0 && ++turn_[p - 1] == tokens_[cross.parts[p - 1]].size()) turn_[--p] = 0;
-    if (p == 0) return;
+    if (p == 0) return {};
   }
 }
 
@@ -344,11 +350,15 @@ inline bool FeatureEncoder::EncodeSimple(const EncoderPlan::Field& field, const 
   return true;
 }
 
-Status FeatureEncoder::Encode(const FieldRow& row) {
+void FeatureEncoder::BeginKeys() {
   keys_.clear();
   values_.clear();
   fields_.clear();
   ones_ = true;
+}
+
+Status FeatureEncoder::Encode(const FieldRow& row) {
+  BeginKeys();
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
     if (plan_->fields_[i].in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   }
@@ -367,10 +377,7 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
 Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
   const EncoderPlan::Field& field = plan_->fields_[i];
   if (field.simple && !explain_ && EncodeSimple(field, row)) return {};
-  if (field.rule == FieldRule::kCross) {
-    EncodeCross(field);
-    return {};
-  }
+  if (field.rule == FieldRule::kCross) return EncodeCross(field);
   if (!field.in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   if (!field.keys) return {};
   for (size_t t = 0; t < tokens_[i].size(); ++t) {

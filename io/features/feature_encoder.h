@@ -55,6 +55,7 @@ class EncoderPlan {
 
  private:
   friend class FeatureEncoder;
+  friend class CandidateEncoder;
   struct Field {
     FieldRule rule = FieldRule::kHash;
     bool keys = true;
@@ -91,6 +92,10 @@ class FeatureEncoder {
   // `rows` unchanged.
   Status Append(const FieldRow& row, BatchBuilder& rows);
 
+  // A row whose crosses have more keys than this is an error. A short row of fields with many
+  // values can have very many.
+  void LimitKeys(uint64_t max_keys) { max_keys_ = max_keys; }
+
   // The row's label: 0, 1 or kNoLabel.
   Status ReadLabel(const FieldRow& row, float& label) const;
 
@@ -107,6 +112,7 @@ class FeatureEncoder {
   Result<std::vector<std::string>> ValueNames(const FieldRow& row, size_t field);
 
  private:
+  friend class CandidateEncoder;
   // A value of a field: `token` identifies it within the spec, `offset` is its number within the
   // field's own keys (bucket, number, vocabulary).
   struct Token {
@@ -116,12 +122,14 @@ class FeatureEncoder {
   };
 
   Status Encode(const FieldRow& row);
+  // Before the keys of a row.
+  void BeginKeys();
   Status EncodeKeys(size_t field, const FieldRow& row);
   Status EncodeField(size_t field, const FieldRow& row);
   bool EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row);
   Status AddValue(size_t field, const FieldValue& value);
   void AddMissing(size_t field);
-  void EncodeCross(const EncoderPlan::Field& cross);
+  Status EncodeCross(const EncoderPlan::Field& cross);
   void AddKey(const EncoderPlan::Field& field, const Token& token);
   Status ReadWeight(const FieldRow& row, float& weight) const;
   std::string NameOf(size_t field, const FieldValue* value, const Token& token) const;
@@ -129,6 +137,7 @@ class FeatureEncoder {
   std::shared_ptr<const EncoderPlan> plan_;
   Labels labels_;
   bool want_fields_;
+  uint64_t max_keys_ = UINT64_MAX;
   std::vector<std::vector<Token>> tokens_;  // by field
   PodVector<uint64_t> keys_;
   PodVector<float> values_;

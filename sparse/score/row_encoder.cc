@@ -30,41 +30,18 @@ Status AddValue(const millrace_field& field, io::FieldRow& row) {
                  "': expected a kind from 0 to 3, found " + std::to_string(field.kind));
 }
 
-// Adds the values of a column of another row, which must outlive the texts' use.
-void CopyColumn(const io::FieldRow& from, size_t column, io::FieldRow& row) {
-  const std::span<const io::FieldValue> values = from.column(column);
-  if (values.empty()) return;
-  row.Begin(column);
-  for (const io::FieldValue& value : values) {
-    switch (value.kind) {
-      case io::FieldValue::Kind::kText:
-        row.AddText(value.AsText(), value.weight);
-        break;
-      case io::FieldValue::Kind::kInt:
-        row.AddInt(value.integer);
-        break;
-      case io::FieldValue::Kind::kFloat:
-        row.AddFloat(static_cast<float>(value.number));
-        break;
-      case io::FieldValue::Kind::kDouble:
-        row.AddDouble(value.number);
-        break;
-    }
-  }
-}
-
 }  // namespace
 
 void RowEncoder::UseModel(const ServingModel& model) {
   if (plan_ == model.features()) return;
   plan_.reset();
   encoder_.reset();
+  candidate_encoder_.reset();
   json_.reset();
-  context_json_.reset();
   known_.clear();
 }
 
-Status RowEncoder::Begin(const ServingModel& model) {
+Status RowEncoder::Begin(const ServingModel& model, uint64_t max_keys) {
   model_ = &model;
   if (!model.features()) {
     return Invalid(model.path() +
@@ -73,7 +50,10 @@ Status RowEncoder::Begin(const ServingModel& model) {
   if (!encoder_) {
     plan_ = model.features();
     encoder_.emplace(plan_, io::Labels::kOptional);
+    candidate_encoder_.emplace(plan_);
   }
+  encoder_->LimitKeys(max_keys);
+  candidate_encoder_->LimitKeys(max_keys);
   DropRows();
   ignored_ = 0;
   return {};
@@ -90,9 +70,9 @@ uint32_t RowEncoder::ColumnOf(const millrace_field& field, size_t position) {
   return *column;
 }
 
-Status RowEncoder::Read(std::span<const millrace_field> fields, io::FieldRow& row) {
+Status RowEncoder::Read(std::span<const millrace_field> fields) {
   const size_t count = plan_->columns().size();
-  row.Clear(count);
+  row_.Clear(count);
   begun_.assign(count, 0);
   columns_.resize(fields.size());
   uint32_t current = kNoColumn;
@@ -103,83 +83,78 @@ Status RowEncoder::Read(std::span<const millrace_field> fields, io::FieldRow& ro
       ++ignored_;
       continue;
     }
+    if (!model_->IsFeature(column)) continue;
     if (column != current) {
       // The values of a column are adjacent in a row.
       ordered &= !begun_[column];
       begun_[column] = 1;
       current = column;
-      row.Begin(column);
+      row_.Begin(column);
     }
-    RETURN_IF_ERROR(AddValue(fields[i], row));
+    RETURN_IF_ERROR(AddValue(fields[i], row_));
   }
-  return ordered ? Status() : ReadUnordered(fields, row);
+  return ordered ? Status() : ReadUnordered(fields);
 }
 
-Status RowEncoder::ReadUnordered(std::span<const millrace_field> fields, io::FieldRow& row) {
-  row.Clear(plan_->columns().size());
+Status RowEncoder::ReadUnordered(std::span<const millrace_field> fields) {
+  row_.Clear(plan_->columns().size());
   for (uint32_t column = 0; column < begun_.size(); ++column) {
     if (!begun_[column]) continue;
-    row.Begin(column);
+    row_.Begin(column);
     for (size_t i = 0; i < fields.size(); ++i) {
-      if (columns_[i] == column) RETURN_IF_ERROR(AddValue(fields[i], row));
+      if (columns_[i] == column) RETURN_IF_ERROR(AddValue(fields[i], row_));
     }
   }
   return {};
 }
 
 // Scores do not depend on label and weight: what a row has there need not be valid.
-void RowEncoder::DropLabel(io::FieldRow& row) const {
+void RowEncoder::DropLabel() {
   for (size_t column = 0; column < plan_->columns().size(); ++column) {
-    if (!model_->ColumnOf(plan_->columns()[column])) row.Begin(column);
+    if (!model_->IsFeature(column)) row_.Begin(column);
   }
 }
 
 Status RowEncoder::Add(std::span<const millrace_field> fields) {
-  RETURN_IF_ERROR(Read(fields, row_));
+  RETURN_IF_ERROR(Read(fields));
   return encoder_->Append(row_, rows_);
 }
 
-Result<bool> RowEncoder::ReadJson(std::string_view line, io::FieldRow& row) {
-  std::optional<io::JsonColumns>& json = &row == &context_ ? context_json_ : json_;
-  if (!json) json.emplace(plan_->columns());
-  ASSIGN_OR_RETURN(const bool is_row, json->Read(line, row));
-  if (is_row) DropLabel(row);
+Result<bool> RowEncoder::ReadJson(std::string_view line) {
+  if (!json_) json_.emplace(plan_->columns());
+  ASSIGN_OR_RETURN(const bool is_row, json_->Read(line, row_));
+  if (is_row) DropLabel();
   return is_row;
 }
 
 Result<bool> RowEncoder::AddJson(std::string_view line) {
-  ASSIGN_OR_RETURN(const bool is_row, ReadJson(line, row_));
+  ASSIGN_OR_RETURN(const bool is_row, ReadJson(line));
   if (is_row) RETURN_IF_ERROR(encoder_->Append(row_, rows_));
   return is_row;
 }
 
 Status RowEncoder::SetContext(std::span<const millrace_field> fields) {
-  return Read(fields, context_);
+  RETURN_IF_ERROR(Read(fields));
+  candidate_encoder_->SetContext(row_);
+  return {};
 }
 
 Status RowEncoder::SetContextJson(std::string_view object) {
-  ASSIGN_OR_RETURN(const bool is_row, ReadJson(object, context_));
-  return is_row ? Status() : Invalid("expected a JSON object, found nothing");
+  ASSIGN_OR_RETURN(const bool is_row, ReadJson(object));
+  if (!is_row) return Invalid("expected a JSON object, found nothing");
+  candidate_encoder_->SetContext(row_);
+  return {};
 }
 
 Status RowEncoder::AddCandidate(std::span<const millrace_field> fields) {
-  RETURN_IF_ERROR(Read(fields, row_));
-  return AppendJoined();
+  RETURN_IF_ERROR(Read(fields));
+  return candidate_encoder_->Append(row_, candidates_);
 }
 
 Result<bool> RowEncoder::AddCandidateJson(std::string_view line) {
-  ASSIGN_OR_RETURN(const bool is_row, ReadJson(line, row_));
-  if (is_row) RETURN_IF_ERROR(AppendJoined());
+  ASSIGN_OR_RETURN(const bool is_row, ReadJson(line));
+  if (is_row) RETURN_IF_ERROR(candidate_encoder_->Append(row_, candidates_));
   return is_row;
-}
-
-Status RowEncoder::AppendJoined() {
-  const size_t count = plan_->columns().size();
-  joined_.Clear(count);
-  for (size_t column = 0; column < count; ++column) {
-    CopyColumn(row_.column(column).empty() ? context_ : row_, column, joined_);
-  }
-  return encoder_->Append(joined_, rows_);
 }
 
 KeyRows RowEncoder::key_rows() {
@@ -187,6 +162,13 @@ KeyRows RowEncoder::key_rows() {
   return {.row_begin = row_begin_,
           .keys = rows_.wide_keys.data(),
           .values = rows_.batch.values.empty() ? nullptr : rows_.batch.values.data()};
+}
+
+CandidateKeys RowEncoder::candidates() const {
+  return {.runs = candidates_.runs,
+          .run_end = candidates_.run_end,
+          .keys = candidates_.keys,
+          .values = candidates_.ones ? nullptr : candidates_.values.data()};
 }
 
 }  // namespace millrace::score

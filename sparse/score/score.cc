@@ -24,14 +24,15 @@ namespace millrace::score {
 namespace {
 
 // Rows of fields that are encoded before they are scored: their keys fit into the cache.
-constexpr size_t kEncodedEntries = 2048;
+constexpr uint64_t kMaxRowEntries = uint64_t{1} << 31;
+constexpr size_t kEncodedEntries = 2048, kEncodedRows = 2048;
 
 struct Scratch {
   RowEncoder encoder;
   RowScorer scorer;
   PodVector<float> margins;
-  PodVector<uint64_t> row_begin, keys;
-  PodVector<float> values;
+  PodVector<io::SharedRun> runs;
+  PodVector<uint32_t> run_end;
 
   void UseModel(const ServingModel& model) { encoder.UseModel(model); }
 };
@@ -47,6 +48,7 @@ struct millrace_scorer {
 
   Slots slots;
   std::atomic<uint64_t> swaps = 0;
+  std::atomic<uint64_t> max_keys = UINT64_MAX;  // of a call
 };
 
 namespace millrace::score {
@@ -132,15 +134,29 @@ void WriteScores(std::span<const float> margins, int output, double* scores) {
 struct Output {
   int kind;
   double* scores;
+  uint64_t max_keys;
   KeyCounts keys = {};
   uint64_t rows = 0;
 
-  Status Add(const ServingModel& model, const KeyRows& rows_of_keys, Scratch& scratch) {
-    scratch.margins.resize(rows_of_keys.rows());
-    RETURN_IF_ERROR(scratch.scorer.Margins(model, rows_of_keys, scratch.margins, &keys, rows));
-    WriteScores(scratch.margins, kind, scores + rows);
-    rows += rows_of_keys.rows();
+  Status Add(const ServingModel& model, const KeyRows& more, Scratch& scratch) {
+    if (more.row_begin.back() - more.row_begin.front() > max_keys - keys.keys) {
+      return TooManyKeys(max_keys);
+    }
+    scratch.margins.resize(more.rows());
+    RETURN_IF_ERROR(scratch.scorer.Margins(model, more, scratch.margins, keys, rows));
+    Write(scratch.margins);
     return {};
+  }
+  Status AddCandidates(const ServingModel& model, const CandidateKeys& more, Scratch& scratch) {
+    scratch.margins.resize(more.rows());
+    RETURN_IF_ERROR(
+        scratch.scorer.CandidateMargins(model, more, scratch.margins, keys, max_keys, rows));
+    Write(scratch.margins);
+    return {};
+  }
+  void Write(std::span<const float> margins) {
+    WriteScores(margins, kind, scores + rows);
+    rows += margins.size();
   }
   void Fill(millrace_score_counts* counts, uint64_t ignored_fields) const {
     if (!counts) return;
@@ -186,13 +202,25 @@ class EncodedRows {
  public:
   EncodedRows(Hold& hold, Output& output) : hold_(hold), output_(output) {}
 
-  Status Begin() { return encoder().Begin(hold_.model()); }
+  Status Begin() { return encoder().Begin(hold_.model(), output_.max_keys); }
+  // Candidates follow.
+  Status UseContext() {
+    has_context_ = true;
+    return hold_.scratch().scorer.SetContext(hold_.model(), encoder().context_keys(),
+                                             encoder().context_values());
+  }
   RowEncoder& encoder() { return hold_.scratch().encoder; }
   // After each row.
-  Status FlushIfFull() { return encoder().entries() >= kEncodedEntries ? Flush() : Status(); }
+  Status FlushIfFull() {
+    const bool full = encoder().entries() >= kEncodedEntries || encoder().rows() >= kEncodedRows;
+    return full ? Flush() : Status();
+  }
   Status Flush() {
     if (encoder().rows() == 0) return {};
-    RETURN_IF_ERROR(output_.Add(hold_.model(), encoder().key_rows(), hold_.scratch()));
+    Scratch& scratch = hold_.scratch();
+    RETURN_IF_ERROR(has_context_
+                        ? output_.AddCandidates(hold_.model(), encoder().candidates(), scratch)
+                        : output_.Add(hold_.model(), encoder().key_rows(), scratch));
     encoder().DropRows();
     return {};
   }
@@ -200,7 +228,40 @@ class EncodedRows {
  private:
   Hold& hold_;
   Output& output_;
+  bool has_context_ = false;
 };
+
+// Rows of a context and candidates: each row has all entries of the context, then its own.
+Status AddKeyCandidates(const ServingModel& model, const millrace_keys& context,
+                        const millrace_keys& candidates, Output& out, Scratch& scratch) {
+  const uint64_t first = context.row_begin[0], shared = context.row_begin[1] - first;
+  const uint64_t begin = candidates.row_begin[0];
+  if (shared > kMaxRowEntries) return Invalid("context: expected at most 2^31 keys");
+  scratch.runs.clear();
+  scratch.run_end.clear();
+  for (size_t r = 0; r < candidates.rows; ++r) {
+    const uint64_t from = candidates.row_begin[r], to = candidates.row_begin[r + 1];
+    if (from > to || to - from > kMaxRowEntries) {
+      return Invalid(RowText(r) + ": expected row_begin to ascend, found " + std::to_string(from) +
+                     " and then " + std::to_string(to));
+    }
+    scratch.runs.push_back({0, static_cast<uint32_t>(shared), static_cast<uint32_t>(to - from)});
+    scratch.run_end.push_back(static_cast<uint32_t>(r + 1));
+  }
+  const std::span<const uint64_t> context_keys(context.keys + first, shared);
+  RETURN_IF_ERROR(AsInvalid(
+      scratch.scorer.SetContext(model, shared > 0 ? context_keys : std::span<const uint64_t>(),
+                                context.values ? context.values + first : nullptr),
+      "context"));
+  const uint64_t own = candidates.row_begin[candidates.rows] - begin;
+  return out.AddCandidates(
+      model,
+      {.runs = scratch.runs,
+       .run_end = scratch.run_end,
+       .keys = own > 0 ? std::span(candidates.keys + begin, own) : std::span<const uint64_t>(),
+       .values = candidates.values ? candidates.values + begin : nullptr},
+      scratch);
+}
 
 // Calls add(fields) for each row.
 template <typename Add>
@@ -298,6 +359,10 @@ int millrace_score_verify(const char* path, millrace_score_error* error) {
                  [&]() -> Status { return OpenModel(path, MILLRACE_SCORE_VERIFY).status(); });
 }
 
+void millrace_score_limit_keys(millrace_scorer* scorer, uint64_t max_keys) {
+  scorer->max_keys = max_keys;
+}
+
 void millrace_score_close(millrace_scorer* scorer) {
   const std::unique_ptr<millrace_scorer> owned(scorer);
 }
@@ -330,7 +395,7 @@ int millrace_score_keys(millrace_scorer* scorer, const millrace_keys* keys, int 
     RETURN_IF_ERROR(CheckKeys(keys, "keys"));
     RETURN_IF_ERROR(CheckOutput(output, scores, keys->rows));
     Hold hold(scorer->slots);
-    Output out = {output, scores};
+    Output out = {output, scores, scorer->max_keys};
     RETURN_IF_ERROR(out.Add(hold.model(), ViewOf(*keys), hold.scratch()));
     out.Fill(counts, 0);
     return {};
@@ -344,7 +409,7 @@ int millrace_score_rows(millrace_scorer* scorer, const millrace_rows* rows, int 
     RETURN_IF_ERROR(CheckRows(rows, "rows"));
     RETURN_IF_ERROR(CheckOutput(output, scores, rows->rows));
     Hold hold(scorer->slots);
-    Output out = {output, scores};
+    Output out = {output, scores, scorer->max_keys};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(ScoreFields(*rows, encoded, [&](std::span<const millrace_field> fields) {
@@ -364,7 +429,7 @@ int millrace_score_json(millrace_scorer* scorer, const char* lines, size_t size,
     RETURN_IF_ERROR(CheckJson(lines, size, "lines"));
     RETURN_IF_ERROR(CheckOutput(output, scores, capacity));
     Hold hold(scorer->slots);
-    Output out = {output, scores};
+    Output out = {output, scores, scorer->max_keys};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(
@@ -386,27 +451,9 @@ int millrace_score_key_candidates(millrace_scorer* scorer, const millrace_keys* 
       return Invalid("context: expected one row, found " + std::to_string(context->rows));
     }
     Hold hold(scorer->slots);
-    Output out = {output, scores};
+    Output out = {output, scores, scorer->max_keys};
     Scratch& scratch = hold.scratch();
-    scratch.row_begin.assign(1, 0);
-    scratch.keys.clear();
-    scratch.values.clear();
-    const auto append = [&](const millrace_keys& keys, size_t r) {
-      for (uint64_t i = keys.row_begin[r]; i < keys.row_begin[r + 1]; ++i) {
-        scratch.keys.push_back(keys.keys[i]);
-        scratch.values.push_back(keys.values ? keys.values[i] : 1.0f);
-      }
-    };
-    for (size_t r = 0; r < candidates->rows; ++r) {
-      append(*context, 0);
-      append(*candidates, r);
-      scratch.row_begin.push_back(scratch.keys.size());
-    }
-    RETURN_IF_ERROR(out.Add(hold.model(),
-                            {.row_begin = scratch.row_begin,
-                             .keys = scratch.keys.data(),
-                             .values = scratch.values.data()},
-                            scratch));
+    RETURN_IF_ERROR(AddKeyCandidates(hold.model(), *context, *candidates, out, scratch));
     out.Fill(counts, 0);
     return {};
   });
@@ -423,10 +470,11 @@ int millrace_score_row_candidates(millrace_scorer* scorer, const millrace_rows* 
       return Invalid("context: expected one row, found " + std::to_string(context->rows));
     }
     Hold hold(scorer->slots);
-    Output out = {output, scores};
+    Output out = {output, scores, scorer->max_keys};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(AsInvalid(encoded.encoder().SetContext(FieldsOf(*context, 0)), "context"));
+    RETURN_IF_ERROR(encoded.UseContext());
     RETURN_IF_ERROR(ScoreFields(*candidates, encoded, [&](std::span<const millrace_field> fields) {
       return encoded.encoder().AddCandidate(fields);
     }));
@@ -447,11 +495,12 @@ int millrace_score_json_candidates(millrace_scorer* scorer, const char* context,
     RETURN_IF_ERROR(CheckJson(candidates, candidates_size, "candidates"));
     RETURN_IF_ERROR(CheckOutput(output, scores, capacity));
     Hold hold(scorer->slots);
-    Output out = {output, scores};
+    Output out = {output, scores, scorer->max_keys};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(
         AsInvalid(encoded.encoder().SetContextJson({context, context_size}), "context"));
+    RETURN_IF_ERROR(encoded.UseContext());
     RETURN_IF_ERROR(ScoreLines(
         {candidates, candidates_size}, capacity, num_rows, encoded,
         [&](std::string_view line) { return encoded.encoder().AddCandidateJson(line); }));

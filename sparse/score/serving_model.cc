@@ -121,7 +121,7 @@ Status ServingModel::ReadEnd(bool verify) {
   const Result<io::StateFields> fields = io::StateFields::Decode({bytes + end, field_bytes});
   if (!fields.ok()) return CorruptAt(end, fields.status().message());
   Result<ServingInfo> info = ServingInfoFrom(*fields);
-  if (!info.ok()) return Corrupt(path_ + ": " + info.status().message());
+  if (!info.ok()) return CorruptAt(end, info.status().message());
   info_ = std::move(*info);
   if (info_.table.table_bytes() != table_bytes) {
     return CorruptAt(tail, "expected a table of " + std::to_string(info_.table.table_bytes()) +
@@ -132,21 +132,24 @@ Status ServingModel::ReadEnd(bool verify) {
 
 Status ServingModel::ReadFeatures() {
   if (info_.feature_spec.empty()) return {};
+  const uint64_t at = kServingHeadBytes + info_.table.table_bytes();
   const Result<io::FeatureSpec> spec =
       io::ParseFeatureSpec(info_.feature_spec, "field input.features");
-  if (!spec.ok()) return Corrupt(path_ + ": " + spec.status().message());
-  if (!spec->IsFitted()) return Corrupt(path_ + ": field input.features: expected a fitted spec");
+  if (!spec.ok()) return CorruptAt(at, spec.status().message());
+  if (!spec->IsFitted()) return CorruptAt(at, "field input.features: expected a fitted spec");
   if (spec->num_features() != info_.num_features) {
-    return Corrupt(path_ + ": expected a feature spec of num_features = " +
-                   std::to_string(info_.num_features) + ", found one of " +
-                   std::to_string(spec->num_features()));
+    return CorruptAt(
+        at, "expected a feature spec of num_features = " + std::to_string(info_.num_features) +
+                ", found one of " + std::to_string(spec->num_features()));
   }
-  ASSIGN_OR_RETURN(features_, io::EncoderPlan::Make(*spec));
+  Result<std::shared_ptr<const io::EncoderPlan>> plan = io::EncoderPlan::Make(*spec);
+  if (!plan.ok()) return CorruptAt(at, plan.status().message());
+  features_ = std::move(*plan);
   const std::vector<std::string>& columns = features_->columns();
+  for (size_t i = 0; i < columns.size(); ++i) columns_[columns[i]] = static_cast<uint32_t>(i);
+  is_feature_.assign(columns.size(), 0);
   for (const io::FieldSpec& field : spec->fields) {
-    if (field.rule == io::FieldRule::kCross) continue;
-    const auto column = std::find(columns.begin(), columns.end(), field.column);
-    columns_[field.column] = static_cast<uint32_t>(column - columns.begin());
+    if (field.rule != io::FieldRule::kCross) is_feature_[*ColumnOf(field.column)] = 1;
   }
   return {};
 }

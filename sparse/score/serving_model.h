@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "io/base/huge_array.h"
 #include "io/base/status.h"
@@ -110,12 +111,14 @@ class ServingModel {
   const Table& table() const { return table_; }
   // Null without a feature spec.
   const std::shared_ptr<const io::EncoderPlan>& features() const { return features_; }
-  // The number of a column that a field of the spec uses; none for other columns.
+  // The number of a column of the spec; none for others.
   std::optional<uint32_t> ColumnOf(std::string_view name) const {
     const auto found = columns_.find(name);
     if (found == columns_.end()) return std::nullopt;
     return found->second;
   }
+  // Whether a field uses this column. Label and weight are columns as well.
+  bool IsFeature(size_t column) const { return is_feature_[column] != 0; }
   uint64_t digest() const { return digest_; }
   uint64_t file_bytes() const { return file_.size(); }
 
@@ -130,6 +133,7 @@ class ServingModel {
   ServingInfo info_;
   std::shared_ptr<const io::EncoderPlan> features_;
   std::map<std::string, uint32_t, std::less<>> columns_;
+  std::vector<uint8_t> is_feature_;  // by column
   uint64_t digest_ = 0;
   HugeArray<char> copy_;
   Table table_;

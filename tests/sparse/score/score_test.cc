@@ -51,6 +51,130 @@ TEST(Score, KeysHaveTheBitsOfTheTrainedModel) {
   }
 }
 
+// The context's row, and rows of it with each candidate's entries behind.
+test::KeyRowsOf JoinedRows(const test::KeyRowsOf& context, const test::KeyRowsOf& candidates) {
+  test::KeyRowsOf joined;
+  const bool has_values = !context.values.empty() || !candidates.values.empty();
+  const auto append = [&](const test::KeyRowsOf& rows, uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) {
+      joined.keys.push_back(rows.keys[i]);
+      if (has_values) joined.values.push_back(rows.values.empty() ? 1 : rows.values[i]);
+    }
+  };
+  for (size_t r = 0; r + 1 < candidates.row_begin.size(); ++r) {
+    append(context, 0, context.keys.size());
+    append(candidates, candidates.row_begin[r], candidates.row_begin[r + 1]);
+    joined.row_begin.push_back(joined.keys.size());
+  }
+  return joined;
+}
+
+test::KeyRowsOf AsOneRow(test::KeyRowsOf rows, size_t max_keys) {
+  rows.keys.resize(std::min(rows.keys.size(), max_keys));
+  if (!rows.values.empty()) rows.values.resize(rows.keys.size());
+  rows.row_begin = {0, rows.keys.size()};
+  return rows;
+}
+
+TEST(Score, KeyCandidatesHaveTheBitsOfTheJoinedRows) {
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "model";
+  uint64_t seed = 100;
+  for (const ModelOptions& options : AllModels()) {
+    SCOPED_TRACE(seed);
+    test::MakeModel(options, ++seed, path);
+    const test::OpenScorer scorer(path);
+    for (uint64_t rows_seed = 0; rows_seed < 10; ++rows_seed) {
+      // With and without values, in all combinations.
+      const auto context =
+          AsOneRow(test::RandomRows(options, rows_seed * 7 + rows_seed / 2), rows_seed * 5);
+      const auto candidates = test::RandomRows(options, rows_seed + 1);
+      const auto joined = JoinedRows(context, candidates);
+      millrace_score_counts counts = {}, expected_counts = {};
+      const auto expected =
+          test::ScoresOf(scorer.get(), joined, MILLRACE_SCORE_MARGIN, &expected_counts);
+      std::vector<double> scores(expected.size());
+      millrace_score_error error = {};
+      const millrace_keys one = context.view(), many = candidates.view();
+      ASSERT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, MILLRACE_SCORE_MARGIN,
+                                              scores.data(), &counts, &error),
+                0)
+          << error.message;
+      ASSERT_EQ(scores, expected) << rows_seed;
+      EXPECT_EQ(counts.rows, expected_counts.rows);
+      EXPECT_EQ(counts.keys, expected_counts.keys);
+      EXPECT_EQ(counts.unknown_keys, expected_counts.unknown_keys);
+    }
+  }
+}
+
+TEST(Score, WrongKeysAreErrorsThatNameTheRow) {
+  const test::TemporaryFolder folder;
+  test::MakeModel({}, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  double scores[2];
+  millrace_score_error error = {};
+  test::KeyRowsOf rows = {.row_begin = {0, 1, 3}, .keys = {1, 2, 3}, .values = {1, 2, 3}};
+  const auto error_of = [&](const test::KeyRowsOf& context, const test::KeyRowsOf& candidates) {
+    error = {};
+    const millrace_keys one = context.view(), many = candidates.view();
+    EXPECT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, 0, scores, nullptr, &error),
+              MILLRACE_SCORE_INVALID);
+    return std::string(error.message);
+  };
+  const auto plain_error = [&](const test::KeyRowsOf& wrong) {
+    error = {};
+    const millrace_keys view = wrong.view();
+    EXPECT_EQ(millrace_score_keys(scorer.get(), &view, 0, scores, nullptr, &error),
+              MILLRACE_SCORE_INVALID);
+    return std::string(error.message);
+  };
+  const test::KeyRowsOf context = {.row_begin = {0, 1}, .keys = {5}, .values = {1}};
+  test::KeyRowsOf wrong = rows;
+  wrong.keys[2] = UINT64_MAX;
+  const std::string key =
+      "row 1: key: expected one below 18446744073709551615, which stands for "
+      "the intercept";
+  EXPECT_EQ(plain_error(wrong), key);
+  EXPECT_EQ(error_of(context, wrong), key);
+  wrong = rows;
+  wrong.values[1] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(plain_error(wrong), "row 1: value of key 2: expected a finite number, found nan");
+  EXPECT_EQ(error_of(context, wrong), "row 1: value of key 2: expected a finite number, found nan");
+  wrong = rows;
+  wrong.row_begin = {0, 3, 1};
+  EXPECT_EQ(plain_error(wrong), "row 1: expected row_begin to ascend, found 3 and then 1");
+  EXPECT_EQ(error_of(context, wrong), "row 1: expected row_begin to ascend, found 3 and then 1");
+  wrong = context;
+  wrong.values[0] = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(error_of(wrong, rows), "context: value of key 5: expected a finite number, found inf");
+  wrong.keys[0] = UINT64_MAX;
+  EXPECT_EQ(error_of(wrong, rows).substr(0, 14), "context: key: ");
+  EXPECT_EQ(error_of(rows, rows), "context: expected one row, found 2");
+}
+
+TEST(Score, ACallOfMoreKeysThanTheLimitIsAnError) {
+  const test::TemporaryFolder folder;
+  test::MakeModel({}, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  millrace_score_error error = {};
+  double scores[3];
+  const test::KeyRowsOf rows = {.row_begin = {0, 1, 2, 3}, .keys = {1, 2, 3}, .values = {}};
+  const test::KeyRowsOf context = {.row_begin = {0, 2}, .keys = {4, 5}, .values = {}};
+  const millrace_keys one = context.view(), many = rows.view();
+  millrace_score_limit_keys(scorer.get(), 8);
+  EXPECT_EQ(millrace_score_keys(scorer.get(), &many, 0, scores, nullptr, &error), 0);
+  EXPECT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, 0, scores, nullptr, &error),
+            MILLRACE_SCORE_INVALID);
+  EXPECT_STREQ(error.message, "expected at most 8 keys in one call, found more");
+  millrace_score_limit_keys(scorer.get(), 2);
+  EXPECT_EQ(millrace_score_keys(scorer.get(), &many, 0, scores, nullptr, &error),
+            MILLRACE_SCORE_INVALID);
+  millrace_score_limit_keys(scorer.get(), 9);
+  EXPECT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, 0, scores, nullptr, &error),
+            0);
+}
+
 TEST(Score, UnknownKeysAreCounted) {
   const test::TemporaryFolder folder;
   for (const Layout layout : {Layout::kDense, Layout::kHash}) {

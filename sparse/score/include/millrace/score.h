@@ -91,6 +91,11 @@ MILLRACE_SCORE_API int millrace_score_swap(millrace_scorer* scorer, const char* 
  * Needs no scorer: call it before a swap, or in a thread of its own. */
 MILLRACE_SCORE_API int millrace_score_verify(const char* path, millrace_score_error* error);
 
+/* A call of more keys than this is an error from now on; there is no limit before. A small request
+ * can have very many keys: by crosses of fields with many values, or by a long context with many
+ * candidates. Servers need a limit. */
+MILLRACE_SCORE_API void millrace_score_limit_keys(millrace_scorer* scorer, uint64_t max_keys);
+
 /* No other call may use the scorer any more. NULL does nothing. */
 MILLRACE_SCORE_API void millrace_score_close(millrace_scorer* scorer);
 
@@ -130,8 +135,9 @@ enum {
 typedef struct millrace_score_counts {
   uint64_t rows;
   uint64_t keys;
-  uint64_t unknown_keys;   /* that have no weight in the model: they count as a weight of 0 */
-  uint64_t ignored_fields; /* of millrace_rows, that the model's feature spec does not use */
+  uint64_t unknown_keys; /* that have no weight in the model: they count as a weight of 0 */
+  uint64_t
+      ignored_fields; /* of millrace_rows, whose names the model's feature spec does not have */
 } millrace_score_counts;
 
 /* Rows of keys and values. Row r has the entries row_begin[r] up to below row_begin[r + 1]. */
@@ -174,8 +180,8 @@ typedef struct millrace_field {
 } millrace_field;
 
 /* Rows of named fields, as they were before the training's feature spec made keys of them. Row r
- * has the fields row_begin[r] up to below row_begin[r + 1], in any order. Fields that the spec does
- * not use are ignored and counted. */
+ * has the fields row_begin[r] up to below row_begin[r + 1], in any order. Label and weight of the
+ * training are ignored; fields whose name the spec does not have are ignored and counted. */
 typedef struct millrace_rows {
   size_t rows;
   const uint64_t* row_begin; /* rows + 1, ascending */
@@ -198,8 +204,8 @@ MILLRACE_SCORE_API int millrace_score_json(millrace_scorer* scorer, const char* 
                                            millrace_score_error* error);
 
 /* One context with many candidates: the scores of rows that have the entries of the context, of
- * which there is one row, and those of a candidate behind it. What depends on the context alone is
- * computed once. Writes candidates->rows scores: the bits that millrace_score_keys has for the
+ * which there is one row, and those of a candidate behind it. The weights of the context are looked
+ * up once. Writes candidates->rows scores: the bits that millrace_score_keys has for the
  * joined rows. */
 MILLRACE_SCORE_API int millrace_score_key_candidates(millrace_scorer* scorer,
                                                      const millrace_keys* context,

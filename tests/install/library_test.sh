@@ -28,8 +28,19 @@ if command -v millrace-lr >/dev/null; then
   millrace-lr --train='data/train-*' --weight_feature= --num_features=100000 --l1=1 --learning_rate=0.1 --batch_size=100 \
     --model_out=expected.bin >/dev/null
 fi
+# A model for the examples of the scoring library: with training programs only.
+if command -v millrace-lr >/dev/null; then
+  for i in $(seq 200); do echo "$((i % 3 == 0)),u$((i % 7)),$((i % 5))"; done | sed '1i clicked,user,ad' >rows.csv
+  sed 1d rows.csv | sed 's/.*,\(.*\),\(.*\)/{"user": "\1", "ad": \2}/' >rows.jsonl
+  echo '{"label": {"column": "clicked"}, "fields": [{"name": "user"}, {"name": "ad"},
+    {"name": "user x ad", "rule": "cross", "of": ["user", "ad"]}]}' >spec.json
+  millrace-lr --train=rows.csv --features=spec.json --run_dir=rows >/dev/null
+  millrace-predict --model=rows rows.csv >expected_scores
+  millrace-predict export --model=rows --out=rows.serving >/dev/null
+fi
+
 for compiler in "$@"; do
-  for example in read_tfrecords train_model; do
+  for example in read_tfrecords train_model score_rows; do
     quietly cmake -S "$examples/$example" -B "build$compiler/$example" -DCMAKE_PREFIX_PATH="$folder/usr" \
       -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_CXX_FLAGS="-Wall -Wextra -Werror"
     quietly cmake --build "build$compiler/$example"
@@ -39,6 +50,13 @@ for compiler in "$@"; do
   "build$compiler/train_model/train_model" 'data/train-*' 'data/test-*' 100000 model.bin >trained
   grep -qx 'trained on 10000 examples in 100 steps' trained || fail "$compiler: $(cat trained)"
   [ -e expected.bin ] || mv model.bin expected.bin
+  if [ -e rows.serving ]; then
+    for program in score_rows score_rows_static; do
+      "build$compiler/score_rows/$program" rows.serving <rows.jsonl | cmp - expected_scores || fail "$compiler: $program"
+    done
+    scored=$("build$compiler/score_rows/score_candidates" rows.serving user=u1 -- ad=1 ad=2 ad=3 | wc -l)
+    [ "$scored" = 3 ] || fail "$compiler: score_candidates has $scored lines"
+  fi
   [ ! -e model.bin ] || cmp model.bin expected.bin || fail "$compiler: another model than millrace-lr or the first compiler"
 done
 
@@ -46,6 +64,18 @@ read -ra options <<<"$(pkg-config --cflags --libs millrace)"
 quietly "$1" -std=c++20 "$examples/train_model/train_model.cc" -o with_pkg_config "${options[@]}"
 ./with_pkg_config 'data/train-*' 'data/test-*' 100000 again.bin >/dev/null
 cmp again.bin expected.bin
+
+# The C library: by pkg-config, with no other library of Millrace and nothing but its functions.
+read -ra options <<<"$(pkg-config --cflags --libs millrace-score)"
+quietly cc -std=c11 "$examples/score_rows/score_rows.c" -o c_with_pkg_config "${options[@]}"
+library=$(find "$folder/usr" -name 'libmillrace-score.so.?')
+if [ -e rows.serving ]; then
+  LD_LIBRARY_PATH=$(dirname "$library") ./c_with_pkg_config rows.serving <rows.jsonl | cmp - expected_scores
+fi
+others=$(nm -D --defined-only "$library" | grep -v ' millrace_score_' || true)
+[ -z "$others" ] || fail "libmillrace-score exports more than its functions: $others"
+needed=$(objdump -p "$library" | awk '/NEEDED/ {print $2}' | grep -Ev '^(libsimdjson|libstdc\+\+|libm|libgcc_s|libc|ld-linux.*)\.' || true)
+[ -z "$needed" ] || fail "libmillrace-score needs other libraries: $needed"
 
 # A component that was not built is an error that names those that were.
 mkdir unknown && cd unknown

@@ -18,6 +18,7 @@ fi
 mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc"; trap 'umount "$root/proc"' EXIT; }
 cp "$packages"/millrace_*_*.deb "$root/root/millrace.deb"
 cp "$packages"/libmillrace-dev_*_*.deb "$root/root/libmillrace-dev.deb"
+cp "$packages"/libmillrace-score0_*_*.deb "$root/root/libmillrace-score0.deb"
 inside apt-get update -qq
 list_files() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./var -prune -o -path ./root -prune -o -print | sort); }
 
@@ -42,18 +43,25 @@ say "kernel mkl without MKL"
 inside millrace-lr --kernel=mkl --train='/root/data/train-*' --num_features=33762578 || echo "exit status $?"
 
 say "examples with the library"
-inside apt-get install -y -qq --no-install-recommends clang cmake make /root/libmillrace-dev.deb >/dev/null
+inside apt-get install -y -qq --no-install-recommends clang cmake make /root/libmillrace-score0.deb /root/libmillrace-dev.deb >/dev/null
 inside dpkg -s libmillrace-dev | grep -E '^(Status|Version|Depends)'
-for example in read_tfrecords train_model; do
+for example in read_tfrecords train_model score_rows; do
   inside sh -c "rm -rf /root/$example && CXX=clang++ cmake -S /usr/share/doc/millrace/docs/examples/$example -B /root/$example &&
     cmake --build /root/$example" | tail -n 1
 done
 inside sh -c "cd /root && read_tfrecords/read_tfrecords 'data/test-*' | tail -n 1 &&
   train_model/train_model 'data/train-*' 'data/test-*' 33762578 model.bin | tail -n 2"
 
+say "the scoring library in C"
+inside sh -c 'cd /root && printf "y,a,b\n1,x,1\n0,y,2\n" >rows.csv && printf "{\"a\":\"x\",\"b\":1}\n{\"a\":\"y\",\"b\":2}\n" >rows.jsonl &&
+  printf "{\"label\":{\"column\":\"y\"},\"fields\":[{\"name\":\"a\"},{\"name\":\"b\"}]}" >spec.json &&
+  millrace-lr --train=rows.csv --features=spec.json --run_dir=rows >/dev/null &&
+  millrace-predict export --model=rows --out=rows.serving >/dev/null && millrace-predict --model=rows rows.csv >expected &&
+  score_rows/score_rows rows.serving <rows.jsonl | cmp - expected && cat expected'
+
 say "apt-get purge"
 with=$(list_files)
-inside apt-get purge -y -qq millrace libmillrace-dev >/dev/null
+inside apt-get purge -y -qq millrace libmillrace-dev libmillrace-score0 >/dev/null
 gone=$(comm -23 <(echo "$with") <(list_files))
 left=$(list_files | grep -i millrace || true)
 echo "$(wc -l <<<"$gone") files and folders removed, left: ${left:-nothing}"

@@ -39,6 +39,9 @@ DEFINE_string(work_dir, millrace::serve::FollowOptions{}.work_dir,
               "folder for a model that is no serving model while it is converted");
 DEFINE_string(unknown_fields, "error",
               "a row with a field that the model does not know: error (400), or ignore");
+DEFINE_uint64(max_keys, millrace::serve::FollowOptions{}.max_keys,
+              "keys that the rows of a request may have: a short one can have very many, by a long "
+              "context with many candidates or by crosses of lists");
 DEFINE_double(max_body_mb, 1, "largest body of a request, and largest Thrift message, in MB");
 DEFINE_uint64(
     max_connections, 4096,
@@ -73,12 +76,13 @@ const tools::CommandSpec& Spec() {
                    {"tls_key", tools::File()},
                    {"tls_ca", tools::File()}}},
                  {"Limits",
-                  {"max_body_mb", "max_connections", "request_seconds", "response_seconds",
-                   "idle_seconds", "stop_seconds"}}},
-      .always = {"model", "follow", "verify", "copy_weights", "work_dir", "unknown_fields",
-                 "listen", "port", "threads", "token_file", "tls_cert", "tls_key", "tls_ca",
-                 "max_body_mb", "max_connections", "request_seconds", "response_seconds",
-                 "idle_seconds", "stop_seconds"},
+                  {"max_body_mb", "max_keys", "max_connections", "request_seconds",
+                   "response_seconds", "idle_seconds", "stop_seconds"}}},
+      .always = {"model",           "follow",           "verify",       "copy_weights",
+                 "work_dir",        "unknown_fields",   "listen",       "port",
+                 "threads",         "token_file",       "tls_cert",     "tls_key",
+                 "tls_ca",          "max_body_mb",      "max_keys",     "max_connections",
+                 "request_seconds", "response_seconds", "idle_seconds", "stop_seconds"},
       .needs = {{{"poll_seconds"}, {"follow"}}, {{"insecure_no_token"}, {"token_file"}, {""}}},
       .examples = {
           "millrace-serve --model=runs/1 --port=8500",
@@ -98,11 +102,13 @@ Result<FollowOptions> FollowOptionsFromFlags() {
   RETURN_IF_ERROR(tools::CheckEffects(Spec()));
   if (FLAGS_model.empty()) return Invalid("no model: write --model=RUN_DIR, or --model=FILE");
   RETURN_IF_ERROR(Milliseconds("poll_seconds", FLAGS_poll_seconds).status());
+  if (FLAGS_max_keys == 0) return Invalid("--max_keys=0: expected at least 1");
   return FollowOptions{.model = FLAGS_model,
                        .work_dir = FLAGS_work_dir,
                        .poll_seconds = FLAGS_poll_seconds,
                        .verify = FLAGS_verify,
-                       .copy = FLAGS_copy_weights};
+                       .copy = FLAGS_copy_weights,
+                       .max_keys = FLAGS_max_keys};
 }
 
 Result<http::Limits> LimitsFromFlags() {

@@ -135,6 +135,7 @@ Status ModelFollower::Use(const ModelFile& file) {
                            : millrace_score_open(path.c_str(), flags, &scorer_, &error);
   if (convert) ::unlink(path.c_str());  // the mapping stays
   if (code != MILLRACE_SCORE_OK) return Failed(error.message);
+  millrace_score_limit_keys(scorer_, options_.max_keys);
   const std::lock_guard lock(mu_);
   file_ = file;
   return {};

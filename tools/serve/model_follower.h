@@ -30,8 +30,9 @@ struct FollowOptions {
   std::string model;              // the path
   std::string work_dir = "/tmp";  // for converted models
   double poll_seconds = 1;
-  bool verify = true;  // reads the whole file before it is used
-  bool copy = false;   // MILLRACE_SCORE_COPY
+  bool verify = true;           // reads the whole file before it is used
+  bool copy = false;            // MILLRACE_SCORE_COPY
+  uint64_t max_keys = 1000000;  // of a request
 };
 
 // Identifies the content of a path: files are replaced by renaming.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -21,6 +22,9 @@ namespace dom = simdjson::dom;
 using dom::element_type;
 
 constexpr int kProbabilityDigits = 9;  // as millrace-predict
+// Of a request, made of names of members inside each other: each repeats the ones around it.
+constexpr size_t kMaxNameBytes = 4 << 20;
+constexpr size_t kShownName = 60;
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
@@ -54,6 +58,7 @@ class FieldRows {
   void Clear() {
     fields_.Clear();
     names_.clear();
+    name_bytes_ = 0;
     texts_.clear();
     shape_.clear();
   }
@@ -109,6 +114,13 @@ class FieldRows {
     for (const dom::key_value_pair member : object) {
       std::string_view name = member.key;
       if (!prefix.empty()) {
+        name_bytes_ += prefix.size() + 1 + name.size();
+        if (name_bytes_ > kMaxNameBytes) {
+          return Invalid("the names of members of objects, like " +
+                         Quoted(prefix.substr(0, kShownName)) +
+                         " with all that is inside, have more than " +
+                         std::to_string(kMaxNameBytes) + " bytes");
+        }
         name = names_.emplace_back(std::string(prefix) + "." + std::string(member.key));
       }
       if (member.value.type() == element_type::OBJECT) {
@@ -170,6 +182,7 @@ class FieldRows {
   FieldList fields_;
   std::vector<std::string_view> row_names_, shape_, sorted_;
   std::deque<std::string> names_, texts_;  // that are not in the document
+  size_t name_bytes_ = 0;                  // of names_
 };
 
 // Rows of keys.
@@ -415,7 +428,37 @@ Status StatusOf(int code, const millrace_score_error& error) {
   }
 }
 
+namespace {
+
+// A probability of 0.0001 up to below 1 as %.9g prints it. False without effect for others, and for
+// those whose last digit rounds so closely that the product below cannot tell: its error is less
+// than 1e-7.
+bool AppendDigits(double probability, std::string& out) {
+  constexpr double kScales[] = {1e9, 1e10, 1e11, 1e12};
+  constexpr double kFirst[] = {1e-1, 1e-2, 1e-3, 1e-4};
+  constexpr double kTooClose = 1e-6;
+  if (!(probability >= kFirst[3] && probability < 1)) return false;
+  size_t zeros = 0;
+  while (probability < kFirst[zeros]) ++zeros;
+  const double scaled = probability * kScales[zeros];
+  auto digits = static_cast<uint32_t>(scaled);
+  const double rest = scaled - digits;
+  if (std::abs(rest - 0.5) < kTooClose) return false;
+  digits += rest > 0.5;
+  if (digits < 100000000 || digits > 999999999) return false;  // rounding changed their number
+  char text[] = "0.000000000000";
+  char* const end = text + 2 + zeros + kProbabilityDigits;
+  for (char* at = end; digits > 0; digits /= 10) *--at = static_cast<char>('0' + digits % 10);
+  const char* last = end;
+  while (last[-1] == '0') --last;
+  out.append(text, static_cast<size_t>(last - text));
+  return true;
+}
+
+}  // namespace
+
 void AppendScore(double score, int output, std::string& out) {
+  if (output == MILLRACE_SCORE_PROBABILITY && AppendDigits(score, out)) return;
   char text[40];
   char* const end = text + sizeof text;
   if (!std::isfinite(score)) {
@@ -429,19 +472,25 @@ void AppendScore(double score, int output, std::string& out) {
   out.append(text, last);
 }
 
-Status CheckFields(millrace_scorer* scorer, const millrace_rows& rows) {
+Status FieldCheck::Check(millrace_scorer* scorer, const millrace_rows& rows) {
   millrace_score_info info;
   millrace_score_error error;
   RETURN_IF_ERROR(StatusOf(millrace_score_get_info(scorer, &info, &error), error));
-  const std::string json = info.feature_spec ? info.feature_spec : "";
+  if (digest_ != info.digest) {
+    const std::string json = info.feature_spec ? info.feature_spec : "{\"fields\": []}";
+    const Result<io::FeatureSpec> spec = io::ParseFeatureSpec(json, "the model");
+    columns_.clear();
+    if (spec.ok()) columns_ = spec->Columns();
+    std::sort(columns_.begin(), columns_.end());
+    digest_ = info.digest;
+  }
+  const bool has_spec = info.feature_spec != nullptr;
   millrace_score_free_info(&info);
-  if (json.empty()) return {};  // the model was replaced
-  ASSIGN_OR_RETURN(const io::FeatureSpec spec, io::ParseFeatureSpec(json, "the model"));
-  const std::vector<std::string> columns = spec.Columns();
+  if (!has_spec) return {};  // the model was replaced
   const millrace_field* const end = rows.fields + rows.row_begin[rows.rows];
   for (const millrace_field* field = rows.fields; field != end; ++field) {
     const std::string_view name(field->name, field->name_size);
-    if (std::find(columns.begin(), columns.end(), name) == columns.end()) {
+    if (!std::binary_search(columns_.begin(), columns_.end(), name, std::less<>())) {
       return Invalid(Quoted(name) + " is no field of the model");
     }
   }
@@ -463,8 +512,8 @@ class JsonScorer::Impl {
     RETURN_IF_ERROR(ReadOutput(members, output));
     RETURN_IF_ERROR(Run(scorer, members, form, output, counts));
     if (counts.ignored_fields > 0 && unknown == UnknownFields::kError) {
-      if (form == kContext) RETURN_IF_ERROR(CheckFields(scorer, context_.view()));
-      RETURN_IF_ERROR(CheckFields(scorer, rows_.view()));
+      if (form == kContext) RETURN_IF_ERROR(check_.Check(scorer, context_.view()));
+      RETURN_IF_ERROR(check_.Check(scorer, rows_.view()));
     }
     Write(output, counts, response);
     return {};
@@ -517,6 +566,7 @@ class JsonScorer::Impl {
   FieldRows rows_, context_;
   KeyLists keys_, context_keys_;
   std::vector<double> scores_;
+  FieldCheck check_;
 };
 
 JsonScorer::JsonScorer() : impl_(std::make_unique<Impl>()) {}

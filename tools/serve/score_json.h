@@ -17,6 +17,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/base/status.h"
 #include "millrace/score.h"
@@ -29,9 +30,16 @@ enum class UnknownFields { kError, kIgnore };
 // that parse to the same float. NaN and infinities are strings, as JsonWriter has them.
 void AppendScore(double score, int output, std::string& out);
 
-// kInvalid if a row has fields that the feature spec of the model does not know: neither as a field
-// nor as the label or the weight.
-Status CheckFields(millrace_scorer* scorer, const millrace_rows& rows);
+// Names the fields of a request that the model does not know. Not thread-safe.
+class FieldCheck {
+ public:
+  // kInvalid if a row has a field whose name the feature spec of the model does not have.
+  Status Check(millrace_scorer* scorer, const millrace_rows& rows);
+
+ private:
+  std::string digest_;                // of the model
+  std::vector<std::string> columns_;  // of its spec, sorted
+};
 
 // An error code of the library as a status.
 Status StatusOf(int code, const millrace_score_error& error);

@@ -177,7 +177,7 @@ class Service final : public rpc::ScoreIf {
   void CheckUnknown(std::initializer_list<const FieldList*> all) {
     if (counts_.ignored_fields == 0 || options_.unknown == UnknownFields::kIgnore) return;
     for (const FieldList* fields : all) {
-      const Status status = CheckFields(scorer_, fields->view());
+      const Status status = check_.Check(scorer_, fields->view());
       if (!status.ok()) ThrowRejected(status.message());
     }
   }
@@ -203,6 +203,7 @@ class Service final : public rpc::ScoreIf {
   std::string nonce_;  // between challenge and authenticate
   FieldList rows_, context_;
   KeyList keys_, context_keys_;
+  FieldCheck check_;
   millrace_score_counts counts_ = {};
 };
 

@@ -170,7 +170,10 @@ class ServeTest(unittest.TestCase):
         expected = run(BIN / "millrace-predict", f"--model={self.root}/a", self.root / "rows.csv").split()
         lines = self.root / "rows.jsonl"
         lines.write_text("".join(json.dumps(row) + "\n" for row in self.rows), encoding="utf-8")
-        self.assertEqual(run(TESTS / "score_lines", self.root / "a.serving", lines).split(), expected)
+        with open(lines, encoding="utf-8") as rows:
+            found = subprocess.run([TESTS / "score_rows", self.root / "a.serving"], stdin=rows, capture_output=True, text=True,
+                                   timeout=120, check=True)
+        self.assertEqual(found.stdout.split(), expected)
         request = json.dumps({"rows": self.rows})
         with self.serve("a") as daemon:  # a run folder, whose model is converted
             self.assertEqual(list(self.root.parent.glob("millrace-serve-*")), [])
@@ -188,6 +191,21 @@ class ServeTest(unittest.TestCase):
             text = run("curl", "-sS", "--fail", "--data-binary", f"@{self.root}/request.json",
                        f"http://127.0.0.1:{daemon.port}/v1/score")
             self.assertEqual(re.search(r"\[(.*)\]", text)[1].split(","), expected)
+
+    def test_the_example_of_cpp_ranks_candidates_as_the_daemon_does(self):
+        context = {"user": "u1", "country": "de", "price": "3"}
+        candidates = [{"ad": str(ad)} for ad in range(30)]
+        with self.serve("a.serving") as daemon:
+            scores = daemon.ask("POST", "/v1/score", json.dumps({"context": context, "candidates": candidates}))[1]
+        scores = re.search(r"\[(.*)\]", scores)[1].split(",")
+        order = sorted(range(30), key=lambda i: -float(scores[i]))
+        found = run(TESTS / "score_candidates", self.root / "a.serving", *(f"{k}={v}" for k, v in context.items()), "--",
+                    *(f"ad={row['ad']}" for row in candidates))
+        self.assertEqual(found.splitlines(), [f"{scores[i]} ad={candidates[i]['ad']}" for i in order])
+        done = subprocess.run([TESTS / "score_candidates", self.root / "a.csv", "a=1", "--", "b=1"], capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a.csv: offset 0: expected a serving model", done.stderr)
 
     def http_clients(self):
         """The examples of docs/serving.md; Go where it is installed."""

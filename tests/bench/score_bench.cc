@@ -76,8 +76,9 @@ void WriteModel(const std::string& path, uint64_t features, score::WeightsType t
 class Scorer {
  public:
   explicit Scorer(const std::string& path, uint32_t flags) {
-    millrace_score_error error;
-    Check(millrace_score_open(path.c_str(), flags, &scorer_, &error) == 0, error.message);
+    millrace_score_error error = {};
+    const int code = millrace_score_open(path.c_str(), flags, &scorer_, &error);
+    Check(code == 0, error.message);
   }
   Scorer(const Scorer&) = delete;
   Scorer& operator=(const Scorer&) = delete;

@@ -229,7 +229,7 @@ TEST_P(ScoreRows, ErrorsNameTheRow) {
     return std::string(error_.message);
   };
   EXPECT_EQ(error_of("{}\n{\"price\": \"cheap\"}", 3),
-            "row 1: column 'price': expected a finite number, found the text 'cheap'");
+            "row 1: column 'price': expected a finite number, found 'cheap'");
   EXPECT_EQ(error_of("{}\n{}\n{}", 2), "expected at most 2 rows (capacity), found more");
   EXPECT_EQ(error_of("{}\n{\n", 3).substr(0, 7), "row 1: ");
   // A wrong value of the context is an error where it counts.
@@ -243,7 +243,7 @@ TEST_P(ScoreRows, ErrorsNameTheRow) {
   EXPECT_EQ(candidates(good + "\n" + good), 0) << error_.message;
   EXPECT_EQ(candidates(good + "\n" + bad), MILLRACE_SCORE_INVALID);
   EXPECT_EQ(std::string(error_.message),
-            "row 1: column 'price': expected a finite number, found the text 'cheap'");
+            "row 1: column 'price': expected a finite number, found 'cheap'");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ScoreRows, testing::Values(0u, 8u));

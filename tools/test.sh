@@ -25,7 +25,7 @@ run_tests() {
   ctest --preset "$1" -j "$jobs" "${@:2}"
 }
 tidy() {
-  build clang millrace_ps_rpc millrace_example_proto  # their generated headers
+  build clang millrace_ps_rpc millrace_serve_rpc millrace_example_proto  # their generated headers
   say "tidy: all sources"
   local log=build-clang/tidy.log
   run-clang-tidy -quiet -j "$jobs" -p build-clang \

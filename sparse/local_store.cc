@@ -257,7 +257,7 @@ class TableStore final : public LocalStore {
     if constexpr (kIndexed && kSgd) sparse::DirectMargins(params, scaled, table_.data(), margins);
     if constexpr (kIndexed && !kSgd) {
       if constexpr (kFactors) factors_->Reserve(batch.nnz());
-      tagged_.Begin(params, scaled, table_.data(), margins, [this](size_t i, TableSlot& slot) {
+      tagged_.Begin(params, scaled, table_.data(), margins, [&](size_t i, TableSlot& slot) {
         if constexpr (kFactors) factors_->Locate(i, slot.block);
       });
     }

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "io/base/printable.h"
+#include "tools/common/json_cursor.h"
 #include "tools/dashboard/dashboard.h"
-#include "tools/report/json_cursor.h"
 #include "tools/report/page.h"
 
 namespace millrace::report {

@@ -17,6 +17,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
 
 #include "io/base/pod_vector.h"
@@ -46,8 +47,10 @@ class FactorSlots {
   // Planes of a whole state, which ReadState and WriteState use: v first.
   static constexpr size_t kWholePlanes = sizeof(Slot<float>) / sizeof(float);
 
-  explicit FactorSlots(const FactorShape& shape)
+  // `whole_key`: see ModelShape.
+  FactorSlots(const FactorShape& shape, std::function<uint64_t(uint64_t)> whole_key)
       : shape_(shape),
+        whole_key_(std::move(whole_key)),
         blocks_(shape.width() * kPlanes),
         locate_prefetches_(block_bytes() <= kSmallBlock) {}
 
@@ -100,6 +103,28 @@ class FactorSlots {
     for (size_t i = 0; i < count; ++i) {
       PrefetchAhead(found_, i, count);
       ReadBlock(params, found_[i], out + i * width());
+    }
+  }
+
+  // Reads `count` blocks as a training batch finds them: a feature without factors has its initial
+  // ones, and gets no block yet. `key(i)` is that of the i-th one.
+  template <typename BlockOf, typename KeyOf, typename Initial>
+  void Peek(const Params& params, size_t count, BlockOf block, KeyOf key, Initial initial,
+            float* out) {
+    found_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      found_[i] = blocks_.At(block(i));
+      if (locate_prefetches_) PrefetchBlock(found_[i]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      PrefetchAhead(found_, i, count);
+      const float* at = found_[i];
+      if (IsNew(at)) {
+        peeked_.assign(blocks_.block_floats(), 0);
+        Initialize(key(i), initial, peeked_.data());
+        at = peeked_.data();
+      }
+      ReadBlock(params, at, out + i * width());
     }
   }
 
@@ -229,16 +254,17 @@ class FactorSlots {
   template <typename Initial>
   void Initialize(uint64_t key, Initial initial, float* block) {
     initial_.resize(width());
-    InitialFactors(shape_, key, initial_);
+    InitialFactors(shape_, whole_key_ ? whole_key_(key) : key, initial_);
     for (size_t f = 0; f < width(); ++f) StoreOne(Form::Pack(initial(initial_[f])), block + f);
   }
 
   FactorShape shape_;
+  std::function<uint64_t(uint64_t)> whole_key_;
   NumberedBlocks blocks_;
   bool locate_prefetches_;
   PodVector<float*> located_;
   mutable PodVector<const float*> found_;
-  PodVector<float> initial_;
+  PodVector<float> initial_, peeked_;
 };
 
 }  // namespace millrace::sparse

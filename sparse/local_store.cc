@@ -78,7 +78,7 @@ class TableStore final : public LocalStore {
   TableStore(const ModelShape& shape, const UpdateOptions& options, TableArgs... args)
       : LocalStore(shape, options), table_(args...) {
     if (options.normalize) scales_.emplace(args...);
-    if constexpr (kFactors) factors_.emplace(shape.factors);
+    if constexpr (kFactors) factors_.emplace(shape.factors, shape.whole_key);
     entry_.resize(TableStore::slot_floats());
   }
 
@@ -113,6 +113,21 @@ class TableStore final : public LocalStore {
       }
       factors_->Gather(
           params, features, InitialOf(params), [] {}, factors.data());
+      ScaleFactors(features, factors);
+    }
+    return {};
+  }
+
+  Status PeekBatch(std::span<const uint64_t> keys, std::span<float> weights) override {
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    const std::span<float> factors = weights.last(features.size() * factor_width());
+    RETURN_IF_ERROR(Pull(keys, weights.first(weights.size() - factors.size())));
+    if constexpr (kFactors) {
+      TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
+      const Params params = FactorParams(steps_ + 1);
+      factors_->Peek(
+          params, features.size(), BlockOfEach(features), [&](size_t i) { return features[i]; },
+          InitialOf(params), factors.data());
       ScaleFactors(features, factors);
     }
     return {};
@@ -353,13 +368,17 @@ class TableStore final : public LocalStore {
     if constexpr (kFactors) return slot.block;
     return 0;
   }
+  // The number of the i-th feature's block, for i = 0, 1, ...
   template <typename Key>
-  void ReadFactors(std::span<const Key> features, float* out) const {
-    const auto block = [&](size_t i) {
+  auto BlockOfEach(std::span<const Key> features) const {
+    return [this, features](size_t i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       return table_.Get(features[i]).block;
     };
-    factors_->Read(FactorParams(steps_ + 1), features.size(), block, out);
+  }
+  template <typename Key>
+  void ReadFactors(std::span<const Key> features, float* out) const {
+    factors_->Read(FactorParams(steps_ + 1), features.size(), BlockOfEach(features), out);
   }
   // The entries of the batch whose margins tagged_ computed.
   FactorRows FactorRowsOf(const io::CsrBatch& batch) const {

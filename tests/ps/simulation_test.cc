@@ -86,6 +86,38 @@ TEST(Simulation, RestoredJobGivesTheSameModel) {
   }
 }
 
+// Factorization machines: a pull brings blocks of factors, and a push those of their gradients.
+TEST(Simulation, FactorsStayTheSameWhateverHappensInSync) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const millrace::test::MemoryFolder folder;
+    const Job job = {.seed = seed,
+                     .shards = 1 + seed % 3,
+                     .workers = 1 + seed % 4,
+                     .faults = kBadNetwork,
+                     .crash = seed % 2 ? 0.05 : 0,
+                     .checkpoint = 0.3,
+                     .checkpoints = folder.path(),
+                     .factors = seed % 2 ? 4u : 12u};
+    EXPECT_TRUE(SameBits(RunJob(job), Serial(job)));
+  }
+}
+
+TEST(Simulation, EveryPushOfFactorsIsAppliedOnceWithoutSync) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    const Job job = {.seed = seed,
+                     .shards = 1 + seed % 3,
+                     .workers = 1 + seed % 4,
+                     .mode = seed % 2 ? Mode::kAsync : Mode::kSsp,
+                     .faults = kBadNetwork,
+                     .crash = 0.03,
+                     .ones = true,
+                     .factors = 8};
+    EXPECT_EQ(RunJob(job), ExpectedCounts(job));
+  }
+}
+
 // Two parameters on one server (one thread per worker then calls it), in plain loops.
 std::vector<float> SerialDense(const Job& job) {
   std::vector<float> weights(7, 1.0f);

@@ -596,11 +596,6 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
   RETURN_IF_ERROR(TakeEarlierOptions(options));
   RETURN_IF_ERROR(options.train.Validate());
-  if (options.session && options.train.shape.factors.kind != sparse::ModelKind::kLr) {
-    return Invalid(
-        "--model=fm trains in one process: expected no --ps_hosts and no --mode of a job, or "
-        "--model=lr");
-  }
   return options;
 }
 

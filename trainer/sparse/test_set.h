@@ -34,8 +34,8 @@ class TestSet {
   // Deferred: get() computes it. `learner` and the set must outlive that call.
   Evaluation Evaluate(BatchLearner& learner);
   // Pulls the weights now and scores them in another thread, while `store` may change. A set that
-  // does not fit into memory is evaluated with `learner`, deferred. Batches are compacted; the set
-  // outlives the result.
+  // does not fit into memory, also with the factors of its batches, is evaluated with `learner`,
+  // deferred. Batches are compacted; the set outlives the result.
   Evaluation EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
                                   const sparse::Kernels& kernels);
 

@@ -123,8 +123,6 @@ class FmTest(unittest.TestCase):
                 (["--factor_init=0"], "expected a number above 0"),
                 (["--factor_l2=-1"], "expected a number from 0"),
                 (["--model=gbm"], "expected lr, fm or ffm"),
-                (["--mode=sync", "--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=a:2"],
-                 "trains in one process"),
                 (["--model=lr", "--factors=4"], "it belongs to --model=fm, found --model=lr"),
                 ([f"--model_in={wide}", "--factors=4"], "expected a model of kind fm with 4 factors"),
                 ([f"--model_in={wide}", "--model=lr"], "expected a model of kind lr"),

@@ -242,7 +242,7 @@ class TableStore final : public LocalStore {
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
     if constexpr (kFactors) {
       AddFactorMargins(
-          scales_ ? scaled_ : batch, factor_width(),
+          scales_ ? scaled_ : batch, shape_.factors,
           [&](size_t first, size_t count, float* out) {
             ReadFactors(std::span<const uint32_t>(&batch.cols[first], count), out);
           },
@@ -370,7 +370,9 @@ class TableStore final : public LocalStore {
               .features = tagged_.numbers(),
               .values = scaled.values.empty() ? nullptr : scaled.values.data(),
               .factors = factor_values_.data(),
-              .width = factor_width()};
+              .width = factor_width(),
+              .fields = FieldsFor(shape_.factors, batch),
+              .num_fields = shape_.factors.fields};
     }
     return rows;
   }
@@ -452,6 +454,7 @@ class TableStore final : public LocalStore {
   const io::CsrBatch& Scaled(const io::CsrBatch& batch) const {
     scaled_.row_begin = batch.row_begin;
     scaled_.cols = batch.cols;
+    scaled_.fields = batch.fields;
     scaled_.labels = batch.labels;
     scaled_.values.resize(batch.nnz());
     if constexpr (kIndexed) {

@@ -83,6 +83,9 @@ DEFINE_double(factor_init, millrace::sparse::kDefaultFactorInit,
 DEFINE_uint64(num_fields, 0,
               "ffm: all fields of libffm text and TFRecords are below this number; a feature spec "
               "and Criteo text have their own");
+DEFINE_uint64(admit_factors, millrace::sparse::FactorShape{}.admit,
+              "fm, ffm, hashed-key tables: a feature has factors from this one on of the training "
+              "batches that contain it, and a weight alone before");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_string(learning_rate, "auto",
@@ -254,6 +257,7 @@ void TakeEarlierKind(const sparse::FactorShape& earlier, sparse::FactorShape& sh
   if (!IsGiven("factors")) shape.factors = earlier.factors;
   if (!IsGiven("num_fields")) shape.fields = earlier.fields;
   if (!IsGiven("factor_init")) shape.init = earlier.init;
+  if (!IsGiven("admit_factors")) shape.admit = earlier.admit;
 }
 
 // The rows of an ffm have fields. `number`: what the command line or the earlier run says.
@@ -426,6 +430,8 @@ Result<sparse::FactorShape> Factors() {
   ASSIGN_OR_RETURN(shape.kind, sparse::ModelKindFromName(FLAGS_model));
   shape.init = FLAGS_factor_init;
   shape.seed = FLAGS_seed;
+  shape.admit =
+      static_cast<uint32_t>(std::min<uint64_t>(FLAGS_admit_factors, sparse::kMaxAdmit + 1));
   if (shape.kind == sparse::ModelKind::kLr) return shape;
   const bool is_ffm = shape.kind == sparse::ModelKind::kFfm;
   const uint64_t usual = is_ffm ? sparse::kDefaultFfmFactors : sparse::kDefaultFmFactors;
@@ -523,7 +529,7 @@ const CommandSpec& LrSpec() {
                     {"decay", OneOf({"constant", "sqrt"})},
                     {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
                   {"Model",
-                   {"model", "factors", "factor_l2", "factor_init", "intercept"},
+                   {"model", "factors", "factor_l2", "factor_init", "admit_factors", "intercept"},
                    {{"model", OneOf({"lr", "fm", "ffm"})}}},
                   {"Schedule",
                    {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
@@ -542,42 +548,42 @@ const CommandSpec& LrSpec() {
                   "l2",           "intercept",     "batch_size", "kernel",           "epochs",
                   "max_examples", "seed",          "order",      "shuffle_capacity", "threads",
                   "continue"},
-       .needs = {{{"factors", "factor_l2", "factor_init"}, {"model"}, {"fm", "ffm"}},
-                 {{"num_fields", "field_feature"}, {"model"}, {"ffm"}},
-                 {{"num_fields"}, {"format"}, {"tfrecord", "libffm"}},
-                 {{"hogwild"}, {"model"}, {"lr"}},
-                 {{"label_feature", "index_feature", "value_feature", "weight_feature",
-                   "field_feature"},
-                  {"format"},
-                  {"tfrecord"}},
-                 {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
-                 {{"unknown_key"}, {"test"}},
-                 {{"unknown_key"}, {"num_features"}},
-                 {{"num_features", "label_feature", "index_feature", "value_feature",
-                   "weight_feature", "field_feature", "num_fields", "positive_label", "index_base",
-                   "hash_bits", "vw_hash_all", "unknown_key"},
-                  {"features"},
-                  {""}},
-                 {{"duckdb"}, {"format"}, {"table"}},
-                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                 {{"vw_hash_all"}, {"format"}, {"vw"}},
-                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
-                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
-                 {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
-                 {{"hogwild"}, {"optimizer"}, {"sgd"}},
-                 {{"hogwild"}, {"mode"}, {"single"}},
-                 {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
-                 {{"early_stop", "save_best"}, {"eval_every"}},
-                 {{"save_best"}, {"run_dir"}},
-                 {{"min_after_dequeue"}, {"shuffle_capacity"}},
-                 {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
-                 {.flags = {"cache"},
-                  .with = {"epochs"},
-                  .except = {"0", "1"},
-                  .text = "--epochs of 2 or more"},
-                 {{"model_format"}, {"model_out", "run_dir"}},
-                 {{"dashboard", "save_state"}, {"run_dir"}}},
+       .needs =
+           {{{"factors", "factor_l2", "factor_init", "admit_factors"}, {"model"}, {"fm", "ffm"}},
+            {{"num_fields", "field_feature"}, {"model"}, {"ffm"}},
+            {{"num_fields"}, {"format"}, {"tfrecord", "libffm"}},
+            {{"hogwild"}, {"model"}, {"lr"}},
+            {{"label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
+             {"format"},
+             {"tfrecord"}},
+            {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
+            {{"unknown_key"}, {"test"}},
+            {{"unknown_key"}, {"num_features"}},
+            {{"num_features", "label_feature", "index_feature", "value_feature", "weight_feature",
+              "field_feature", "num_fields", "positive_label", "index_base", "hash_bits",
+              "vw_hash_all", "unknown_key"},
+             {"features"},
+             {""}},
+            {{"duckdb"}, {"format"}, {"table"}},
+            {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+            {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+            {{"vw_hash_all"}, {"format"}, {"vw"}},
+            {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
+            {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
+            {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
+            {{"hogwild"}, {"optimizer"}, {"sgd"}},
+            {{"hogwild"}, {"mode"}, {"single"}},
+            {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
+            {{"early_stop", "save_best"}, {"eval_every"}},
+            {{"save_best"}, {"run_dir"}},
+            {{"min_after_dequeue"}, {"shuffle_capacity"}},
+            {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
+            {.flags = {"cache"},
+             .with = {"epochs"},
+             .except = {"0", "1"},
+             .text = "--epochs of 2 or more"},
+            {{"model_format"}, {"model_out", "run_dir"}},
+            {{"dashboard", "save_state"}, {"run_dir"}}},
        .examples = {
            "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
            "--run_dir=runs/1",

@@ -8,9 +8,10 @@
 //   FTRL      z[width], n[width]
 //   Adam      v[width], m[width], v[width]
 //
-// A feature gets its block in the first training batch that contains it: the slot of its weight has
-// the block's number (BlockSlot), 0 until then. The order of numbers has no influence on the model.
-// A feature whose factors are all 0 gets initial ones.
+// A feature gets its block in the first training batch that contains it, or in the one with the
+// number FactorShape::admit: the slot of its weight has the block's number (BlockSlot). Until then
+// it has 0, or the number of batches so far. The order of numbers has no influence on the model. A
+// feature whose factors are all 0 gets initial ones.
 #pragma once
 
 #include <algorithm>
@@ -32,6 +33,13 @@ template <typename State>
 struct BlockSlot : State {
   uint32_t block;
 };
+
+// BlockSlot::block of a feature that has no block yet: the batches that contained it.
+constexpr uint32_t kCountsBatches = uint32_t{1} << 31;
+inline uint32_t BlockNumber(uint32_t block) { return block & kCountsBatches ? 0 : block; }
+inline uint32_t BatchCount(uint32_t block) {
+  return block & kCountsBatches ? block & ~kCountsBatches : 0;
+}
 
 // Not thread-safe.
 template <typename Params>
@@ -60,9 +68,20 @@ class FactorSlots {
   void Reserve(size_t features) { located_.resize(features); }
   // Finds the block of feature i, which may be followed by another feature i.
   void Locate(size_t i, uint32_t& block) {
-    if (block == 0) block = blocks_.Add();
+    if (BlockNumber(block) == 0) {
+      if (BatchCount(block) + 1 < shape_.admit) {
+        located_[i] = blocks_.At(0);
+        return;
+      }
+      block = blocks_.Add();
+    }
     located_[i] = blocks_.At(block);
     if (locate_prefetches_) PrefetchBlock(located_[i]);
+  }
+
+  // A batch with a feature ends. Features without a block count batches.
+  static void CountBatch(uint32_t& block) {
+    if (BlockNumber(block) == 0) block = kCountsBatches | (BatchCount(block) + 1);
   }
 
   // Prefetches a block of a later batch, unless the blocks of a batch exceed the cache.
@@ -135,6 +154,7 @@ class FactorSlots {
     for (size_t i = 0; i < count; ++i) {
       PrefetchAhead(located_, i, count);
       const float scale = gradient_scale(i);
+      if (IsNone(located_[i])) continue;
       const float* g = gradient + i * width();
       float* block = located_[i];
       for (size_t f = 0; f < width(); f += kFactorLanes) {
@@ -175,7 +195,7 @@ class FactorSlots {
   }
   // State that is all zero needs no block.
   void WriteState(uint32_t& number, size_t stride, const float* state) {
-    if (number == 0) {
+    if (BlockNumber(number) == 0) {
       bool is_zero = true;
       for (size_t p = 0; p < kWholePlanes; ++p) {
         const float* plane = state + p * stride;
@@ -243,8 +263,12 @@ class FactorSlots {
     }
   }
 
+  // Block 0 stays all zero.
+  bool IsNone(const float* block) const { return block == blocks_.At(0); }
+
   // Almost always decided by the first factor.
   bool IsNew(const float* block) const {
+    if (IsNone(block)) return false;
     for (size_t f = 0; f < width(); ++f) {
       if (block[f] != 0) return false;
     }

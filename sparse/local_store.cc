@@ -153,7 +153,10 @@ class TableStore final : public LocalStore {
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       TableSlot& state = table_.At(features[i]);
-      if constexpr (kFactors) factors_->Locate(i, state.block);
+      if constexpr (kFactors) {
+        factors_->Locate(i, state.block);
+        factors_->CountBatch(state.block);
+      }
       float g = gradient[i];
       if (scales_) {
         const bool has_scale = gradient.size() > keys.size();
@@ -176,18 +179,19 @@ class TableStore final : public LocalStore {
   }
 
   size_t slot_floats() const override {
-    return kFloats<Slot> * (1 + factor_width()) + (scales_ ? 1 : 0);
+    return kFloats<Slot> * (1 + factor_width()) + (counts_batches() ? 1 : 0) + (scales_ ? 1 : 0);
   }
 
   void ForEach(const Visit& visit) const override {
     static constexpr State kUnseen{};
     const Params factor_params = FactorParams(steps_ + 1);
     const auto visit_seen = [&](const Params& params, uint64_t key, const State& state,
-                                uint32_t block, ScaleCode scale) {
+                                uint32_t block_or_count, ScaleCode scale) {
+      const uint32_t block = BlockNumber(block_or_count), count = BatchCount(block_or_count);
       bool has_factors = false;
       if constexpr (kFactors) has_factors = block != 0 && factors_->IsSeen(block);
       const bool is_unseen = std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0;
-      if (scale == kNoScale && is_unseen && !has_factors) return;
+      if (scale == kNoScale && is_unseen && !has_factors && count == 0) return;
       const Slot slot = Form::Unpack(params, state);
       const size_t parameters = 1 + factor_width();
       std::array<float, kFloats<Slot>> planes;
@@ -198,12 +202,16 @@ class TableStore final : public LocalStore {
         if (has_factors) factors_->ReadState(factor_params, block, parameters, &entry_[1]);
       }
       for (size_t i = 0; i < parameters; ++i) entry_[i] *= InverseScale(scale);
+      if (counts_batches()) {
+        entry_[planes.size() * parameters] =
+            static_cast<float>(block != 0 ? shape_.factors.admit - 1 : count);
+      }
       if (scales_) entry_.back() = ScaleValue(scale);
       visit(key, entry_);
     };
     const Params params = ParamsAt(options_, steps_ + 1);
     table_.ForEach([&](uint64_t key, const TableSlot& slot) {
-      visit_seen(params, key, slot, BlockOf(slot), scales_ ? scales_->Get(key) : kNoScale);
+      visit_seen(params, key, slot, BlockOrCount(slot), scales_ ? scales_->Get(key) : kNoScale);
     });
     visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_, 0, kNoScale);
   }
@@ -237,7 +245,7 @@ class TableStore final : public LocalStore {
       if (scale != kNoScale) slot.w *= ScaleValue(scale);
     }
     if constexpr (kFactors) {
-      if (key != io::kInterceptKey) LoadFactors(key, state);
+      if (key != io::kInterceptKey) RETURN_IF_ERROR(LoadFactors(key, state));
     }
     Put(slot, key == io::kInterceptKey ? intercept_ : table_.At(key));
     return {};
@@ -257,7 +265,7 @@ class TableStore final : public LocalStore {
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
     if constexpr (kFactors) {
       AddFactorMargins(
-          scales_ ? scaled_ : batch, factor_width(),
+          scales_ ? scaled_ : batch, shape_.factors,
           [&](size_t first, size_t count, float* out) {
             ReadFactors(std::span<const uint32_t>(&batch.cols[first], count), out);
           },
@@ -323,7 +331,7 @@ class TableStore final : public LocalStore {
       factors_->Update(FactorParams(steps_ + 1), features, factor_gradient_.data(), [&](size_t i) {
         const size_t end = std::min((i + 1) * at_once, cols.size());
         for (size_t at = i * at_once; at < end; ++at) {
-          factors_->Prefetch(table_.Get(cols[at]).block);
+          factors_->Prefetch(BlockOf(table_.Get(cols[at])));
         }
         return 1.0f;
       });
@@ -364,16 +372,19 @@ class TableStore final : public LocalStore {
   static size_t NextAtOnce(const io::CsrBatch* next, size_t features) {
     return next ? (next->nnz() + features - 1) / std::max<size_t>(features, 1) : 0;
   }
-  static uint32_t BlockOf(const TableSlot& slot) {
+  // Whether entries have the number of batches that a feature without factors was in.
+  bool counts_batches() const { return kFactors && shape_.factors.admit > 1; }
+  static uint32_t BlockOrCount(const TableSlot& slot) {
     if constexpr (kFactors) return slot.block;
     return 0;
   }
+  static uint32_t BlockOf(const TableSlot& slot) { return BlockNumber(BlockOrCount(slot)); }
   // The number of the i-th feature's block, for i = 0, 1, ...
   template <typename Key>
   auto BlockOfEach(std::span<const Key> features) const {
     return [this, features](size_t i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      return table_.Get(features[i]).block;
+      return BlockOf(table_.Get(features[i]));
     };
   }
   template <typename Key>
@@ -389,7 +400,9 @@ class TableStore final : public LocalStore {
               .features = tagged_.numbers(),
               .values = scaled.values.empty() ? nullptr : scaled.values.data(),
               .factors = factor_values_.data(),
-              .width = factor_width()};
+              .width = factor_width(),
+              .fields = FieldsFor(shape_.factors, batch),
+              .num_fields = shape_.factors.fields};
     }
     return rows;
   }
@@ -400,12 +413,23 @@ class TableStore final : public LocalStore {
       factors[i] *= InverseScale(scales_->Get(features[i / factor_width()]));
     }
   }
-  void LoadFactors(uint64_t key, std::span<const float> state) {
+  Status LoadFactors(uint64_t key, std::span<const float> state) {
     const size_t parameters = 1 + factor_width();
     std::copy(state.begin(), state.end(), entry_.begin());
     const float scale = scales_ && state.back() > 0 ? state.back() : 1;
     for (size_t i = 1; i < parameters; ++i) entry_[i] *= scale;
-    factors_->WriteState(table_.At(key).block, parameters, &entry_[1]);
+    uint32_t& block = table_.At(key).block;
+    factors_->WriteState(block, parameters, &entry_[1]);
+    if (!counts_batches() || BlockNumber(block) != 0) return {};
+    const float count = state[kFloats<Slot> * parameters];
+    if (!(count >= 0 && count < static_cast<float>(shape_.factors.admit)) ||
+        count != std::floor(count)) {
+      return Invalid("state of feature " + io::KeyName(key) +
+                     ": expected a number of batches below " +
+                     std::to_string(shape_.factors.admit) + ", found " + io::NumberText(count));
+    }
+    block = count > 0 ? kCountsBatches | static_cast<uint32_t>(count) : 0;
+    return {};
   }
 
   // The last float of a rule with more than one is never negative (a NaN may be): update_rules.h.
@@ -448,7 +472,7 @@ class TableStore final : public LocalStore {
     static constexpr State kUnseen{};
     if constexpr (kFactors) {
       if (from != kNoScale && to == from + 1) {
-        factors_->DoubleFactors(FactorParams(steps_ + 1), state.block,
+        factors_->DoubleFactors(FactorParams(steps_ + 1), BlockOf(state),
                                 [](const Params& p, Slot& slot) { DoubleWeight(p, slot); });
       }
     }
@@ -471,6 +495,7 @@ class TableStore final : public LocalStore {
   const io::CsrBatch& Scaled(const io::CsrBatch& batch) const {
     scaled_.row_begin = batch.row_begin;
     scaled_.cols = batch.cols;
+    scaled_.fields = batch.fields;
     scaled_.labels = batch.labels;
     scaled_.values.resize(batch.nnz());
     if constexpr (kIndexed) {
@@ -623,6 +648,12 @@ Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,
     return Invalid(
         "ftrl forgets the initial factors without both: expected ftrl_beta or factor_l2 above 0, "
         "found 0");
+  }
+  if (shape.factors.admit > 1 && shape.num_features > 0) {
+    return Invalid(
+        "admit_factors: expected a hashed-key table (num_features = 0), or 1, found num_features "
+        "= " +
+        std::to_string(shape.num_features));
   }
   try {
     return MakeFor(shape, options);

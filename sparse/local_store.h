@@ -45,8 +45,9 @@ class LocalStore : public WeightStore {
   virtual Status PeekBatch(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // Floats of state a feature; the first one is the weight (of values as they are), the next ones
   // are the factors, and then follows the state of the weight, and that of the factors, plane by
-  // plane. With UpdateOptions::normalize the last one is the scale of its values, and the state is
-  // that of the normalised ones.
+  // plane. With FactorShape::admit above 1 the next one is the number of earlier batches of the
+  // feature, up to admit - 1. With UpdateOptions::normalize the last one is the scale of its
+  // values, and the state is that of the normalised ones.
   virtual size_t slot_floats() const = 0;
   // Calls visit(key, state) for each feature whose state is not all zero, in the order of keys. The
   // span is valid during the call.

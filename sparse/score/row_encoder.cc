@@ -72,7 +72,7 @@ Status RowEncoder::Begin(const ServingModel& model) {
   }
   if (!encoder_) {
     plan_ = model.features();
-    encoder_.emplace(plan_, io::Labels::kOptional);
+    encoder_.emplace(plan_, io::Labels::kOptional, model.num_fields() > 0);
   }
   DropRows();
   ignored_ = 0;
@@ -186,7 +186,8 @@ KeyRows RowEncoder::key_rows() {
   row_begin_.assign(rows_.batch.row_begin.begin(), rows_.batch.row_begin.end());
   return {.row_begin = row_begin_,
           .keys = rows_.wide_keys.data(),
-          .values = rows_.batch.values.empty() ? nullptr : rows_.batch.values.data()};
+          .values = rows_.batch.values.empty() ? nullptr : rows_.batch.values.data(),
+          .fields = rows_.batch.fields.empty() ? nullptr : rows_.batch.fields.data()};
 }
 
 }  // namespace millrace::score

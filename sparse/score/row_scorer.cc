@@ -94,9 +94,16 @@ Status RowScorer::Gather(const ServingModel& model, const KeyRows& rows, size_t 
   batch_.row_begin.assign(1, 0);
   batch_.labels.clear();
   batch_.values.clear();
+  batch_.fields.clear();
   keys_.clear();
   weights_.clear();
   factors_.clear();
+  const sparse::FactorShape& factors = model.info().factors;
+  const bool has_fields = factors.kind == sparse::ModelKind::kFfm;
+  if (has_fields && !rows.fields && last > rows.row_begin[row]) {
+    return Invalid("fields: expected the field of each key, as the model is an " +
+                   sparse::KindText(factors) + ", found none");
+  }
   uint64_t unknown = 0;
   for (size_t r = row; r < end; ++r) {
     const size_t before = weights_.size();
@@ -110,10 +117,16 @@ Status RowScorer::Gather(const ServingModel& model, const KeyRows& rows, size_t 
         return Invalid("key: expected one below " + std::to_string(io::kInterceptKey) +
                        ", which stands for the intercept");
       }
+      if (has_fields && rows.fields[i] >= factors.fields) {
+        return Invalid("field of key " + io::KeyName(key) + ": expected one below " +
+                       std::to_string(factors.fields) + ", found " +
+                       std::to_string(rows.fields[i]));
+      }
       if (num_features > 0 && key >= num_features) {
         ++unknown;
         continue;
       }
+      if (has_fields) batch_.fields.push_back(rows.fields[i]);
       Load(table, table.Find(key));
       unknown += weights_.back() == 0;
       keys_.push_back(key);
@@ -188,7 +201,9 @@ void RowScorer::Sum(const ServingModel& model, std::span<float> margins) {
        .features = batch_.cols.data(),
        .values = batch_.values.empty() ? nullptr : batch_.values.data(),
        .factors = factors_.data(),
-       .width = width},
+       .width = width,
+       .fields = batch_.fields.empty() ? nullptr : batch_.fields.data(),
+       .num_fields = model.info().factors.fields},
       sums_, margins);
 }
 

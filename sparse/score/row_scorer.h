@@ -17,7 +17,8 @@ namespace millrace::score {
 struct KeyRows {
   std::span<const uint64_t> row_begin;  // rows + 1
   const uint64_t* keys = nullptr;
-  const float* values = nullptr;  // null: all ones
+  const float* values = nullptr;     // null: all ones
+  const uint16_t* fields = nullptr;  // of the entries; an ffm needs them, others ignore them
 
   size_t rows() const { return row_begin.size() - 1; }
 };

@@ -32,6 +32,7 @@ struct Scratch {
   PodVector<float> margins;
   PodVector<uint64_t> row_begin, keys;
   PodVector<float> values;
+  PodVector<uint16_t> fields;
 
   void UseModel(const ServingModel& model) { encoder.UseModel(model); }
 };
@@ -160,7 +161,10 @@ Status CheckKeys(const millrace_keys* keys, const char* name) {
 }
 
 KeyRows ViewOf(const millrace_keys& keys) {
-  return {.row_begin = {keys.row_begin, keys.rows + 1}, .keys = keys.keys, .values = keys.values};
+  return {.row_begin = {keys.row_begin, keys.rows + 1},
+          .keys = keys.keys,
+          .values = keys.values,
+          .fields = keys.fields};
 }
 
 Status CheckRows(const millrace_rows* rows, const char* name) {
@@ -254,6 +258,7 @@ void FillInfo(const ServingModel& model, millrace_score_info& out) {
   out.num_features = info.num_features;
   out.num_weights = info.weights;
   out.num_factors = info.factors.kind == sparse::ModelKind::kLr ? 0 : info.factors.factors;
+  out.num_fields = model.num_fields();
   out.steps = info.steps;
   out.examples = info.examples;
   out.file_bytes = model.file_bytes();
@@ -391,10 +396,13 @@ int millrace_score_key_candidates(millrace_scorer* scorer, const millrace_keys* 
     scratch.row_begin.assign(1, 0);
     scratch.keys.clear();
     scratch.values.clear();
+    scratch.fields.clear();
+    const bool has_fields = hold.model().num_fields() > 0 && context->fields && candidates->fields;
     const auto append = [&](const millrace_keys& keys, size_t r) {
       for (uint64_t i = keys.row_begin[r]; i < keys.row_begin[r + 1]; ++i) {
         scratch.keys.push_back(keys.keys[i]);
         scratch.values.push_back(keys.values ? keys.values[i] : 1.0f);
+        if (has_fields) scratch.fields.push_back(keys.fields[i]);
       }
     };
     for (size_t r = 0; r < candidates->rows; ++r) {
@@ -405,7 +413,8 @@ int millrace_score_key_candidates(millrace_scorer* scorer, const millrace_keys* 
     RETURN_IF_ERROR(out.Add(hold.model(),
                             {.row_begin = scratch.row_begin,
                              .keys = scratch.keys.data(),
-                             .values = scratch.values.data()},
+                             .values = scratch.values.data(),
+                             .fields = has_fields ? scratch.fields.data() : nullptr},
                             scratch));
     out.Fill(counts, 0);
     return {};

@@ -141,6 +141,10 @@ Status ServingModel::ReadFeatures() {
                    std::to_string(info_.num_features) + ", found one of " +
                    std::to_string(spec->num_features()));
   }
+  if (num_fields() > 0 && num_fields() != spec->fields.size()) {
+    return Corrupt(path_ + ": expected a feature spec of " + std::to_string(num_fields()) +
+                   " fields, found " + std::to_string(spec->fields.size()));
+  }
   ASSIGN_OR_RETURN(features_, io::EncoderPlan::Make(*spec));
   const std::vector<std::string>& columns = features_->columns();
   for (const io::FieldSpec& field : spec->fields) {

@@ -116,6 +116,10 @@ class ServingModel {
     if (found == columns_.end()) return std::nullopt;
     return found->second;
   }
+  // Of an ffm; 0 for other kinds.
+  uint32_t num_fields() const {
+    return info_.factors.kind == sparse::ModelKind::kFfm ? info_.factors.fields : 0;
+  }
   uint64_t digest() const { return digest_; }
   uint64_t file_bytes() const { return file_.size(); }
 

@@ -45,6 +45,8 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
 DEFINE_string(weight_feature, millrace::io::kWeightFeature,
               "name of the feature with the example's weight, if the records have it; empty: all "
               "weights are 1");
+DEFINE_string(field_feature, millrace::io::FeatureNames{}.field,
+              "ffm: name of the feature with the fields");
 DEFINE_string(positive_label, "",
               "the label that becomes 1, every other becomes 0; if empty, labels must be 0, 1 or "
               "-1 (which becomes 0)");
@@ -69,13 +71,21 @@ DEFINE_uint64(
 DEFINE_bool(intercept, millrace::sparse::ModelShape{}.intercept,
             "the model has an intercept, which is not regularised; --nointercept: none");
 DEFINE_string(model, "lr",
-              "lr (logistic regression) or fm (factorization machine, with pairwise interactions)");
-DEFINE_uint64(factors, millrace::sparse::kDefaultFmFactors,
-              "fm: factors a feature, a multiple of 4 up to 64; with --continue as in the earlier "
+              "lr (logistic regression), fm (factorization machine, with pairwise interactions) or "
+              "ffm (field-aware: a feature has other factors for each field of its partners)");
+DEFINE_uint64(factors, 0,
+              "factors of a feature (ffm: for each field), a multiple of 4 up to 64; if not given, "
+              "8 for fm and 4 for ffm; with --continue as in the earlier "
               "run");
-DEFINE_double(factor_l2, UpdateOptions{}.factor_l2, "fm: L2 strength of the factors");
+DEFINE_double(factor_l2, UpdateOptions{}.factor_l2, "fm, ffm: L2 strength of the factors");
 DEFINE_double(factor_init, millrace::sparse::kDefaultFactorInit,
-              "fm: standard deviation of the initial factors, which derive from seed and key");
+              "fm, ffm: standard deviation of the initial factors, which derive from seed and key");
+DEFINE_uint64(num_fields, 0,
+              "ffm: all fields of libffm text and TFRecords are below this number; a feature spec "
+              "and Criteo text have their own");
+DEFINE_uint64(admit_factors, millrace::sparse::FactorShape{}.admit,
+              "fm, ffm, hashed-key tables: a feature has factors from this one on of the training "
+              "batches that contain it, and a weight alone before");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_string(learning_rate, "auto",
@@ -245,7 +255,21 @@ void TakeEarlierKind(const sparse::FactorShape& earlier, sparse::FactorShape& sh
   if (!IsGiven("model")) shape.kind = earlier.kind;
   if (shape.kind != earlier.kind || shape.kind == sparse::ModelKind::kLr) return;
   if (!IsGiven("factors")) shape.factors = earlier.factors;
+  if (!IsGiven("num_fields")) shape.fields = earlier.fields;
   if (!IsGiven("factor_init")) shape.init = earlier.init;
+  if (!IsGiven("admit_factors")) shape.admit = earlier.admit;
+}
+
+// The rows of an ffm have fields. `number`: what the command line or the earlier run says.
+Status TakeFields(uint64_t number, TrainOptions& options) {
+  sparse::FactorShape& shape = options.shape.factors;
+  if (shape.kind != sparse::ModelKind::kFfm) return {};
+  RETURN_IF_ERROR(io::UseFields(number, options.train));
+  if (!options.test.files.empty()) {
+    RETURN_IF_ERROR(io::UseFields(options.train.rows.num_fields, options.test));
+  }
+  shape.fields = static_cast<uint32_t>(options.train.rows.num_fields);
+  return shape.Validate();
 }
 
 // Options of the earlier run that the command line does not give.
@@ -282,6 +306,10 @@ Status TakeEarlierOptions(LrOptions& lr) {
     options.shape.num_features = num_features;
     options.train.rows.num_features = options.test.rows.num_features = num_features;
   }
+  RETURN_IF_ERROR(TakeFields(IsGiven("num_fields")         ? FLAGS_num_fields
+                             : options.train.rows.features ? 0
+                                                           : options.shape.factors.fields,
+                             options));
   if (!earlier.checkpoint) return {};
   if (FLAGS_batch_size == 0) TakeEarlierBatchSize(earlier.info.data, options);
   const Status same_keys = TakeEarlierKeys(earlier.info.data, options);
@@ -312,7 +340,8 @@ Result<InputOptions> Input(const std::string& patterns) {
   input.rows = {.names = {.label = FLAGS_label_feature,
                           .index = FLAGS_index_feature,
                           .value = FLAGS_value_feature,
-                          .weight = FLAGS_weight_feature},
+                          .weight = FLAGS_weight_feature,
+                          .field = FLAGS_field_feature},
                 .num_features = FLAGS_num_features,
                 .index_base = FLAGS_index_base,
                 .hash_bits = FLAGS_hash_bits,
@@ -399,14 +428,16 @@ Result<UpdateOptions> Update() {
 Result<sparse::FactorShape> Factors() {
   sparse::FactorShape shape;
   ASSIGN_OR_RETURN(shape.kind, sparse::ModelKindFromName(FLAGS_model));
-  if (shape.kind == sparse::ModelKind::kFfm) {
-    return Invalid("--model=ffm: this version trains no ffm; expected lr or fm");
-  }
   shape.init = FLAGS_factor_init;
   shape.seed = FLAGS_seed;
+  shape.admit =
+      static_cast<uint32_t>(std::min<uint64_t>(FLAGS_admit_factors, sparse::kMaxAdmit + 1));
   if (shape.kind == sparse::ModelKind::kLr) return shape;
+  const bool is_ffm = shape.kind == sparse::ModelKind::kFfm;
+  const uint64_t usual = is_ffm ? sparse::kDefaultFfmFactors : sparse::kDefaultFmFactors;
   constexpr uint64_t kMost = ~uint32_t{0};
-  shape.factors = static_cast<uint32_t>(std::min(FLAGS_factors, kMost));
+  shape.factors =
+      static_cast<uint32_t>(std::min(IsGiven("factors") ? FLAGS_factors : usual, kMost));
   RETURN_IF_ERROR(shape.Validate());
   return shape;
 }
@@ -477,78 +508,82 @@ const CommandSpec& LrSpec() {
   static const CommandSpec spec = tools::WithRemoteFlags(
       {.name = "millrace-lr",
        .job = "trains and evaluates click models: logistic regression, factorization machines",
-       .groups =
-           {{"Data",
-             {"train", "test", "format", "features", "num_features", "label_feature",
-              "index_feature", "value_feature", "weight_feature", "positive_label", "index_base",
-              "hash_bits", "vw_hash_all", "unknown_key", "on_corrupt", "max_record_mb", "duckdb"},
-             {{"train", tools::InputFile()},
-              {"test", tools::InputFile()},
-              {"duckdb", File()},
-              {"features", File()},
-              {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
-                                "json", "table"})},
-              {"unknown_key", OneOf({"error", "ignore"})},
-              {"on_corrupt", OneOf({"fail", "skip"})}}},
-            {"Optimizer",
-             {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
-              "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
-             {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
-              {"normalize", OneOf({"auto", "on", "off"})},
-              {"decay", OneOf({"constant", "sqrt"})},
-              {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
-            {"Model",
-             {"model", "factors", "factor_l2", "factor_init", "intercept"},
-             {{"model", OneOf({"lr", "fm"})}}},
-            {"Schedule",
-             {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "save_best",
-              "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache", "threads",
-              "hogwild"},
-             {{"save_best",
-               OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
-              {"order", OneOf({"shuffled", "files"})}}},
-            RunFlags({"",
-                      {"continue", "save_state", "model_format", "dashboard"},
-                      {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
-            WorkerFlags()},
+       .groups = {{"Data",
+                   {"train", "test", "format", "features", "num_features", "label_feature",
+                    "index_feature", "value_feature", "weight_feature", "field_feature",
+                    "num_fields", "positive_label", "index_base", "hash_bits", "vw_hash_all",
+                    "unknown_key", "on_corrupt", "max_record_mb", "duckdb"},
+                   {{"train", tools::InputFile()},
+                    {"test", tools::InputFile()},
+                    {"duckdb", File()},
+                    {"features", File()},
+                    {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
+                                      "json", "table"})},
+                    {"unknown_key", OneOf({"error", "ignore"})},
+                    {"on_corrupt", OneOf({"fail", "skip"})}}},
+                  {"Optimizer",
+                   {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
+                    "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
+                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
+                    {"normalize", OneOf({"auto", "on", "off"})},
+                    {"decay", OneOf({"constant", "sqrt"})},
+                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
+                  {"Model",
+                   {"model", "factors", "factor_l2", "factor_init", "admit_factors", "intercept"},
+                   {{"model", OneOf({"lr", "fm", "ffm"})}}},
+                  {"Schedule",
+                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
+                    "save_best", "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache",
+                    "threads", "hogwild"},
+                   {{"save_best",
+                     OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
+                    {"order", OneOf({"shuffled", "files"})}}},
+                  RunFlags(
+                      {"",
+                       {"continue", "save_state", "model_format", "dashboard"},
+                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
+                  WorkerFlags()},
        .always = {"model",        "train",         "test",       "format",           "features",
                   "on_corrupt",   "max_record_mb", "optimizer",  "learning_rate",    "normalize",
                   "l2",           "intercept",     "batch_size", "kernel",           "epochs",
                   "max_examples", "seed",          "order",      "shuffle_capacity", "threads",
                   "continue"},
-       .needs = {{{"factors", "factor_l2", "factor_init"}, {"model"}, {"fm"}},
-                 {{"hogwild"}, {"model"}, {"lr"}},
-                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
-                  {"format"},
-                  {"tfrecord"}},
-                 {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
-                 {{"unknown_key"}, {"test"}},
-                 {{"unknown_key"}, {"num_features"}},
-                 {{"num_features", "label_feature", "index_feature", "value_feature",
-                   "weight_feature", "positive_label", "index_base", "hash_bits", "vw_hash_all",
-                   "unknown_key"},
-                  {"features"},
-                  {""}},
-                 {{"duckdb"}, {"format"}, {"table"}},
-                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                 {{"vw_hash_all"}, {"format"}, {"vw"}},
-                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
-                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
-                 {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
-                 {{"hogwild"}, {"optimizer"}, {"sgd"}},
-                 {{"hogwild"}, {"mode"}, {"single"}},
-                 {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
-                 {{"early_stop", "save_best"}, {"eval_every"}},
-                 {{"save_best"}, {"run_dir"}},
-                 {{"min_after_dequeue"}, {"shuffle_capacity"}},
-                 {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
-                 {.flags = {"cache"},
-                  .with = {"epochs"},
-                  .except = {"0", "1"},
-                  .text = "--epochs of 2 or more"},
-                 {{"model_format"}, {"model_out", "run_dir"}},
-                 {{"dashboard", "save_state"}, {"run_dir"}}},
+       .needs =
+           {{{"factors", "factor_l2", "factor_init", "admit_factors"}, {"model"}, {"fm", "ffm"}},
+            {{"num_fields", "field_feature"}, {"model"}, {"ffm"}},
+            {{"num_fields"}, {"format"}, {"tfrecord", "libffm"}},
+            {{"hogwild"}, {"model"}, {"lr"}},
+            {{"label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
+             {"format"},
+             {"tfrecord"}},
+            {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
+            {{"unknown_key"}, {"test"}},
+            {{"unknown_key"}, {"num_features"}},
+            {{"num_features", "label_feature", "index_feature", "value_feature", "weight_feature",
+              "field_feature", "num_fields", "positive_label", "index_base", "hash_bits",
+              "vw_hash_all", "unknown_key"},
+             {"features"},
+             {""}},
+            {{"duckdb"}, {"format"}, {"table"}},
+            {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+            {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+            {{"vw_hash_all"}, {"format"}, {"vw"}},
+            {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
+            {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
+            {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
+            {{"hogwild"}, {"optimizer"}, {"sgd"}},
+            {{"hogwild"}, {"mode"}, {"single"}},
+            {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
+            {{"early_stop", "save_best"}, {"eval_every"}},
+            {{"save_best"}, {"run_dir"}},
+            {{"min_after_dequeue"}, {"shuffle_capacity"}},
+            {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
+            {.flags = {"cache"},
+             .with = {"epochs"},
+             .except = {"0", "1"},
+             .text = "--epochs of 2 or more"},
+            {{"model_format"}, {"model_out", "run_dir"}},
+            {{"dashboard", "save_state"}, {"run_dir"}}},
        .examples = {
            "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
            "--run_dir=runs/1",
@@ -580,6 +615,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
   ASSIGN_OR_RETURN(options.train.shape.factors, Factors());
   RETURN_IF_ERROR(TakeFeatures(options.train));
+  if (FLAGS_continue.empty()) RETURN_IF_ERROR(TakeFields(FLAGS_num_fields, options.train));
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
   options.train.hogwild = FLAGS_hogwild;

@@ -54,10 +54,6 @@ Result<ExportSummary> ExportModel(const ExportOptions& options) {
   if (info.num_features == 0 && options.layout == score::Layout::kDense) {
     return Invalid("--layout=dense: the model has any 64-bit key, which needs a hash table");
   }
-  if (info.factors.kind == sparse::ModelKind::kFfm) {
-    return Invalid(options.model + ": expected a model of kind lr or fm, found " +
-                   sparse::KindText(info.factors));
-  }
   RETURN_IF_ERROR(ForEachFeature(*first_pass, [&](uint64_t key, std::span<const float>) -> Status {
     summary.features += key != io::kInterceptKey;
     return {};

@@ -59,7 +59,7 @@ DEFINE_string(unknown_key, "ignore",
 DEFINE_uint64(
     explain, 0,
     "after each score, the so many features with the largest part of it: weight times "
-    "value, by the names of the feature spec; of an fm also interactions of two features");
+    "value, by the names of the feature spec; of an fm or ffm also interactions of two features");
 DEFINE_uint64(top, 0,
               "list this many of the largest weights instead of scoring; rows may be named whose "
               "feature names are shown");
@@ -85,6 +85,8 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, millrace::io::kWeightFeature,
               "name of the feature with the example's weight, if the records have it; empty: none");
+DEFINE_string(field_feature, millrace::io::FeatureNames{}.field,
+              "ffm: name of the feature with the fields");
 DEFINE_string(weights, "f32",
               "the type of the weights: f32 (scores of the same bits as here), or f16 or bf16 of "
               "half the size");
@@ -117,6 +119,7 @@ using io::InputFormat;
 constexpr size_t kBatchRows = 1000;
 // Resolved values of --model, see tools::CheckEffects.
 constexpr char kNet[] = "a net";
+constexpr char kFfm[] = "an ffm";
 constexpr char kWithFeatures[] = "a model with a feature spec";
 
 Result<std::vector<std::string>> FilesOf(const Args& args) {
@@ -209,6 +212,7 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
   if (!as_trained || IsGiven("index_feature")) rows.names.index = FLAGS_index_feature;
   if (!as_trained || IsGiven("value_feature")) rows.names.value = FLAGS_value_feature;
   if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
+  if (!as_trained || IsGiven("field_feature")) rows.names.field = FLAGS_field_feature;
   if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
   if (info.input) rows.positive_label = info.input->rows.positive_label;
   rows.num_features = info.num_features;
@@ -234,7 +238,7 @@ const CommandSpec& PredictSpec() {
                   {"Input",
                    {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
                     "vw_hash_all", "label_feature", "index_feature", "value_feature",
-                    "weight_feature", "threads", "duckdb"},
+                    "weight_feature", "field_feature", "threads", "duckdb"},
                    {{"duckdb", File()},
                     {"unknown_key", OneOf({"error", "ignore"})},
                     {"on_corrupt", OneOf({"fail", "skip"})}}}},
@@ -242,7 +246,8 @@ const CommandSpec& PredictSpec() {
        .needs =
            {{{"format", "output", "metrics", "slices", "slice_values", "explain", "unknown_key",
               "on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
-              "label_feature", "index_feature", "value_feature", "weight_feature", "threads"},
+              "label_feature", "index_feature", "value_feature", "weight_feature", "field_feature",
+              "threads"},
              {"top"},
              {"0"}},
             {{"metrics", "slices", "slice_values", "unknown_key", "threads"}, {"explain"}, {"0"}},
@@ -251,7 +256,7 @@ const CommandSpec& PredictSpec() {
             {{"threads"}, {"slices"}, {""}},
             {{"top", "slices", "slice_values", "explain", "format", "output", "unknown_key",
               "on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
-              "label_feature", "index_feature", "value_feature", "weight_feature"},
+              "label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
              {"model"},
              {},
              {kNet},
@@ -261,16 +266,17 @@ const CommandSpec& PredictSpec() {
             {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
             {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
             {{"vw_hash_all"}, {"format"}, {"vw"}},
-            {{"label_feature", "index_feature", "value_feature", "weight_feature"},
+            {{"label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
              {"format"},
              {"tfrecord"}},
             {{"label_feature", "weight_feature"}, {"metrics"}},
             {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
-              "value_feature", "weight_feature"},
+              "value_feature", "weight_feature", "field_feature"},
              {"model"},
              {},
              {kWithFeatures},
-             "a model without a feature spec"}},
+             "a model without a feature spec"},
+            {{"field_feature"}, {"model"}, {kFfm}}},
        .examples = {
            "millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
            "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
@@ -321,12 +327,13 @@ Status CheckFlags(const Args& args) {
 
 // The input rows, read as the model needs them.
 Result<io::InputOptions> InputFromFlags(const Args& args, const trainer::ModelInfo& info) {
+  const bool is_ffm = info.factors.kind == sparse::ModelKind::kFfm;
   io::InputOptions input;
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
   ASSIGN_OR_RETURN(input.format, FormatOf(input.files, info));
-  RETURN_IF_ERROR(
-      tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
-                                          {"model", {HasFeatures(info) ? kWithFeatures : ""}}}));
+  RETURN_IF_ERROR(tools::CheckEffects(
+      PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
+                      {"model", {HasFeatures(info) ? kWithFeatures : "", is_ffm ? kFfm : ""}}}));
   if (HasFeatures(info)) {
     input.rows.duckdb = FLAGS_duckdb;
     RETURN_IF_ERROR(io::UseFeatures(info.input->rows.features, input));
@@ -335,6 +342,7 @@ Result<io::InputOptions> InputFromFlags(const Args& args, const trainer::ModelIn
   } else {
     ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
   }
+  if (is_ffm) RETURN_IF_ERROR(io::UseFields(info.factors.fields, input));
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   return input;

@@ -458,7 +458,8 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
       options.hogwild <= 1 && (options.normalize == Normalize::kOn ||
                                (options.normalize == Normalize::kAuto && sample.has_values));
   choice.raw_values = !choice.normalize && (choice.raw_values || sample.has_values);
-  if (choice.normalize && options.shape.intercept) {
+  const bool may_center = options.shape.factors.kind != sparse::ModelKind::kFfm;
+  if (choice.normalize && options.shape.intercept && may_center) {
     ASSIGN_OR_RETURN(choice.centers, ChooseCenters(sample, options.train));
   }
   if (options.auto_batch_size) {

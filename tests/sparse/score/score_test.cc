@@ -22,6 +22,11 @@ std::vector<ModelOptions> AllModels() {
     all.push_back({.factors = factors, .centers = {{3, 17.5f}, {500, -2}, {999, 1e-3f}}});
     all.push_back({.factors = factors, .layout = Layout::kHash, .centers = {{3, 17.5f}}});
   }
+  for (const uint32_t fields : {1u, 5u}) {
+    all.push_back({.factors = 4, .fields = fields});
+    all.push_back({.factors = 8, .fields = fields, .layout = Layout::kHash});
+    all.push_back({.num_features = 0, .factors = 4, .fields = fields, .layout = Layout::kHash});
+  }
   all.push_back({.num_features = 1});
   all.push_back({.num_features = 1, .layout = Layout::kHash, .density = 0});
   return all;
@@ -49,6 +54,55 @@ TEST(Score, KeysHaveTheBitsOfTheTrainedModel) {
       }
     }
   }
+}
+
+TEST(Score, AnFfmNeedsFieldsThatItHas) {
+  const test::TemporaryFolder folder;
+  const ModelOptions options = {.factors = 4, .fields = 3};
+  test::MakeModel(options, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  test::KeyRowsOf rows = {.row_begin = {0, 1, 3}, .keys = {5, 6, 7}, .values = {}, .fields = {}};
+  const auto error_of = [&] {
+    double scores[2];
+    millrace_score_error error = {};
+    const millrace_keys keys = rows.view();
+    EXPECT_EQ(millrace_score_keys(scorer.get(), &keys, 0, scores, nullptr, &error),
+              MILLRACE_SCORE_INVALID);
+    return std::string(error.message);
+  };
+  EXPECT_EQ(error_of(),
+            "row 0: fields: expected the field of each key, as the model is an ffm with 4 factors "
+            "for each of 3 fields, found none");
+  rows.fields = {0, 2, 3};
+  EXPECT_EQ(error_of(), "row 1: field of key 7: expected one below 3, found 3");
+  millrace_score_info info = {};
+  ASSERT_EQ(millrace_score_get_info(scorer.get(), &info, nullptr), MILLRACE_SCORE_OK);
+  EXPECT_STREQ(info.kind, "ffm");
+  EXPECT_EQ(info.num_factors, 4u);
+  EXPECT_EQ(info.num_fields, 3u);
+  millrace_score_free_info(&info);
+}
+
+TEST(Score, OneContextWithManyCandidatesHasTheBitsOfTheJoinedRowsOfAnFfm) {
+  const test::TemporaryFolder folder;
+  const ModelOptions options = {.factors = 4, .fields = 5};
+  test::MakeModel(options, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  const test::KeyRowsOf context = {
+      .row_begin = {0, 3}, .keys = {1, 20, 33}, .values = {}, .fields = {0, 1, 2}};
+  const test::KeyRowsOf candidates = {
+      .row_begin = {0, 2, 3}, .keys = {40, 51, 60}, .values = {1, 0.5f, 1}, .fields = {3, 4, 3}};
+  const test::KeyRowsOf joined = {.row_begin = {0, 5, 9},
+                                  .keys = {1, 20, 33, 40, 51, 1, 20, 33, 60},
+                                  .values = {1, 1, 1, 1, 0.5f, 1, 1, 1, 1},
+                                  .fields = {0, 1, 2, 3, 4, 0, 1, 2, 3}};
+  const millrace_keys one = context.view(), many = candidates.view();
+  double scores[2];
+  ASSERT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, MILLRACE_SCORE_MARGIN, scores,
+                                          nullptr, nullptr),
+            MILLRACE_SCORE_OK);
+  EXPECT_EQ(std::vector<double>(scores, scores + 2),
+            test::ScoresOf(scorer.get(), joined, MILLRACE_SCORE_MARGIN));
 }
 
 TEST(Score, UnknownKeysAreCounted) {

@@ -296,10 +296,17 @@ Status FeatureEncoder::EncodeField(size_t i, const FieldRow& row) {
 }
 
 // All combinations of one token per part; the last part turns first.
-void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
+Status FeatureEncoder::EncodeCross(size_t i) {
+  const EncoderPlan::Field& cross = plan_->fields_[i];
   for (const size_t part : cross.parts) {
-    if (tokens_[part].empty()) return;
+    if (tokens_[part].empty()) return {};
   }
+  size_t keys = 1;
+  for (const size_t part : cross.parts) {
+    if (tokens_[part].size() > (kMaxCrossKeys - cross_keys_) / keys) return TooManyCrossKeys(i);
+    keys *= tokens_[part].size();
+  }
+  cross_keys_ += keys;
   turn_.assign(cross.parts.size(), 0);
   while (true) {
     Token made = {.token = cross.seed};
@@ -313,14 +320,22 @@ void FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
       }
     }
     AddKey(cross, made);
-    if (explain_) {
-      entries_.push_back({static_cast<size_t>(&cross - plan_->fields_.data()), keys_.back(),
-                          made.value, std::move(name)});
-    }
+    if (explain_) entries_.push_back({i, keys_.back(), made.value, std::move(name)});
     size_t p = turn_.size();
     while (p > 0 && ++turn_[p - 1] == tokens_[cross.parts[p - 1]].size()) turn_[--p] = 0;
-    if (p == 0) return;
+    if (p == 0) return {};
   }
+}
+
+Status FeatureEncoder::TooManyCrossKeys(size_t i) const {
+  const FieldSpec& spec = plan_->spec_.fields[i];
+  std::string found;
+  for (size_t p = 0; p < spec.of.size(); ++p) {
+    found += (p == 0 ? "" : " x ") + std::to_string(tokens_[plan_->fields_[i].parts[p]].size());
+  }
+  return Corrupt("cross '" + spec.name + "': expected at most " + std::to_string(kMaxCrossKeys) +
+                 " keys of crosses in a row, found " + found + " combinations" +
+                 (cross_keys_ == 0 ? "" : " after " + std::to_string(cross_keys_) + " keys"));
 }
 
 // The common case without tokens in between: hashes of texts and integers. False without effect if
@@ -349,6 +364,7 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
   values_.clear();
   fields_.clear();
   ones_ = true;
+  cross_keys_ = 0;
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
     if (plan_->fields_[i].in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   }
@@ -367,10 +383,7 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
 Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
   const EncoderPlan::Field& field = plan_->fields_[i];
   if (field.simple && !explain_ && EncodeSimple(field, row)) return {};
-  if (field.rule == FieldRule::kCross) {
-    EncodeCross(field);
-    return {};
-  }
+  if (field.rule == FieldRule::kCross) return EncodeCross(i);
   if (!field.in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   if (!field.keys) return {};
   for (size_t t = 0; t < tokens_[i].size(); ++t) {

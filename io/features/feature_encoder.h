@@ -83,6 +83,10 @@ class EncoderPlan {
 // Not thread-safe (scratch memory): use one encoder per thread.
 class FeatureEncoder {
  public:
+  // The crosses of a row have at most this number of keys; more are an error. Otherwise a row of a
+  // megabyte with two long lists could fill any memory.
+  static constexpr size_t kMaxCrossKeys = 1 << 20;
+
   // With `fields`, an entry's field is the position in the spec of the field that made its key.
   explicit FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels,
                           bool fields = false);
@@ -121,7 +125,8 @@ class FeatureEncoder {
   bool EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row);
   Status AddValue(size_t field, const FieldValue& value);
   void AddMissing(size_t field);
-  void EncodeCross(const EncoderPlan::Field& cross);
+  Status EncodeCross(size_t field);
+  Status TooManyCrossKeys(size_t field) const;
   void AddKey(const EncoderPlan::Field& field, const Token& token);
   Status ReadWeight(const FieldRow& row, float& weight) const;
   std::string NameOf(size_t field, const FieldValue* value, const Token& token) const;
@@ -134,6 +139,7 @@ class FeatureEncoder {
   PodVector<float> values_;
   PodVector<uint16_t> fields_;  // if they are wanted
   bool ones_ = true;
+  size_t cross_keys_ = 0;     // of the row
   std::vector<size_t> turn_;  // of a cross, by part
   // While Explain runs: the names of tokens_, and of keys_.
   bool explain_ = false;

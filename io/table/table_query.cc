@@ -179,4 +179,30 @@ Result<bool> TableQuery::Fetch() {
   return false;
 }
 
+Result<uint64_t> ParquetChunkBytes(std::shared_ptr<const DuckDbApi> duckdb, const std::string& path,
+                                   const std::vector<std::string>& columns) {
+  // "a" or, for the elements of a list, "a, list, element". A value takes its bytes and 16 more.
+  std::string selected;
+  for (const std::string& column : columns) {
+    selected += (selected.empty() ? " WHERE " : " OR ") +
+                ("path_in_schema = " + Quoted(column, '\'')) + " OR starts_with(path_in_schema, " +
+                Quoted(column + ", ", '\'') + ")";
+  }
+  const std::string group =
+      "SELECT sum(greatest(total_uncompressed_size, 0)::DOUBLE + 16.0 * greatest(num_values, 0)) * "
+      "least(1.0, 2048.0 / greatest(any_value(row_group_num_rows), 1)) AS bytes "
+      "FROM parquet_metadata(" +
+      Quoted(WithoutPatterns(path), '\'') + ")" + selected + " GROUP BY row_group_id";
+  ASSIGN_OR_RETURN(
+      const auto query,
+      TableQuery::Open(std::move(duckdb),
+                       std::string(kQueryPrefix) +
+                           "SELECT least(coalesce(max(bytes), 0), 1e18)::UBIGINT FROM (" + group +
+                           ")",
+                       {}));
+  const Result<bool> found = query->Fetch();
+  if (!found.ok()) return Invalid(path + ": " + found.status().message());
+  return *static_cast<const uint64_t*>(query->duckdb().vector_get_data(query->vector(0)));
+}
+
 }  // namespace millrace::io

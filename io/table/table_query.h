@@ -68,4 +68,10 @@ class TableQuery {
   DuckHandle chunk_ = nullptr;
 };
 
+// The bytes that DuckDB needs for a chunk of the columns of a Parquet file, of its largest row
+// group and on average: its chunks have up to 2,048 rows, whatever their size. The texts of a
+// dictionary count once. Empty `columns`: all.
+Result<uint64_t> ParquetChunkBytes(std::shared_ptr<const DuckDbApi> duckdb, const std::string& path,
+                                   const std::vector<std::string>& columns);
+
 }  // namespace millrace::io

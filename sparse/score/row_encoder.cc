@@ -76,6 +76,14 @@ Status RowEncoder::Begin(const ServingModel& model) {
   }
   DropRows();
   ignored_ = 0;
+  work_ = 0;
+  return {};
+}
+
+Status RowEncoder::Append(const io::FieldRow& row) {
+  const size_t before = rows_.nnz();
+  RETURN_IF_ERROR(encoder_->Append(row, rows_));
+  work_ += rows_.nnz() - before;
   return {};
 }
 
@@ -136,7 +144,7 @@ void RowEncoder::DropLabel(io::FieldRow& row) const {
 
 Status RowEncoder::Add(std::span<const millrace_field> fields) {
   RETURN_IF_ERROR(Read(fields, row_));
-  return encoder_->Append(row_, rows_);
+  return Append(row_);
 }
 
 Result<bool> RowEncoder::ReadJson(std::string_view line, io::FieldRow& row) {
@@ -149,7 +157,7 @@ Result<bool> RowEncoder::ReadJson(std::string_view line, io::FieldRow& row) {
 
 Result<bool> RowEncoder::AddJson(std::string_view line) {
   ASSIGN_OR_RETURN(const bool is_row, ReadJson(line, row_));
-  if (is_row) RETURN_IF_ERROR(encoder_->Append(row_, rows_));
+  if (is_row) RETURN_IF_ERROR(Append(row_));
   return is_row;
 }
 
@@ -177,9 +185,11 @@ Status RowEncoder::AppendJoined() {
   const size_t count = plan_->columns().size();
   joined_.Clear(count);
   for (size_t column = 0; column < count; ++column) {
-    CopyColumn(row_.column(column).empty() ? context_ : row_, column, joined_);
+    const bool from_context = row_.column(column).empty();
+    if (from_context) work_ += context_.column(column).size();
+    CopyColumn(from_context ? context_ : row_, column, joined_);
   }
-  return encoder_->Append(joined_, rows_);
+  return Append(joined_);
 }
 
 KeyRows RowEncoder::key_rows() {

@@ -45,6 +45,8 @@ class RowEncoder {
   size_t entries() const { return rows_.nnz(); }
   // Valid until the next change.
   KeyRows key_rows();
+  // Of all rows since Begin: keys, and values that candidates took from the context.
+  uint64_t work() const { return work_; }
   // Of all rows since Begin: fields that the spec does not use.
   uint64_t ignored_fields() const { return ignored_; }
 
@@ -60,6 +62,7 @@ class RowEncoder {
   Status Read(std::span<const millrace_field> fields, io::FieldRow& row);
   Status ReadUnordered(std::span<const millrace_field> fields, io::FieldRow& row);
   Result<bool> ReadJson(std::string_view line, io::FieldRow& row);
+  Status Append(const io::FieldRow& row);
   Status AppendJoined();
   void DropLabel(io::FieldRow& row) const;
 
@@ -76,6 +79,7 @@ class RowEncoder {
   io::BatchBuilder rows_;
   PodVector<uint64_t> row_begin_;
   uint64_t ignored_ = 0;
+  uint64_t work_ = 0;
 };
 
 }  // namespace millrace::score

@@ -25,6 +25,10 @@ namespace {
 
 // Rows of fields that are encoded before they are scored: their keys fit into the cache.
 constexpr size_t kEncodedEntries = 2048;
+// The keys of a call are bounded, since a small context or cross may multiply them: a call is to
+// take less than a second.
+constexpr uint64_t kMaxKeys = 1 << 24;
+constexpr uint64_t kMaxKeysPerRow = 1 << 10;  // calls without a context: on average
 
 struct Scratch {
   RowEncoder encoder;
@@ -185,15 +189,26 @@ std::span<const millrace_field> FieldsOf(const millrace_rows& rows, size_t r) {
   return {rows.fields + rows.row_begin[r], rows.fields + rows.row_begin[r + 1]};
 }
 
+Status TooManyKeys(uint64_t most) {
+  return Invalid("expected rows with at most " + std::to_string(most) +
+                 " keys in all, found more: score fewer rows in a call");
+}
+
 // Scores rows that are encoded one after the other.
 class EncodedRows {
  public:
   EncodedRows(Hold& hold, Output& output) : hold_(hold), output_(output) {}
 
+  // Instead of kMaxKeys.
+  void AllowKeys(uint64_t keys) { max_keys_ = keys; }
+
   Status Begin() { return encoder().Begin(hold_.model()); }
   RowEncoder& encoder() { return hold_.scratch().encoder; }
   // After each row.
-  Status FlushIfFull() { return encoder().entries() >= kEncodedEntries ? Flush() : Status(); }
+  Status FlushIfFull() {
+    if (encoder().work() > max_keys_) return TooManyKeys(max_keys_);
+    return encoder().entries() >= kEncodedEntries ? Flush() : Status();
+  }
   Status Flush() {
     if (encoder().rows() == 0) return {};
     RETURN_IF_ERROR(output_.Add(hold_.model(), encoder().key_rows(), hold_.scratch()));
@@ -204,6 +219,7 @@ class EncodedRows {
  private:
   Hold& hold_;
   Output& output_;
+  uint64_t max_keys_ = kMaxKeys;
 };
 
 // Calls add(fields) for each row.
@@ -351,6 +367,7 @@ int millrace_score_rows(millrace_scorer* scorer, const millrace_rows* rows, int 
     Hold hold(scorer->slots);
     Output out = {output, scores};
     EncodedRows encoded(hold, out);
+    encoded.AllowKeys(kMaxKeys + kMaxKeysPerRow * rows->rows);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(ScoreFields(*rows, encoded, [&](std::span<const millrace_field> fields) {
       return encoded.encoder().Add(fields);
@@ -371,6 +388,7 @@ int millrace_score_json(millrace_scorer* scorer, const char* lines, size_t size,
     Hold hold(scorer->slots);
     Output out = {output, scores};
     EncodedRows encoded(hold, out);
+    encoded.AllowKeys(kMaxKeys + kMaxKeysPerRow * capacity);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(
         ScoreLines({lines, size}, capacity, num_rows, encoded,
@@ -393,11 +411,25 @@ int millrace_score_key_candidates(millrace_scorer* scorer, const millrace_keys* 
     Hold hold(scorer->slots);
     Output out = {output, scores};
     Scratch& scratch = hold.scratch();
-    scratch.row_begin.assign(1, 0);
-    scratch.keys.clear();
-    scratch.values.clear();
-    scratch.fields.clear();
     const bool has_fields = hold.model().num_fields() > 0 && context->fields && candidates->fields;
+    const uint64_t context_keys = context->row_begin[1] - context->row_begin[0];
+    if (candidates->rows > 0 && context_keys > kMaxKeys / candidates->rows) {
+      return TooManyKeys(kMaxKeys);
+    }
+    const auto clear = [&] {
+      scratch.row_begin.assign(1, 0);
+      scratch.keys.clear();
+      scratch.values.clear();
+      scratch.fields.clear();
+    };
+    const auto score = [&] {
+      return out.Add(hold.model(),
+                     {.row_begin = scratch.row_begin,
+                      .keys = scratch.keys.data(),
+                      .values = scratch.values.data(),
+                      .fields = has_fields ? scratch.fields.data() : nullptr},
+                     scratch);
+    };
     const auto append = [&](const millrace_keys& keys, size_t r) {
       for (uint64_t i = keys.row_begin[r]; i < keys.row_begin[r + 1]; ++i) {
         scratch.keys.push_back(keys.keys[i]);
@@ -405,17 +437,16 @@ int millrace_score_key_candidates(millrace_scorer* scorer, const millrace_keys* 
         if (has_fields) scratch.fields.push_back(keys.fields[i]);
       }
     };
+    clear();
     for (size_t r = 0; r < candidates->rows; ++r) {
       append(*context, 0);
       append(*candidates, r);
       scratch.row_begin.push_back(scratch.keys.size());
+      if (scratch.keys.size() < kEncodedEntries) continue;
+      RETURN_IF_ERROR(score());
+      clear();
     }
-    RETURN_IF_ERROR(out.Add(hold.model(),
-                            {.row_begin = scratch.row_begin,
-                             .keys = scratch.keys.data(),
-                             .values = scratch.values.data(),
-                             .fields = has_fields ? scratch.fields.data() : nullptr},
-                            scratch));
+    RETURN_IF_ERROR(score());
     out.Fill(counts, 0);
     return {};
   });

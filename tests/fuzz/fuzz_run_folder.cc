@@ -33,7 +33,7 @@ RunLoader Loader(std::string_view input, Traces traces) {
 }
 
 void CheckJson(const std::string& text) {
-  JsonCursor json(text);
+  tools::JsonCursor json(text);
   json.Skip();
   CHECK(json.status().ok());
 }

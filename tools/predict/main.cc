@@ -58,7 +58,7 @@ DEFINE_string(unknown_key, "ignore",
               "weight of 0), or error (which names file, row and key)");
 DEFINE_uint64(
     explain, 0,
-    "after each score, the so many features with the largest part of it: weight times "
+    "after each score, the N features with the largest part of it: weight times "
     "value, by the names of the feature spec; of an fm or ffm also interactions of two features");
 DEFINE_uint64(top, 0,
               "list this many of the largest weights instead of scoring; rows may be named whose "

@@ -19,7 +19,7 @@ using io::FieldSpec;
 constexpr uint64_t kMaxBuckets = 32;
 constexpr uint64_t kFewNumbers = 20;         // integers of so few values are categories
 constexpr double kMissingShare = 0.01;       // a missing value then has a key
-constexpr double kDistinctShare = 0.9;       // texts of so many values identify rows
+constexpr double kDistinctShare = 0.9;       // texts with a larger share identify rows
 constexpr uint64_t kMinValuesToTell = 1000;  // for that
 constexpr uint64_t kKeysPerValue = 16;       // few values then share a key
 

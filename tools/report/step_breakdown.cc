@@ -230,7 +230,7 @@ bool TracedFromTheStart(const RunData& run) {
 void CountStartUp(const RunData& run, const ProcessData& process, const TracedThread& thread,
                   StepBreakdown& breakdown) {
   constexpr size_t kMinSteps = 20;
-  constexpr size_t kMostSteps = 10;   // one in so many steps
+  constexpr size_t kMostSteps = 10;   // one step in ten
   constexpr double kLong = 5;         // times the mean of later steps: the mean of the start-up
   constexpr double kLongStep = 2;     // the same: its last step
   constexpr double kMinShare = 0.25;  // of the time

@@ -199,6 +199,29 @@ TEST(FeatureEncoderTest, AProductThatIsNoFloatIsAnError) {
             "cross: expected a product of numbers that fits a float");
 }
 
+TEST(FeatureEncoderTest, CrossesOfLongListsAreAnErrorBeforeTheyTakeMemory) {
+  const FeatureSpec spec = Parse(R"({"hash_bits": 64, "fields": [{"name": "a", "separator": "|"},
+      {"name": "b", "separator": "|"}, {"name": "ab", "rule": "cross", "of": ["a", "b"]},
+      {"name": "abb", "rule": "cross", "of": ["a", "b", "ab2"]},
+      {"name": "ab2", "separator": "|", "column": "b", "keys": false}]})");
+  const auto list = [](size_t values) {
+    std::string text = "0";
+    for (size_t i = 1; i < values; ++i) text += "|" + std::to_string(i);
+    return text;
+  };
+  const auto crossed = [&](size_t a, size_t b) {
+    const std::string texts[] = {list(a), list(b)};
+    return Encode(spec, {{"label", {"1"}}, {"a", {texts[0]}}, {"b", {texts[1]}}});
+  };
+  EXPECT_EQ(crossed(300, 40).keys.size(), 300u + 40 + 300 * 40 + 300 * 40 * 40);
+  EXPECT_EQ(crossed(100, 103).status.message(),
+            "cross 'abb': expected at most 1048576 keys of crosses in a row, found 100 x 103 x 103 "
+            "combinations after 10300 keys");
+  EXPECT_EQ(crossed(100000, 100000).status.message(),
+            "cross 'ab': expected at most 1048576 keys of crosses in a row, found 100000 x 100000 "
+            "combinations");
+}
+
 TEST(FeatureEncoderTest, LabelsByTextThresholdAndNumber) {
   const auto label = [](const std::string& spec, const Row& row, Labels labels) {
     return Encode(Parse("{\"label\": " + spec + R"(, "fields": [{"name": "a"}]})"), row, labels);

@@ -122,5 +122,38 @@ TEST(Score, UnknownKeysAreCounted) {
   }
 }
 
+// A context of many keys with many candidates takes neither the memory nor the time of all of them.
+TEST(Score, AContextMultipliesKeysUpToALimit) {
+  const test::TemporaryFolder folder;
+  const trainer::Model model = test::MakeModel({}, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  const auto score = [&](size_t context_keys, size_t candidate_rows, std::string& message) {
+    test::KeyRowsOf context, candidates;
+    context.keys.assign(context_keys, 1);
+    context.row_begin.push_back(context_keys);
+    for (size_t r = 0; r < candidate_rows; ++r) {
+      candidates.keys.push_back(r % 1000);
+      candidates.row_begin.push_back(candidates.keys.size());
+    }
+    std::vector<double> scores(candidate_rows);
+    millrace_score_counts counts = {};
+    millrace_score_error error = {};
+    const millrace_keys contexts = context.view(), rows = candidates.view();
+    const int code = millrace_score_key_candidates(
+        scorer.get(), &contexts, &rows, MILLRACE_SCORE_MARGIN, scores.data(), &counts, &error);
+    message = error.message;
+    if (code == MILLRACE_SCORE_OK) {
+      EXPECT_EQ(counts.keys, (context_keys + 1) * candidate_rows);
+    }
+    return code;
+  };
+  std::string message;
+  EXPECT_EQ(score(1000, 3000, message), MILLRACE_SCORE_OK);
+  EXPECT_EQ(score(200000, 100000, message), MILLRACE_SCORE_INVALID);
+  EXPECT_EQ(message,
+            "expected rows with at most 16777216 keys in all, found more: score fewer rows in a "
+            "call");
+}
+
 }  // namespace
 }  // namespace millrace::score

@@ -5,6 +5,7 @@
 Usage: features_test.py BIN_DIR SHARED_DATA_DIR
 """
 import csv
+import gzip
 import json
 import math
 import pathlib
@@ -350,6 +351,22 @@ class Errors(Folder):
         self.assertIn("4 in, 2 out, 2 skipped", out)
         _, error = run("millrace-records", "stat", f"--features={spec}", "--on_corrupt=skip", rows)
         self.assertIn("2 rows skipped, the first: ", error)
+
+    def test_a_sample_is_bounded(self):
+        rows = self.folder / "wide.json.gz"
+        with gzip.open(rows, "wb", 1) as file:
+            for row in range(20):
+                names = ",".join(f'"c{row * 1100 + i}":1' for i in range(1100))
+                file.write(f'{{"y":{row % 2},{names}}}\n'.encode())
+        _, error = run("millrace-records", "infer", rows, status="error")
+        self.assertIn("wide.json.gz:19: offset ", error)
+        self.assertIn("expected rows with at most 20000 columns, found more", error)
+        rows = self.folder / "long.json.gz"  # 600 MB in memory
+        with gzip.open(rows, "wb", 1) as file:
+            for row in range(40):
+                file.write(f'{{"y":{row % 2},"a":"a{row % 3}","t":"'.encode() + b"x" * 15_000_000 + b'"}\n')
+        _, error = run("millrace-records", "infer", "--label=y", rows)
+        self.assertIn("18 rows in the sample", error)
 
     def test_rows_without_columns(self):
         spec = self.write("spec.json", json.dumps(self.SPEC))

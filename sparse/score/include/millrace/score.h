@@ -175,7 +175,8 @@ typedef struct millrace_field {
 
 /* Rows of named fields, as they were before the training's feature spec made keys of them. Row r
  * has the fields row_begin[r] up to below row_begin[r + 1], in any order. Fields that the spec does
- * not use are ignored and counted. */
+ * not use are ignored and counted. Crosses of the spec may make at most 2^20 keys of a row, and the
+ * rows of a call have at most 2^24 keys and 1,024 more a row. */
 typedef struct millrace_rows {
   size_t rows;
   const uint64_t* row_begin; /* rows + 1, ascending */
@@ -200,7 +201,7 @@ MILLRACE_SCORE_API int millrace_score_json(millrace_scorer* scorer, const char* 
 /* One context with many candidates: the scores of rows that have the entries of the context, of
  * which there is one row, and those of a candidate behind it. What depends on the context alone is
  * computed once. Writes candidates->rows scores: the bits that millrace_score_keys has for the
- * joined rows. */
+ * joined rows. With the context these have at most 2^24 keys in all. */
 MILLRACE_SCORE_API int millrace_score_key_candidates(millrace_scorer* scorer,
                                                      const millrace_keys* context,
                                                      const millrace_keys* candidates, int output,

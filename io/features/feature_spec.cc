@@ -457,8 +457,19 @@ std::string FeatureSpec::ToPrettyJson() const { return SpecJson(*this, "\n  ", "
 namespace {
 
 std::string Cut(const std::string& text) {
-  constexpr size_t kMost = 200;
+  constexpr size_t kMost = 100;
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+// The begin of the member, or for a long list of the element, in which two objects first differ.
+size_t DifferenceBegin(const std::string& a, const std::string& b) {
+  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto at = static_cast<size_t>(in_a - a.begin());
+  constexpr size_t kNear = 40;
+  const size_t member = a.rfind(",\"", at);
+  if (member != a.npos && at - member <= kNear) return member + 1;
+  const size_t element = a.rfind(',', at);
+  return element == a.npos ? 0 : element + 1;
 }
 
 }  // namespace
@@ -497,8 +508,12 @@ std::string DifferenceOf(const FeatureSpec& ours, const FeatureSpec& other) {
                     "a vocabulary of " + std::to_string(a.values.size()) + " values",
                     "another one of " + std::to_string(b.values.size()));
     }
+    const std::string place = "field " + std::to_string(i + 1);
+    if (a.name != b.name) return differ(place, "'" + a.name + "'", "'" + b.name + "'");
     const std::string left = FieldJson(a), right = FieldJson(b);
-    if (left != right) return differ("field " + std::to_string(i + 1), left, right);
+    if (left == right) continue;
+    const size_t begin = DifferenceBegin(left, right);
+    return differ("field '" + a.name + "'", left.substr(begin), right.substr(begin));
   }
   return "";
 }

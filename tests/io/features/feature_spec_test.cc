@@ -192,13 +192,27 @@ TEST(FeatureSpecTest, DifferenceNamesTheField) {
   EXPECT_EQ(DifferenceOf(spec, spec), "");
   FeatureSpec other = spec;
   other.fields[1].boundaries[0] = 26;
-  EXPECT_NE(DifferenceOf(spec, other).find("\"age\""), std::string::npos);
+  EXPECT_EQ(DifferenceOf(spec, other),
+            R"(field 'age': "boundaries":[25.0,35.5],"missing":"key"} against )"
+            R"("boundaries":[26.0,35.5],"missing":"key"})");
   other = spec;
   other.hash_bits = 11;
   EXPECT_NE(DifferenceOf(spec, other).find("10 against 11"), std::string::npos);
   other = spec;
   other.fields.pop_back();
   EXPECT_NE(DifferenceOf(spec, other).find("'age x job' is missing"), std::string::npos);
+  other = spec;
+  other.fields.erase(other.fields.begin());
+  EXPECT_EQ(DifferenceOf(spec, other), "field 1: 'job' against 'age'");
+}
+
+TEST(FeatureSpecTest, TheDifferenceOfLongListsIsTheElement) {
+  FeatureSpec spec = Spec();
+  for (int i = 0; i < 500; ++i) spec.fields[1].boundaries.push_back(100 + i);
+  FeatureSpec other = spec;
+  other.fields[1].boundaries.back() = 999;
+  EXPECT_EQ(DifferenceOf(spec, other),
+            R"(field 'age': 599.0],"missing":"key"} against 999.0],"missing":"key"})");
 }
 
 TEST(FeatureSpecTest, OnlyNewValuesOfVocabulariesExtendASpec) {

@@ -465,6 +465,7 @@ std::string Cut(const std::string& text) {
 size_t DifferenceBegin(const std::string& a, const std::string& b) {
   const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   const auto at = static_cast<size_t>(in_a - a.begin());
+  if (a[at] == '}' || b[at] == '}') return at;  // one has more members
   constexpr size_t kNear = 40;
   const size_t member = a.rfind(",\"", at);
   if (member != a.npos && at - member <= kNear) return member + 1;
@@ -513,7 +514,11 @@ std::string DifferenceOf(const FeatureSpec& ours, const FeatureSpec& other) {
     const std::string left = FieldJson(a), right = FieldJson(b);
     if (left == right) continue;
     const size_t begin = DifferenceBegin(left, right);
-    return differ("field '" + a.name + "'", left.substr(begin), right.substr(begin));
+    const auto rest = [&](const std::string& json) -> std::string {
+      if (json[begin] == '}') return "nothing";
+      return json.substr(begin + (json[begin] == ',' ? 1 : 0));
+    };
+    return differ("field '" + a.name + "'", rest(left), rest(right));
   }
   return "";
 }

@@ -213,6 +213,10 @@ TEST(FeatureSpecTest, TheDifferenceOfLongListsIsTheElement) {
   other.fields[1].boundaries.back() = 999;
   EXPECT_EQ(DifferenceOf(spec, other),
             R"(field 'age': 599.0],"missing":"key"} against 999.0],"missing":"key"})");
+  other = spec;
+  other.fields[1].update.rate = 2;
+  EXPECT_EQ(DifferenceOf(spec, other), R"(field 'age': nothing against "rate":2.0})");
+  EXPECT_EQ(DifferenceOf(other, spec), R"(field 'age': "rate":2.0} against nothing)");
 }
 
 TEST(FeatureSpecTest, OnlyNewValuesOfVocabulariesExtendASpec) {

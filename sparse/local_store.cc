@@ -41,8 +41,35 @@ float FtrlZ(const FtrlParams& p, float w, float n = 0) {
 
 bool SameFtrl(const UpdateOptions& a, const UpdateOptions& b) {
   return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.factor_l2 == b.factor_l2 &&
-         a.ftrl_beta == b.ftrl_beta;
+         a.ftrl_beta == b.ftrl_beta && a.key_groups.groups == b.key_groups.groups;
 }
+
+UpdateOptions OptionsOf(uint64_t key, const UpdateOptions& options) {
+  if (key == io::kInterceptKey) return InterceptOptions(options);
+  return GroupOptions(options, GroupCursor(options.key_groups.ranges).Of(key));
+}
+
+// The rule's parameters in a step, by key.
+template <typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
+class StepParams {
+ public:
+  StepParams(const UpdateOptions& options, uint64_t t)
+      : run_(ParamsAt(options, t)), cursor_(options.key_groups.ranges) {
+    for (size_t g = 1; g <= options.key_groups.groups.size(); ++g) {
+      groups_.push_back(ParamsAt(GroupOptions(options, g), t));
+    }
+  }
+  const Params& Of(uint64_t key) {
+    if (groups_.empty()) return run_;
+    const size_t group = cursor_.Of(key);
+    return group == 0 ? run_ : groups_[group - 1];
+  }
+
+ private:
+  Params run_;
+  std::vector<Params> groups_;
+  GroupCursor cursor_;
+};
 
 std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
   if (w == 0) return {};
@@ -85,11 +112,11 @@ class TableStore final : public LocalStore {
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
     TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
-    const Params params = ParamsAt(options_, steps_ + 1);
+    KeyParams params(options_, steps_ + 1);
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      weights[i] = Form::Weight(params, table_.Get(features[i]));
+      weights[i] = Form::Weight(params.Of(features[i]), table_.Get(features[i]));
     }
     if (scales_) PullScaled(features, keys.size(), weights);
     if (features.size() == keys.size()) return {};
@@ -147,12 +174,13 @@ class TableStore final : public LocalStore {
               const PushInfo& /*info*/) override {
     TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
-    const Params params = ParamsAt(options_, ++steps_);
+    KeyParams step_params(options_, ++steps_);
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     if constexpr (kFactors) factors_->Reserve(features.size());
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       TableSlot& state = table_.At(features[i]);
+      const Params& params = step_params.Of(features[i]);
       if constexpr (kFactors) {
         factors_->Locate(i, state.block);
         factors_->CountBatch(state.block);
@@ -162,7 +190,7 @@ class TableStore final : public LocalStore {
         const bool has_scale = gradient.size() > keys.size();
         const ScaleCode now = has_scale ? ScaleFor(gradient[keys.size() + i]) : kUnitScale;
         ScaleCode& scale = scales_->At(features[i]);
-        if (now > scale) Grow(std::exchange(scale, now), now, state);
+        if (now > scale) Grow(features[i], std::exchange(scale, now), now, state);
         g *= InverseScale(scale);
       }
       Update(params, g, state);
@@ -209,9 +237,10 @@ class TableStore final : public LocalStore {
       if (scales_) entry_.back() = ScaleValue(scale);
       visit(key, entry_);
     };
-    const Params params = ParamsAt(options_, steps_ + 1);
+    KeyParams params(options_, steps_ + 1);
     table_.ForEach([&](uint64_t key, const TableSlot& slot) {
-      visit_seen(params, key, slot, BlockOrCount(slot), scales_ ? scales_->Get(key) : kNoScale);
+      visit_seen(params.Of(key), key, slot, BlockOrCount(slot),
+                 scales_ ? scales_->Get(key) : kNoScale);
     });
     visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_, 0, kNoScale);
   }
@@ -253,7 +282,8 @@ class TableStore final : public LocalStore {
 
   bool direct() const override {
     const bool sums_per_key = kSgd && (options_.l2 > 0 || kFactors);
-    return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !sums_per_key;
+    return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !sums_per_key &&
+           options_.key_groups.empty();
   }
 
   void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const override {
@@ -359,6 +389,7 @@ class TableStore final : public LocalStore {
   using TableSlot = std::conditional_t<kFactors, BlockSlot<State>, State>;
   static constexpr bool kIndexed = requires(Table<TableSlot> & table) { table.data(); };
   struct Nothing {};
+  using KeyParams = StepParams<Params, ParamsAt>;
 
   Params FactorParams(uint64_t t) const { return ParamsAt(FactorUpdateOptions(options_), t); }
   profiler::TraceArgs FactorBytes(size_t count) const {
@@ -468,7 +499,7 @@ class TableStore final : public LocalStore {
 
   // The scale of a feature grows. One that had none has the weight of raw values, if any
   // (LoadWeight), and keeps it.
-  void Grow(ScaleCode from, ScaleCode to, TableSlot& state) {
+  void Grow(uint64_t key, ScaleCode from, ScaleCode to, TableSlot& state) {
     static constexpr State kUnseen{};
     if constexpr (kFactors) {
       if (from != kNoScale && to == from + 1) {
@@ -478,13 +509,14 @@ class TableStore final : public LocalStore {
     }
     if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
     if (from == kNoScale) {
-      const float w = Form::Weight(ParamsAt(options_, 1), state);
-      const auto floats = SlotFor(options_, w * ScaleValue(to));
+      const UpdateOptions options = OptionsOf(key, options_);
+      const float w = Form::Weight(ParamsAt(options, 1), state);
+      const auto floats = SlotFor(options, w * ScaleValue(to));
       Slot slot;
       std::memcpy(&slot, floats.data(), sizeof slot);
       Put(slot, state);
     } else if (to == from + 1) {
-      const Params params = ParamsAt(options_, steps_ + 1);
+      const Params params = KeyParams(options_, steps_ + 1).Of(key);
       Slot slot = Form::Unpack(params, state);
       DoubleWeight(params, slot);
       Put(slot, state);
@@ -526,7 +558,7 @@ class TableStore final : public LocalStore {
                        [](const Growth& a, const Growth& b) { return a.col < b.col; });
       for (size_t i = 0; i < grown_.size(); ++i) {
         const auto [col, from] = grown_[i];
-        if (i == 0 || grown_[i - 1].col != col) Grow(from, scales[col], table_.At(col));
+        if (i == 0 || grown_[i - 1].col != col) Grow(col, from, scales[col], table_.At(col));
       }
     }
     return Scaled(batch);
@@ -602,7 +634,7 @@ Status LocalStore::LoadWeight(uint64_t key, float weight, std::span<const float>
     const auto slot = SlotFor(options, value);
     for (size_t p = 0; p < planes; ++p) state_[p * parameters + parameter] = slot[p];
   };
-  set(0, is_intercept ? InterceptOptions(options_) : options_, weight);
+  set(0, OptionsOf(key, options_), weight);
   if (!factors.empty()) {
     const UpdateOptions options = FactorUpdateOptions(options_);
     for (size_t i = 0; i < factors.size(); ++i) set(1 + i, options, factors[i]);
@@ -625,7 +657,7 @@ Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
   if (gets_scale) changed.back() = ScaleValue(is_intercept ? kNoScale : kUnitScale);
   changed[0] += add;
   if (changes_z) {
-    FtrlParams params = FtrlParamsAt(is_intercept ? InterceptOptions(options_) : options_, 1);
+    FtrlParams params = FtrlParamsAt(OptionsOf(key, options_), 1);
     // z is that of normalized values, the weight that of values as they are.
     const float scale = options_.normalize && changed.back() > 0 ? changed.back() : 1;
     const size_t parameters = 1 + factor_width();

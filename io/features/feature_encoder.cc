@@ -80,6 +80,8 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
     plan->weight_column_ = ColumnNumber(plan->columns_, spec.weight_column);
   }
   plan->mask_ = MaskKey(~uint64_t{0}, spec.hash_bits);
+  const std::vector<uint64_t> first_keys = spec.FirstKeys();
+  if (spec.hash_bits == 64 && !spec.Groups().updates.empty()) plan->mask_ >>= 8;
   size_t values = 0;
   for (const FieldSpec& field : spec.fields) values += field.values.size();
   plan->ranks_.Reserve(values);
@@ -94,6 +96,8 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
     }
     made.missing_token = HashString("", made.seed);
     made.unseen_token = HashString(kUnseenText, made.seed);
+    const bool has_ranks = field.rule == FieldRule::kVocabulary && spec.hash_bits != 64;
+    made.first_key = has_ranks ? first_keys.back() : first_keys[i];
     if (field.rule == FieldRule::kCross) {
       for (const std::string& part : field.of) {
         const auto found = std::find_if(spec.fields.begin(), spec.fields.end(),
@@ -109,11 +113,7 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
         made.bucket_token.push_back(HashString(std::to_string(bucket), made.seed));
       }
     }
-    if (field.rule == FieldRule::kBucket || field.rule == FieldRule::kNumber) {
-      made.first_key = spec.FirstKey(i);
-    }
     if (field.rule == FieldRule::kVocabulary) {
-      made.first_key = spec.FirstVocabularyKey();
       made.unseen_rank = *field.unseen_rank;
       for (const auto& [value, rank] : field.values) {
         if (plan->ranks_.Insert(HashString(value, made.seed), rank)) continue;
@@ -189,10 +189,11 @@ Status FeatureEncoder::ReadWeight(const FieldRow& row, float& weight) const {
 inline void FeatureEncoder::AddKey(const EncoderPlan::Field& field, const Token& token) {
   uint64_t key = 0;
   if (plan_->spec_.hash_bits == 64) {
+    key = (token.token & plan_->mask_) | field.first_key;
     // No row may have the key of the intercept.
-    key = token.token == kInterceptKey ? kInterceptKey - 1 : token.token;
+    if (key == kInterceptKey) --key;
   } else if (field.rule == FieldRule::kHash || field.rule == FieldRule::kCross) {
-    key = token.token & plan_->mask_;
+    key = (token.token & plan_->mask_) + field.first_key;
   } else {
     key = field.first_key + token.offset;
   }

@@ -63,7 +63,7 @@ class EncoderPlan {
     size_t column = 0;
     uint64_t seed = 0;                    // of the tokens: the hash of the field's name
     std::array<uint64_t, 17> start = {};  // HashStart of short texts, by their size
-    uint64_t first_key = 0;  // bucket, number; rank 0 of a vocabulary; hash and cross: 0
+    uint64_t first_key = 0;  // of a vocabulary: that of rank 0; of 64-bit hashes: see Groups
     uint64_t missing_token = 0;
     uint64_t unseen_token = 0;           // vocabulary
     uint64_t unseen_rank = 0;            // vocabulary

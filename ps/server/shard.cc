@@ -11,6 +11,21 @@
 namespace millrace::ps {
 using profiler::Cat;
 
+namespace {
+
+// The same options for local keys, which keep their order.
+sparse::UpdateOptions LocalOptions(sparse::UpdateOptions update, const Sharding& sharding,
+                                   size_t shard) {
+  if (sharding.num_features() == 0) return update;
+  for (sparse::KeyRange& range : update.key_groups.ranges) {
+    const uint64_t local = range.first / sharding.shards();
+    range.first = sharding.KeyOf(shard, local) >= range.first ? local : local + 1;
+  }
+  return update;
+}
+
+}  // namespace
+
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
       workers_(options_.num_workers),
@@ -55,11 +70,12 @@ Status Shard::MakeModel(const std::string& config) {
   const auto whole_key = [sharding, shard = options_.shard](uint64_t local) {
     return sharding.KeyOf(shard, local);
   };
-  ASSIGN_OR_RETURN(store_, sparse::LocalStore::Create({.num_features = sharding.local_features(),
-                                                       .intercept = intercept,
-                                                       .factors = job.factors,
-                                                       .whole_key = whole_key},
-                                                      job.update));
+  ASSIGN_OR_RETURN(store_,
+                   sparse::LocalStore::Create({.num_features = sharding.local_features(),
+                                               .intercept = intercept,
+                                               .factors = job.factors,
+                                               .whole_key = whole_key},
+                                              LocalOptions(job.update, sharding, options_.shard)));
   sharding_ = sharding;
   if (job.dense) dense_.emplace(*job.dense, options_.num_workers);
   config_ = std::move(job);

@@ -322,6 +322,20 @@ Status TakeEarlierOptions(LrOptions& lr) {
   return fits.ok() ? fits : Invalid("--continue=" + FLAGS_continue + ": " + fits.message());
 }
 
+// Fields of the spec with l1, l2 or rate; the first two stand for those of the run.
+void SetKeyGroups(const io::EncoderPlan* features, UpdateOptions& update) {
+  update.key_groups = {};
+  if (!features) return;
+  const io::FieldGroups fields = features->spec().Groups();
+  for (const io::FieldUpdate& own : fields.updates) {
+    update.key_groups.groups.push_back(
+        {.rate = own.rate, .l1 = own.l1.value_or(update.l1), .l2 = own.l2.value_or(update.l2)});
+  }
+  for (const auto& [first_key, group] : fields.ranges) {
+    update.key_groups.ranges.push_back({.first = first_key, .group = group});
+  }
+}
+
 size_t Threads() {
   if (FLAGS_threads > 0) return FLAGS_threads;
   return std::max<size_t>(1, std::thread::hardware_concurrency());
@@ -631,6 +645,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.model_out = FLAGS_model_out;
   options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
   RETURN_IF_ERROR(TakeEarlierOptions(options));
+  SetKeyGroups(options.train.train.rows.features.get(), options.train.update);
   RETURN_IF_ERROR(options.train.Validate());
   return options;
 }

@@ -474,6 +474,11 @@ Status RunTop(const trainer::Model& model, const Args& args) {
   if (!args.empty() && !HasFeatures(model.info())) {
     return Invalid("--top reads rows only for a model with a feature spec: leave out " + args[0]);
   }
+  if (!FLAGS_vocabulary.empty() && HasFeatures(model.info())) {
+    return Invalid(
+        "--vocabulary has no effect: it belongs to models without a feature spec; rows show the "
+        "names of features");
+  }
   if (!args.empty()) {
     ASSIGN_OR_RETURN(options.input, InputFromFlags(args, model.info()));
     CatchInterrupts();

@@ -211,6 +211,14 @@ double WeightOf(const CsrBatch& batch) {
   return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
 }
 
+bool HasOneClass(const Sample& sample) {
+  bool positive = false, negative = false;
+  for (const CsrBatch& batch : sample.batches) {
+    for (const float label : batch.labels) (label > 0 ? positive : negative) = true;
+  }
+  return !positive || !negative;
+}
+
 // Log-odds of the labels, with half a row more of each.
 double InterceptFor(const Sample& sample) {
   double positives = 0.5, negatives = 0.5;
@@ -223,9 +231,9 @@ double InterceptFor(const Sample& sample) {
   return std::log(positives / negatives);
 }
 
-// Replaces keys by numbers from 0 on, and returns how many there are: a trial needs a small model
-// only. The order of keys stays.
-uint64_t NumberKeys(Sample& sample) {
+// Replaces keys by numbers from 0 on, also in `ranges`, and returns how many there are: a trial
+// needs a small model only. The order of keys stays.
+uint64_t NumberKeys(Sample& sample, std::vector<sparse::KeyRange>& ranges) {
   PodVector<uint64_t> all, unique;
   PodVector<uint32_t> numbers;
   for (const CsrBatch& batch : sample.batches) {
@@ -235,6 +243,10 @@ uint64_t NumberKeys(Sample& sample) {
   size_t at = 0;
   for (CsrBatch& batch : sample.batches) {
     for (uint64_t& key : batch.keys) key = numbers[at++];
+  }
+  for (sparse::KeyRange& range : ranges) {
+    const auto first = std::lower_bound(unique.begin(), unique.end(), range.first);
+    range.first = static_cast<uint64_t>(first - unique.begin());
   }
   return unique.size();
 }
@@ -324,7 +336,7 @@ Result<std::vector<double>> TryRate(const TrainOptions& options, const Sample& s
 Result<Trials> RunTrials(TrainOptions options, Sample sample, uint64_t passes) {
   TRACE_SCOPE("try_rates", profiler::Cat::kCompute);
   Trials trials;
-  options.shape.num_features = NumberKeys(sample);
+  options.shape.num_features = NumberKeys(sample, options.update.key_groups.ranges);
   const double middle = options.update.Rate();
   for (int step = -StepsDown(passes); step <= kStepsUp; ++step) {
     trials.rates.push_back(Rounded(middle * std::pow(10, 0.5 * step)));
@@ -464,6 +476,15 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   }
   if (options.auto_batch_size) {
     choice.batch_size = BatchSizeFor(sample, options.train);
+  }
+  // Every rate is good while all labels are the same: rows that are sorted by their label, or few
+  // positives.
+  if (tries_rates && !sample.complete && HasOneClass(sample)) {
+    choice.note = "the learning rate is the default " + io::NumberText(choice.rate) +
+                  ": the first " + std::to_string(sample.rows) +
+                  " rows, on which rates are tried, have the same label. Rows that are sorted by "
+                  "their label train badly: shuffle the files, or name one for each label";
+    return choice;
   }
   if (!tries_rates) return choice;
   const double share = ShareOf(sample, total_bytes, options.max_examples);

@@ -27,7 +27,7 @@ namespace millrace::trainer {
 // The choice depends on the data, the seed, the update options and, for such small data, the
 // epochs, and not on threads, servers or workers: every worker of a job and a resumed run choose
 // the same. The rows are about 0.5 % of the data, or some thousand. Files that cannot be read twice
-// leave the defaults.
+// leave the defaults, and so do first rows of one class, unless they are all.
 Result<StartChoice> ChooseStart(const TrainOptions& options);
 // The same for a run that continues, with the update options and the batch size of the earlier run.
 // They stay, but if all values were ones so far, a run on other values is normalised from now on.

@@ -104,6 +104,24 @@ TEST(FeatureEncoderTest, NarrowKeysFollowTheLayout) {
   EXPECT_TRUE(row.values.empty());  // all ones
 }
 
+TEST(FeatureEncoderTest, HashesWithAnUpdateOfTheirOwnHaveOwnKeys) {
+  const std::string fields = R"("fields": [{"name": "a"}, {"name": "b", "l2": 1},
+      {"name": "c", "rule": "number", "rate": 2},
+      {"name": "v", "rule": "vocabulary", "unseen": 0, "values": {}, "l2": 1},
+      {"name": "a x b", "rule": "cross", "of": ["a", "b"], "rate": 2}]})";
+  const Row row = {{"label", {"1"}}, {"a", {"x"}}, {"b", {"y"}}, {"c", {"1"}}, {"v", {"z"}}};
+  const uint64_t a = Token("a", "x"), b = Token("b", "y");
+  const uint64_t cross = Cross("a x b", {a, b});
+  EXPECT_EQ(Encode(Parse(R"({"hash_bits": 10, )" + fields), row).keys,
+            (std::vector<uint64_t>{a % 1024, 1024 + b % 1024, 3072, 3073, 2048 + cross % 1024}));
+  const auto wide = [](uint64_t token, uint64_t group) {
+    return (token & (~uint64_t{0} >> 8)) | group << 56;
+  };
+  EXPECT_EQ(Encode(Parse(R"({"hash_bits": 64, )" + fields), row).keys,
+            (std::vector<uint64_t>{wide(a, 0), wide(b, 1), wide(Token("c", "number"), 2),
+                                   wide(Token("v", std::string(1, '\0')), 1), wide(cross, 2)}));
+}
+
 TEST(FeatureEncoderTest, FieldOfAKeyIsThePositionInTheSpec) {
   const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
   const Row all = {{"label", {"1"}},  {"job", {"Sales", "IT"}}, {"age", {"30"}},

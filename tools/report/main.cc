@@ -129,9 +129,18 @@ Status WritePage(const RunData& run, const Diagnosis& diagnosis, const std::vect
   return {};
 }
 
+void PrintDiagnosis(const Diagnosis& diagnosis) {
+  std::printf("diagnosis %s\n", Printable(diagnosis.sentence).c_str());
+  for (const Advice& advice : diagnosis.advice)
+    std::printf("try       %s\n", Printable(AdviceText(advice)).c_str());
+  for (const std::string& line : diagnosis.evidence)
+    std::printf("          %s\n", Printable(line).c_str());
+}
+
 Status Report(const RunData& run, const ReportOptions& options) {
-  PrintHead(run);
   const Diagnosis diagnosis = DiagnoseRun(run, options.limits);
+  PrintDiagnosis(diagnosis);
+  PrintHead(run);
   const std::vector<OpRow> ops = MakeOpTable(run);
   const std::vector<ProcessPeaks> peaks = MakePeaks(run);
   if (!ops.empty()) {
@@ -141,9 +150,6 @@ Status Report(const RunData& run, const ReportOptions& options) {
   }
   if (!diagnosis.workers.empty()) std::printf("\n%s", BreakdownText(diagnosis).c_str());
   if (!peaks.empty()) std::printf("\n%s", PeaksText(peaks).c_str());
-  std::printf("\ndiagnosis %s\n", Printable(diagnosis.sentence).c_str());
-  for (const std::string& line : diagnosis.evidence)
-    std::printf("          %s\n", Printable(line).c_str());
   if (options.write_trace && run.num_spans() > 0) {
     const std::string path = run.path + "/trace-" + std::string(kMergedTrace) + ".json.gz";
     RETURN_IF_ERROR(WriteMergedTrace(run, path));

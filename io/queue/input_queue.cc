@@ -210,6 +210,7 @@ BatchGroup* InputQueue::DrawGroup() {
       return nullptr;
     drawing_ = &NewGroup();
   }
+  TRACE_SCOPE("draw", profiler::Cat::kInput);
   while (!IsFull(*drawing_)) {
     const Supply supply = FillBuffer();
     if (supply == Supply::kStopped) break;

@@ -174,6 +174,10 @@ ERRORS = [
     (REPORT, "--nohtml", "--json run", " with --json"),
     (REPORT, "--ops=3", "--json run", " with --json"),
     (REPORT, "--max_spans=3", "--nohtml run", " without --html"),
+    (REPORT, "--compare=c.html", "--nohtml run run", " without --html"),
+    (REPORT, "--compare=c.html", "run", " with one run: expected at least two run folders"),
+    (REPORT, "--ops=3", "run run", " with several runs"),
+    (REPORT, "--json", "--watch=run", " with --watch=run"),
 ]
 
 # Command lines whose flags all have an effect, or ask for nothing.

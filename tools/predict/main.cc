@@ -41,7 +41,8 @@ DEFINE_string(duckdb, "",
               "tools/get_duckdb.sh puts it");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
-              "probability or margin; of a net: the class and its probability");
+              "probability, margin, or labeled (label, weight and margin, with --metrics: what "
+              "millrace-report compares); of a net: the class and its probability");
 DEFINE_string(out, "-", "output file; - is standard output (not for export)");
 DEFINE_bool(
     metrics, false,
@@ -232,7 +233,7 @@ const CommandSpec& PredictSpec() {
                    {{"model", File()},
                     {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
                                       "json", "table"})},
-                    {"output", OneOf({"probability", "margin"})},
+                    {"output", OneOf({"probability", "margin", "labeled"})},
                     {"out", File()}}},
                   {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                   {"Input",
@@ -283,6 +284,9 @@ const CommandSpec& PredictSpec() {
            "zcat test.svm.gz | millrace-predict --model=model.bin -",
            "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
            "t10k-labels-idx1-ubyte > classes",
+           "millrace-predict --model=runs/1 --metrics --output=labeled "
+           "--out=runs/1/predictions.csv "
+           "test.csv",
            "millrace-predict --model=runs/1 --explain=5 rows.csv",
            "millrace-predict --model=runs/1 --metrics --slices=site,country --out=/dev/null "
            "rows.csv",
@@ -318,6 +322,9 @@ Status CheckFlags(const Args& args) {
   }
   if (FLAGS_unknown_key == "error" && FLAGS_on_corrupt == "skip") {
     return Invalid("--unknown_key=error ends the run: expected no --on_corrupt=skip with it");
+  }
+  if (FLAGS_output == "labeled" && (!FLAGS_metrics || !FLAGS_slices.empty())) {
+    return Invalid("--output=labeled writes labels: expected --metrics with it, and no --slices");
   }
   if (FLAGS_top == 0 && args.empty()) {
     return Invalid("no input: name files, globs in quotes, @list, or - for standard input");

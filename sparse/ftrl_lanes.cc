@@ -6,7 +6,9 @@
 #include <bit>
 #include <cstring>
 #include <string>
+#include <vector>
 
+#include "io/base/huge_array.h"
 #include "io/base/pod_vector.h"
 #include "sparse/dense_index_table.h"
 #include "sparse/direct_step.h"
@@ -83,6 +85,75 @@ void SumRows(const CsrBatch& batch, Weight weight, BeforeRow before_row, Take ta
   SumRowsOf<false, F>(batch, weight, before_row, take);
 }
 
+// Slots of the features that were seen, in the order of their first sight, and the number of each
+// feature's slot. Most features of a large index are never seen: a slot of 64 bytes for each of
+// them would take more time to zero than the training.
+template <typename Slot>
+class SlotTable {
+ public:
+  explicit SlotTable(uint64_t num_features) : numbers_(num_features) { AddChunk(); }
+
+  // 0 if the feature was never seen: slot 0 is all zero.
+  uint32_t NumberOf(uint64_t key) const { return numbers_.Get(key); }
+  uint32_t NumberOrNew(uint64_t key) {
+    uint32_t& number = numbers_.At(key);
+    if (number == 0) {
+      if (++last_ % kChunk == 0) AddChunk();
+      number = last_;
+    }
+    return number;
+  }
+  Slot& operator[](uint32_t number) { return chunks_[number / kChunk][number % kChunk]; }
+  const Slot& operator[](uint32_t number) const {
+    return chunks_[number / kChunk][number % kChunk];
+  }
+  void PrefetchNumber(uint64_t key) const { numbers_.Prefetch(key); }
+  void Prefetch(uint64_t key) const { __builtin_prefetch(&(*this)[NumberOf(key)], 1); }
+
+  // visit(key, slot) for every feature that was seen, in the order of keys.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    numbers_.ForEach([&](uint64_t key, uint32_t number) {
+      if (number != 0) visit(key, (*this)[number]);
+    });
+  }
+
+ private:
+  static constexpr uint32_t kChunk = (uint32_t{8} << 20) / sizeof(Slot);  // slots in 8 MB
+
+  void AddChunk() { chunks_.emplace_back(kChunk); }
+
+  DenseIndexTable<uint32_t> numbers_;
+  std::vector<HugeArray<Slot>> chunks_;
+  uint32_t last_ = 0;  // slot
+};
+
+// Prefetches the slots of a batch's entries, some at a time, in the order of entries: first their
+// numbers, then the slots.
+template <typename Slot>
+class SlotFetcher {
+ public:
+  SlotFetcher(const CsrBatch& batch, const SlotTable<Slot>& table)
+      : cols_(batch.cols.data()), end_(batch.nnz()), table_(table) {
+    while (next_number_ < std::min(kAhead, end_)) table_.PrefetchNumber(cols_[next_number_++]);
+    Fetch(internal::kDirectPrefetch);
+  }
+  void Fetch(size_t count) {
+    for (size_t stop = std::min(next_number_ + count, end_); next_number_ < stop; ++next_number_)
+      table_.PrefetchNumber(cols_[next_number_]);
+    for (size_t stop = std::min(next_slot_ + count, end_); next_slot_ < stop; ++next_slot_)
+      table_.Prefetch(cols_[next_slot_]);
+  }
+
+ private:
+  static constexpr size_t kAhead = internal::kDirectPrefetch;  // of a slot's prefetch
+
+  const uint32_t* cols_;
+  const size_t end_;
+  const SlotTable<Slot>& table_;
+  size_t next_number_ = 0, next_slot_ = 0;
+};
+
 // F: one lane per model.
 template <typename F>
 class Lanes final : public FtrlLanes {
@@ -99,14 +170,12 @@ class Lanes final : public FtrlLanes {
 
   void Margins(const CsrBatch& batch, std::span<float> margins) const override {
     CHECK(!batch.compacted && margins.size() == models_ * batch.rows());
-    const Slot* slots = table_.data();
     const uint32_t* cols = batch.cols.data();
     const uint32_t* row_begin = batch.row_begin.data();
-    internal::SlotPrefetcher<Slot> fetcher(batch, slots);
-    fetcher.Fetch(internal::kDirectPrefetch);
+    SlotFetcher<Slot> fetcher(batch, table_);
     const F intercept = InterceptWeight();
     SumRows<F>(
-        batch, [&](uint32_t i) { return Weight(params_, slots[cols[i]]); },
+        batch, [&](uint32_t i) { return Weight(params_, table_[table_.NumberOf(cols[i])]); },
         [&](size_t r) { fetcher.Fetch(row_begin[r + 1] - row_begin[r]); },
         [&](size_t r, F sum) { Put(batch, r, sum, intercept, margins); });
   }
@@ -126,12 +195,11 @@ class Lanes final : public FtrlLanes {
 
   void Finish(const CsrBatch& batch, std::span<const float> residuals) override {
     Gradient(batch, residuals);
-    Slot* slots = table_.data();
     for (size_t i = 0; i < count_; ++i) {
       const Slot before = states_[i];
       FtrlState<F> slot{weights_[i], before.z, before.n};
       Step(params_, gradient_[i], slot);
-      slots[touched_[i]] = Changed(before, slot, (gradient_[i] == 0) | frozen_);
+      table_[touched_[i]] = Changed(before, slot, (gradient_[i] == 0) | frozen_);
     }
     if (shape_.intercept) UpdateIntercept(batch.rows(), residuals);
   }
@@ -139,7 +207,7 @@ class Lanes final : public FtrlLanes {
   void Freeze(size_t model) override { SetLane(frozen_, model, ~uint32_t{0}); }
 
   void Load(size_t model, uint64_t key, float z, float n) override {
-    Slot& slot = key == io::kInterceptKey ? intercept_ : table_.At(key);
+    Slot& slot = key == io::kInterceptKey ? intercept_ : table_[table_.NumberOrNew(key)];
     SetLane(slot.z, model, z);
     SetLane(slot.n, model, n);
   }
@@ -198,18 +266,17 @@ class Lanes final : public FtrlLanes {
   void Tag(const CsrBatch& batch) {
     const uint32_t* cols = batch.cols.data();
     const size_t nnz = batch.nnz();
-    Slot* slots = table_.data();
-    internal::SlotPrefetcher<Slot> fetcher(batch, slots);
-    fetcher.Fetch(internal::kDirectPrefetch);
+    SlotFetcher<Slot> fetcher(batch, table_);
     uint32_t count = 0;
     for (size_t i = 0; i < nnz; ++i) {
       fetcher.Fetch(1);
-      Slot& slot = slots[cols[i]];
+      const uint32_t at = table_.NumberOrNew(cols[i]);
+      Slot& slot = table_[at];
       uint32_t first;
       std::memcpy(&first, &slot.n, sizeof first);
       const bool seen = (first & kTag) != 0;
       const uint32_t number = seen ? first & ~kTag : count;
-      touched_[count] = cols[i];
+      touched_[count] = at;
       states_[count] = slot;
       const uint32_t tag = number | kTag;
       std::memcpy(&slot.n, &tag, sizeof tag);
@@ -247,13 +314,13 @@ class Lanes final : public FtrlLanes {
   const ModelShape shape_;
   const size_t models_;
   FtrlParamsOf<F> params_, intercept_params_;
-  DenseIndexTable<Slot> table_;
+  SlotTable<Slot> table_;
   Slot intercept_{};
   Mask frozen_{};
   // Of a step:
   size_t count_ = 0;             // features of the batch
   PodVector<uint32_t> numbers_;  // [entries]
-  PodVector<uint32_t> touched_;  // [features], like those below
+  PodVector<uint32_t> touched_;  // slots: [features], like those below
   PodVector<Slot> states_;       // before the step
   PodVector<F> weights_, gradient_;
 };
@@ -263,7 +330,7 @@ class Lanes final : public FtrlLanes {
 bool FtrlLanes::Suits(const ModelShape& shape, const UpdateOptions& options) {
   return options.rule == Rule::kFtrl && !options.normalize &&
          shape.factors.kind == ModelKind::kLr && shape.num_features > 0 &&
-         shape.num_features <= (uint64_t{1} << 32);
+         shape.num_features < (uint64_t{1} << 32);
 }
 
 Result<std::unique_ptr<FtrlLanes>> FtrlLanes::Create(const ModelShape& shape,

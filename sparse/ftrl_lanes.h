@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Up to eight FTRL models of one shape that train on the same batches. Their slots are interleaved:
-// a feature has one cache line {z[8], n[8]} (four models: half a line), so that its access to
-// memory is paid once, and the rule runs on one vector with a model in each lane. A model's
-// additions have the order of the single step (tagged_step.h, row_sums.h): it has the same bits as
-// a LocalStore that is trained alone.
+// a feature that was seen has one cache line {z[8], n[8]} (four models: half a line), so that its
+// access to memory is paid once, and the rule runs on one vector with a model in each lane. A
+// model's additions have the order of the single step (tagged_step.h, row_sums.h): it has the same
+// bits as a LocalStore that is trained alone.
 #pragma once
 
 #include <cstdint>

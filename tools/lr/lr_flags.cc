@@ -482,6 +482,13 @@ Result<std::vector<trainer::SweepConfig>> Sweep(const UpdateOptions& update) {
     if (IsGiven(name.c_str())) {
       return Invalid("--" + name + " and --sweep=" + FLAGS_sweep + ": expected it in one of them");
     }
+    const bool has_auto = std::any_of(configs.begin(), configs.end(),
+                                      [](const auto& config) { return config.update.rate == 0; });
+    if (name == "learning_rate" && has_auto && !FLAGS_continue.empty()) {
+      return Invalid(
+          "--sweep=" + FLAGS_sweep +
+          ": learning_rate=auto: a run with --continue tries no rates; expected numbers");
+    }
     if (name == "factor_l2" && FLAGS_model == "lr") {
       return Invalid("--sweep=" + FLAGS_sweep + ": factor_l2 belongs to --model=fm");
     }

@@ -43,7 +43,7 @@ std::vector<size_t> Ranked(const std::vector<SweptModel>& models, const SweepRes
   std::vector<size_t> order(models.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto loss = [&](size_t m) {
-    const double difference = result.models[m].difference;
+    const double difference = result.models[m].logloss.difference;
     return std::isfinite(difference) ? difference : models[m].MeanLoss();
   };
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -76,9 +76,10 @@ std::string Aligned(const std::vector<Line>& lines) {
 }
 
 std::string IntervalText(const SweepComparison& own) {
-  if (own.result == SweepResultOf::kBest || !std::isfinite(own.low)) return "";
-  return Fixed(own.difference, 5, true) + " (" + Fixed(own.low, 5, true) + " to " +
-         Fixed(own.high, 5, true) + ")";
+  const auto& [difference, low, high] = own.logloss;
+  if (own.result == SweepResultOf::kBest || !std::isfinite(low)) return "";
+  return Fixed(difference, 5, true) + " (" + Fixed(low, 5, true) + " to " + Fixed(high, 5, true) +
+         ")";
 }
 
 }  // namespace
@@ -90,7 +91,11 @@ std::string SweepCsv(const std::vector<SweepConfig>& configs, const std::vector<
   for (const auto& [name, value] : configs.front().options) text += "," + name;
   text += ",end,steps,examples,loss";
   for (const NamedValue& metric : metrics) text += "," + std::string(metric.name);
-  text += ",difference,difference_low,difference_high,result\n";
+  for (const char* metric : {"logloss", "auc"}) {
+    const std::string name = std::string(",") + metric + "_difference";
+    text += name + name + "_low" + name + "_high";
+  }
+  text += ",result\n";
   for (size_t m = 0; m < models.size(); ++m) {
     const SweptModel& model = models[m];
     text += std::to_string(m + 1);
@@ -99,8 +104,10 @@ std::string SweepCsv(const std::vector<SweepConfig>& configs, const std::vector<
             "," + std::to_string(model.state.examples) + "," + Cell(model.MeanLoss());
     for (const NamedValue& metric : metrics) text += "," + Cell(Metric(model, metric.name));
     const SweepComparison& own = result.models[m];
-    text += "," + Cell(own.difference) + "," + Cell(own.low) + "," + Cell(own.high) + "," +
-            SweepResultName(own.result) + "\n";
+    for (const auto& [difference, low, high] : {own.logloss, own.auc}) {
+      text += "," + Cell(difference) + "," + Cell(low) + "," + Cell(high);
+    }
+    text += std::string(",") + SweepResultName(own.result) + "\n";
   }
   return text;
 }
@@ -110,7 +117,7 @@ std::string SweepText(const std::vector<SweepConfig>& configs,
   std::vector<Line> lines(1);
   lines[0] = {"config"};
   for (const auto& [name, value] : configs.front().options) lines[0].push_back(name);
-  for (const char* title : {"examples", "loss", "logloss", "auc", "difference", ""})
+  for (const char* title : {"examples", "loss", "logloss", "auc", "logloss difference", ""})
     lines[0].emplace_back(title);
   for (const size_t m : Ranked(models, result)) {
     const SweptModel& model = models[m];

@@ -261,10 +261,11 @@ Status SweepTrainer::ScoreTestSet(bool counts_metrics) {
     if (end == SweepEnd::kDone || end == SweepEnd::kEarlyStop) compared_.push_back(m);
   }
   pairs_.emplace(compared_.size());
+  paired_auc_.emplace(compared_.size());
   std::vector<size_t> place(models_.size());
   for (size_t i = 0; i < compared_.size(); ++i) place[compared_[i]] = i;
   std::vector<std::vector<double>> losses(compared_.size());
-  std::vector<std::span<const double>> views(compared_.size());
+  std::vector<std::vector<float>> scores(compared_.size());
   return test_set_->ForEach([&](const CsrBatch& batch) {
     RETURN_IF_ERROR(set_->Score(batch, [&](size_t model, std::span<const float> margins) {
       if (counts_metrics && active(model)) {
@@ -274,9 +275,13 @@ Status SweepTrainer::ScoreTestSet(bool counts_metrics) {
       std::vector<double>& own = losses[place[model]];
       own.resize(margins.size());
       for (size_t r = 0; r < margins.size(); ++r) own[r] = LossOf(margins[r], batch.labels[r] > 0);
-      views[place[model]] = own;
+      scores[place[model]].assign(margins.begin(), margins.end());
     }));
-    if (compares) pairs_->Add(views, batch.weights);
+    if (!compares) return Status();
+    const std::vector<std::span<const double>> all_losses(losses.begin(), losses.end());
+    const std::vector<std::span<const float>> all_scores(scores.begin(), scores.end());
+    pairs_->Add(all_losses, batch.weights);
+    paired_auc_->Add(all_scores, batch.labels, batch.weights);
     return Status();
   });
 }
@@ -363,14 +368,17 @@ Result<SweepResult> SweepTrainer::Compare() {
                                compared_.begin());
   };
   const double factor = SimultaneousFactor(compared_.size());
+  const auto interval = [&](PairedLosses::Difference d) -> SweepComparison::Interval {
+    return {
+        .difference = d.mean, .low = d.mean - factor * d.error, .high = d.mean + factor * d.error};
+  };
+  const std::vector<PairedLosses::Difference> auc = paired_auc_->Against(place(result.best));
   for (const size_t m : compared_) {
-    const auto [mean, error] = pairs_->Of(place(m), place(result.best));
     SweepComparison& own = result.models[m];
-    own.difference = mean;
-    own.low = mean - factor * error;
-    own.high = mean + factor * error;
-    if (m == result.best || std::isnan(own.low)) continue;
-    own.result = own.low <= 0 ? SweepResultOf::kTie : SweepResultOf::kWorse;
+    own.logloss = interval(pairs_->Of(place(m), place(result.best)));
+    own.auc = interval(auc[place(m)]);
+    if (m == result.best || std::isnan(own.logloss.low)) continue;
+    own.result = own.logloss.low <= 0 ? SweepResultOf::kTie : SweepResultOf::kWorse;
   }
   return result;
 }

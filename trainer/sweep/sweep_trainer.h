@@ -25,6 +25,7 @@
 #include "trainer/sparse/test_set.h"
 #include "trainer/sparse/train_options.h"
 #include "trainer/sweep/model_set.h"
+#include "trainer/sweep/paired_auc.h"
 #include "trainer/sweep/paired_losses.h"
 
 namespace millrace::trainer {
@@ -57,12 +58,15 @@ struct SweptModel {
 // A model against the best one.
 enum class SweepResultOf { kBest, kTie, kWorse, kUnknown };
 struct SweepComparison {
-  // The difference of the logloss to that of the best model, and an interval that holds for all
-  // pairs of models at once (SimultaneousFactor). NaN without test data.
-  double difference = std::numeric_limits<double>::quiet_NaN();
-  double low = std::numeric_limits<double>::quiet_NaN();
-  double high = std::numeric_limits<double>::quiet_NaN();
-  SweepResultOf result = SweepResultOf::kUnknown;  // kTie: the interval contains 0
+  // A difference to the best model, and an interval that holds for all pairs of models at once
+  // (SimultaneousFactor). NaN without test data.
+  struct Interval {
+    double difference = std::numeric_limits<double>::quiet_NaN();
+    double low = std::numeric_limits<double>::quiet_NaN();
+    double high = std::numeric_limits<double>::quiet_NaN();
+  };
+  Interval logloss, auc;
+  SweepResultOf result = SweepResultOf::kUnknown;  // kTie: that of the logloss contains 0
 };
 const char* SweepResultName(SweepResultOf result);  // "best", "tie", "worse", ""
 
@@ -150,8 +154,10 @@ class SweepTrainer final : private TrainingTask, private Backend {
   uint64_t max_examples_;
   std::unique_ptr<SegmentInput> input_;
   std::unique_ptr<TestSet> test_set_;
-  std::optional<PairedLosses> pairs_;  // of the last evaluation, between all models that it scored
-  std::vector<size_t> compared_;       // these
+  // Of the last evaluation, between all models that it scored:
+  std::optional<PairedLosses> pairs_;
+  std::optional<PairedAuc> paired_auc_;
+  std::vector<size_t> compared_;  // these
   std::unique_ptr<TrainingLoop> loop_;
 };
 

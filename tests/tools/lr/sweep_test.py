@@ -87,10 +87,11 @@ class SweepTest(unittest.TestCase):
         self.assertEqual(digest(sweep / "model" / "model.bin"), digest(own / "model" / "model.bin"))
         self.assertEqual(metrics(sweep), metrics(own))
         for row in rows:
-            low, difference, high = (float(row[name]) for name in ("difference_low", "difference", "difference_high"))
-            self.assertLessEqual(low, difference)
-            self.assertLessEqual(difference, high)
-            self.assertAlmostEqual(difference, float(row["logloss"]) - float(best[0]["logloss"]), places=9)
+            for metric in ("auc", "logloss"):
+                low, difference, high = (float(row[f"{metric}_difference{end}"]) for end in ("_low", "", "_high"))
+                self.assertLessEqual(low, difference)
+                self.assertLessEqual(difference, high)
+                self.assertAlmostEqual(difference, float(row[metric]) - float(best[0][metric]), places=9)
             self.assertEqual(row["result"] == "worse", low > 0)
         # Its state is there, too.
         for folder in (sweep, own):
@@ -111,6 +112,20 @@ class SweepTest(unittest.TestCase):
         run("millrace-lr", *self.words("half-own", f"--learning_rate={best['learning_rate']}", f"--l1={best['l1']}"))
         self.assertEqual(digest(self.folder / "half-1" / "model" / "model.bin"),
                          digest(self.folder / "half-own" / "model" / "model.bin"))
+
+    def test_a_sweep_continues_from_an_earlier_run(self):
+        run("millrace-lr", *self.words("day-1", "--l1=0.5"))
+        earlier = f"--continue={self.folder / 'day-1'}"
+        out = run("millrace-lr", *self.words("day-2", earlier, "--sweep=l1=0,0.5,1", "--sweep_models"))
+        self.assertIn("a table for each", out)
+        for number, l1 in enumerate(("0", "0.5", "1"), 1):
+            own = self.folder / f"day-2-{l1}"
+            run("millrace-lr", *self.words(own.name, earlier, f"--l1={l1}"))
+            self.assertEqual(digest(self.folder / "day-2" / "sweep" / str(number) / "model.bin"),
+                             digest(own / "model" / "model.bin"))
+            self.assertEqual(metrics(self.folder / "day-2" / "sweep" / str(number)), metrics(own))
+        out = run("millrace-lr", *self.words("refused", earlier, "--sweep=learning_rate=auto,1"), status=2)
+        self.assertIn("a run with --continue tries no rates", out)
 
     def test_overwrite_removes_an_earlier_sweep(self):
         words = self.words("again", "--max_examples=1000")

@@ -162,7 +162,7 @@ TEST_F(SweepTrainerTest, AModelThatStopsEarlyIsThatOfItsOwnRun) {
   EXPECT_GE(early, 1u);  // those with large rates
   const auto result = sweep->Compare();
   ASSERT_TRUE(result.ok());
-  for (const SweepComparison& own : result->models) EXPECT_TRUE(std::isfinite(own.low));
+  for (const SweepComparison& own : result->models) EXPECT_TRUE(std::isfinite(own.logloss.low));
 }
 
 TEST_F(SweepTrainerTest, TheStateIsThatOfARunOfItsOwn) {
@@ -228,12 +228,16 @@ TEST_F(SweepTrainerTest, AModelTiesWithItselfAndNotWithAWorseOne) {
   ASSERT_TRUE(result.ok());
   EXPECT_EQ(result->best, 0u);
   EXPECT_EQ(result->models[2].result, SweepResultOf::kTie);
-  EXPECT_EQ(result->models[2].difference, 0);
+  EXPECT_EQ(result->models[2].logloss.difference, 0);
   EXPECT_EQ(result->models[1].result, SweepResultOf::kWorse);
   EXPECT_EQ(result->models[3].result, SweepResultOf::kWorse);
   const double difference = sweep->models()[1].rows.back().Metric("logloss") -
                             sweep->models()[0].rows.back().Metric("logloss");
-  EXPECT_NEAR(result->models[1].difference, difference, 1e-9);
+  EXPECT_NEAR(result->models[1].logloss.difference, difference, 1e-9);
+  const double auc_difference =
+      sweep->models()[1].rows.back().Metric("auc") - sweep->models()[0].rows.back().Metric("auc");
+  EXPECT_NEAR(result->models[1].auc.difference, auc_difference, 1e-9);
+  EXPECT_LT(result->models[1].auc.low, result->models[1].auc.high);
 }
 
 TEST_F(SweepTrainerTest, WithoutTestDataTheProgressiveLossDecides) {

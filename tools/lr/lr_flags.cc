@@ -107,6 +107,19 @@ DEFINE_double(adagrad_initial, UpdateOptions{}.adagrad_initial,
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
 
+DEFINE_string(sweep, "",
+              "train several configurations at once on the same rows: "
+              "\"learning_rate=0.05,0.1;l1=0,1\" (each combination), or random:N (N draws, seeded: "
+              "the optimizer's default rate / 10 .. * 10 and, with ftrl, l1=0.01..10), or "
+              "\"random:N;learning_rate=0.01..1;l2=0,1\"; also ftrl_beta, adagrad_epsilon, "
+              "adagrad_initial, factor_l2. The best model is kept");
+DEFINE_uint64(
+    sweep_halving, 0,
+    "drop the worse half of the configurations, by progressive loss, after this number of "
+    "examples, twice as many, four times as many, ...; 0: none");
+DEFINE_bool(sweep_models, false,
+            "keep the models of all configurations, as run_dir/sweep/NUMBER/model.bin");
+
 DEFINE_uint64(batch_size, 0,
               "examples per step; 0: 100, or fewer if a pass would have less than 300 steps; with "
               "--continue as in the earlier run");
@@ -491,6 +504,11 @@ Status CheckFlags() {
                    ": expected a run outside --run_dir=" + FLAGS_run_dir +
                    ", which the new run replaces");
   }
+  if (!FLAGS_sweep.empty() && (FLAGS_resume || FLAGS_checkpoint_every > 0)) {
+    return Invalid(
+        "--sweep writes no checkpoints while it trains: expected no --resume and no "
+        "--checkpoint_every");
+  }
   if (FLAGS_dashboard > 65535) {
     return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
                    ": expected a port, 1 to 65535");
@@ -499,6 +517,35 @@ Status CheckFlags() {
     return Invalid("--cache=" + std::to_string(FLAGS_cache) + ": expected at most 2^30 megabytes");
   }
   return {};
+}
+
+// `update`: of all that the sweep leaves open.
+Result<std::vector<trainer::SweepConfig>> Sweep(const UpdateOptions& update) {
+  if (FLAGS_sweep.empty()) return std::vector<trainer::SweepConfig>();
+  ASSIGN_OR_RETURN(auto configs, trainer::ParseSweep(FLAGS_sweep, update, FLAGS_seed));
+  for (const auto& [name, value] : configs.front().options) {
+    if (IsGiven(name.c_str())) {
+      return Invalid("--" + name + " and --sweep=" + FLAGS_sweep + ": expected it in one of them");
+    }
+    const bool has_auto = std::any_of(configs.begin(), configs.end(),
+                                      [](const auto& config) { return config.update.rate == 0; });
+    if (name == "learning_rate" && has_auto && !FLAGS_continue.empty()) {
+      return Invalid(
+          "--sweep=" + FLAGS_sweep +
+          ": learning_rate=auto: a run with --continue tries no rates; expected numbers");
+    }
+    if (name == "factor_l2" && FLAGS_model == "lr") {
+      return Invalid("--sweep=" + FLAGS_sweep + ": factor_l2 belongs to --model=fm");
+    }
+    const auto belongs = [&](const char* prefix, sparse::Rule rule) -> Status {
+      if (!name.starts_with(prefix) || update.rule == rule) return {};
+      return Invalid("--sweep=" + FLAGS_sweep + ": " + name + " belongs to --optimizer=" +
+                     sparse::RuleName(rule) + ", found " + sparse::RuleName(update.rule));
+    };
+    RETURN_IF_ERROR(belongs("ftrl_", sparse::Rule::kFtrl));
+    RETURN_IF_ERROR(belongs("adagrad_", sparse::Rule::kAdaGrad));
+  }
+  return configs;
 }
 
 Status CheckRemote(const TrainOptions& train) {
@@ -537,7 +584,8 @@ const CommandSpec& LrSpec() {
                     {"on_corrupt", OneOf({"fail", "skip"})}}},
                   {"Optimizer",
                    {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
-                    "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
+                    "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel", "sweep",
+                    "sweep_halving", "sweep_models"},
                    {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
                     {"normalize", OneOf({"auto", "on", "off"})},
                     {"decay", OneOf({"constant", "sqrt"})},
@@ -587,6 +635,10 @@ const CommandSpec& LrSpec() {
             {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
             {{"hogwild"}, {"optimizer"}, {"sgd"}},
             {{"hogwild"}, {"mode"}, {"single"}},
+            {{"sweep"}, {"mode"}, {"single"}},
+            {{"sweep_halving", "sweep_models"}, {"sweep"}},
+            {{"sweep_models"}, {"run_dir"}},
+            {{"hogwild", "save_best"}, {"sweep"}, {""}},
             {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
             {{"early_stop", "save_best"}, {"eval_every"}},
             {{"save_best"}, {"run_dir"}},
@@ -606,6 +658,8 @@ const CommandSpec& LrSpec() {
            "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
            "millrace-lr --train=\"sql:SELECT * FROM 'day-*/*.parquet' ORDER BY ts\" --order=files "
            "--features=spec.json",
+           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
+           "--run_dir=runs/3 --sweep='learning_rate=0.05,0.1,0.2;l1=0,1'",
            "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
            "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
            "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
@@ -647,6 +701,9 @@ Result<LrOptions> LrOptionsFromFlags() {
   RETURN_IF_ERROR(TakeEarlierOptions(options));
   SetKeyGroups(options.train.train.rows.features.get(), options.train.update);
   RETURN_IF_ERROR(options.train.Validate());
+  ASSIGN_OR_RETURN(options.sweep, Sweep(options.train.update));
+  options.sweep_halving = FLAGS_sweep_halving;
+  options.sweep_models = FLAGS_sweep_models;
   return options;
 }
 

@@ -132,15 +132,16 @@ Evaluation TestSet::Evaluate(BatchLearner& learner) {
 
 Result<std::vector<NamedValue>> TestSet::Score(BatchLearner& learner) {
   TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
-  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
   BinaryMetricsSum sum;
-  if (complete_) {
-    for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));
-  } else {
-    RETURN_IF_ERROR(Read(/*visits_all=*/true,
-                         [&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
-  }
+  RETURN_IF_ERROR(ForEach([&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
   return MetricsOf(sum);
+}
+
+Status TestSet::ForEach(const std::function<Status(const CsrBatch& batch)>& visit) {
+  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
+  if (!complete_) return Read(/*visits_all=*/true, visit);
+  for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(visit(batch));
+  return {};
 }
 
 Evaluation TestSet::EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,

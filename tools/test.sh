@@ -34,7 +34,7 @@ tidy() {
   echo "$(grep -c '^clang-tidy' "$log") files, nothing found"
 }
 
-tools/setup.sh --with-cluster --with-browser --with-clang
+tools/setup.sh --with-cluster --with-browser --with-clang --with-python
 tools/get_duckdb.sh || say "without DuckDB's library the tests of Parquet and SQL are skipped"
 for part in "${parts[@]}"; do
   case "$part" in

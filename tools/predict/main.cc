@@ -535,7 +535,8 @@ Status RunExport(const Args& args) {
   if (FLAGS_model.empty()) return Invalid("no model: write --model=FILE, or --model=RUN_DIR");
   if (FLAGS_out == "-") return Invalid("no file: write --out=FILE");
   if (!args.empty()) return Invalid("unexpected argument '" + args[0] + "': export reads no input");
-  ExportOptions options = {.model = FLAGS_model, .out = FLAGS_out};
+  ExportOptions options = {
+      .model = FLAGS_model, .out = FLAGS_out, .should_stop = tools::Interrupted};
   ASSIGN_OR_RETURN(options.weights, score::WeightsTypeFromName(FLAGS_weights));
   if (FLAGS_layout != "auto") {
     options.layout = FLAGS_layout == "hash" ? score::Layout::kHash : score::Layout::kDense;

@@ -203,7 +203,7 @@ Result<std::vector<io::ValueCenter>> ChooseCenters(const Sample& sample, io::Inp
 size_t BatchSizeFor(const Sample& sample, const io::InputOptions& input) {
   const double most = kStepsPerPass * static_cast<double>(kMaxBatch);
   const double rows = sample.complete ? static_cast<double>(sample.rows) : RowsOf(input, most);
-  return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
+  return AutoBatchSize(rows);
 }
 
 double WeightOf(const CsrBatch& batch) {
@@ -419,6 +419,10 @@ size_t ChooseIn(JudgedRange range, const std::vector<std::vector<double>>& losse
 }
 
 }  // namespace
+
+size_t AutoBatchSize(double rows) {
+  return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
+}
 
 size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle,
                    double tolerance) {

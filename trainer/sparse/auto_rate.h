@@ -36,6 +36,10 @@ Result<StartChoice> ChooseContinuedStart(TrainOptions options);
 // Sets what was chosen.
 void ApplyStart(const StartChoice& choice, TrainOptions& options);
 
+// Rows per step of a run on `rows` rows whose batch size is not given: 100, or fewer so that a pass
+// has some hundred steps.
+size_t AutoBatchSize(double rows);
+
 // `losses` has one list per rate, in the order of rates, with the mean loss of each batch before
 // its step; a list that is shorter than the longest diverged. Large rates win at the beginning of a
 // run and lose later, so the first quarter does not count. Returns the rate nearest to `middle`

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <type_traits>
 
 #include "io/base/pod_vector.h"
 #include "sparse/factor_blocks.h"
@@ -93,7 +94,7 @@ class FactorSlots {
   template <typename Key, typename Initial>
   void Initialize(std::span<const Key> keys, Initial initial) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      PrefetchAhead(located_, i, keys.size());
+      PrefetchAhead(located_, i, keys.size(), kLine);
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
     }
   }
@@ -105,7 +106,7 @@ class FactorSlots {
               BeforeEach before_each, float* out) {
     for (size_t i = 0; i < keys.size(); ++i) {
       before_each();
-      PrefetchAhead(located_, i, keys.size());
+      PrefetchAhead(located_, i, keys.size(), read_bytes());
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
       ReadBlock(params, located_[i], out + i * width());
     }
@@ -120,7 +121,7 @@ class FactorSlots {
       if (locate_prefetches_) PrefetchBlock(found_[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(found_, i, count);
+      PrefetchAhead(found_, i, count, read_bytes());
       ReadBlock(params, found_[i], out + i * width());
     }
   }
@@ -152,7 +153,7 @@ class FactorSlots {
   template <typename Scale>
   void Update(const Params& params, size_t count, const float* gradient, Scale gradient_scale) {
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(located_, i, count);
+      PrefetchAhead(located_, i, count, block_bytes());
       const float scale = gradient_scale(i);
       if (IsNone(located_[i])) continue;
       const float* g = gradient + i * width();
@@ -217,19 +218,24 @@ class FactorSlots {
  private:
   // Blocks of a batch that fit into the cache are prefetched when they are located, larger ones
   // shortly before their use.
-  static constexpr size_t kSmallBlock = 256, kBytesAhead = 2048, kLine = 64, kMaxLines = 16;
+  static constexpr size_t kSmallBlock = 256, kBytesAhead = 4096, kLine = 64, kMaxLines = 32;
 
   size_t block_bytes() const { return blocks_.block_floats() * sizeof(float); }
-  void PrefetchBlock(const float* block) const {
+  // To read the factors. FTRL needs the whole state for that.
+  size_t read_bytes() const {
+    return std::is_same_v<Params, FtrlParams> ? block_bytes() : width() * sizeof(float);
+  }
+  void PrefetchBlock(const float* block) const { PrefetchBlock(block, block_bytes()); }
+  static void PrefetchBlock(const float* block, size_t block_bytes) {
     const char* at = reinterpret_cast<const char*>(block);
-    const size_t bytes = std::min(block_bytes(), kMaxLines * kLine);
+    const size_t bytes = std::min(block_bytes, kMaxLines * kLine);
     for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i, 1);
   }
   template <typename Pointers>
-  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count) const {
+  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count, size_t bytes) const {
     if (locate_prefetches_) return;
-    const size_t ahead = std::max<size_t>(2, kBytesAhead / block_bytes());
-    if (i + ahead < count) PrefetchBlock(blocks[i + ahead]);
+    const size_t ahead = std::max<size_t>(2, kBytesAhead / bytes);
+    if (i + ahead < count) PrefetchBlock(blocks[i + ahead], bytes);
   }
 
   State<Float4> Load(const float* at) const {

@@ -70,7 +70,7 @@ class FactorSlots {
   // Finds the block of feature i, which may be followed by another feature i.
   void Locate(size_t i, uint32_t& block) {
     if (BlockNumber(block) == 0) {
-      if (BatchCount(block) + 1 < shape_.admit) {
+      if (!Admits(block)) {
         located_[i] = blocks_.At(0);
         return;
       }
@@ -126,20 +126,24 @@ class FactorSlots {
     }
   }
 
-  // Reads `count` blocks as a training batch finds them: a feature without factors has its initial
-  // ones, and gets no block yet. `key(i)` is that of the i-th one.
+  // Reads `count` blocks as a training batch finds them: a feature without factors, which the batch
+  // gives some, has its initial ones, and gets no block yet. `block(i)` is the BlockSlot::block of
+  // the i-th one, `key(i)` its key.
   template <typename BlockOf, typename KeyOf, typename Initial>
   void Peek(const Params& params, size_t count, BlockOf block, KeyOf key, Initial initial,
             float* out) {
     found_.resize(count);
+    admits_.resize(count);
     for (size_t i = 0; i < count; ++i) {
-      found_[i] = blocks_.At(block(i));
+      const uint32_t slot = block(i);
+      found_[i] = blocks_.At(BlockNumber(slot));
+      admits_[i] = BlockNumber(slot) == 0 && Admits(slot);
       if (locate_prefetches_) PrefetchBlock(found_[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(found_, i, count);
+      PrefetchAhead(found_, i, count, read_bytes());
       const float* at = found_[i];
-      if (IsNew(at)) {
+      if (admits_[i] || IsNew(at)) {
         peeked_.assign(blocks_.block_floats(), 0);
         Initialize(key(i), initial, peeked_.data());
         at = peeked_.data();
@@ -269,6 +273,8 @@ class FactorSlots {
     }
   }
 
+  // Whether the next batch gives a feature without block one.
+  bool Admits(uint32_t block) const { return BatchCount(block) + 1 >= shape_.admit; }
   // Block 0 stays all zero.
   bool IsNone(const float* block) const { return block == blocks_.At(0); }
 
@@ -294,6 +300,7 @@ class FactorSlots {
   bool locate_prefetches_;
   PodVector<float*> located_;
   mutable PodVector<const float*> found_;
+  PodVector<uint8_t> admits_;  // of Peek
   PodVector<float> initial_, peeked_;
 };
 

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <functional>
 #include <span>
+#include <type_traits>
 
 #include "io/base/pod_vector.h"
 #include "sparse/factor_blocks.h"
@@ -69,7 +70,7 @@ class FactorSlots {
   // Finds the block of feature i, which may be followed by another feature i.
   void Locate(size_t i, uint32_t& block) {
     if (BlockNumber(block) == 0) {
-      if (BatchCount(block) + 1 < shape_.admit) {
+      if (!Admits(block)) {
         located_[i] = blocks_.At(0);
         return;
       }
@@ -93,7 +94,7 @@ class FactorSlots {
   template <typename Key, typename Initial>
   void Initialize(std::span<const Key> keys, Initial initial) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      PrefetchAhead(located_, i, keys.size());
+      PrefetchAhead(located_, i, keys.size(), kLine);
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
     }
   }
@@ -105,7 +106,7 @@ class FactorSlots {
               BeforeEach before_each, float* out) {
     for (size_t i = 0; i < keys.size(); ++i) {
       before_each();
-      PrefetchAhead(located_, i, keys.size());
+      PrefetchAhead(located_, i, keys.size(), read_bytes());
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
       ReadBlock(params, located_[i], out + i * width());
     }
@@ -120,25 +121,29 @@ class FactorSlots {
       if (locate_prefetches_) PrefetchBlock(found_[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(found_, i, count);
+      PrefetchAhead(found_, i, count, read_bytes());
       ReadBlock(params, found_[i], out + i * width());
     }
   }
 
-  // Reads `count` blocks as a training batch finds them: a feature without factors has its initial
-  // ones, and gets no block yet. `key(i)` is that of the i-th one.
+  // Reads `count` blocks as a training batch finds them: a feature without factors, which the batch
+  // gives some, has its initial ones, and gets no block yet. `block(i)` is the BlockSlot::block of
+  // the i-th one, `key(i)` its key.
   template <typename BlockOf, typename KeyOf, typename Initial>
   void Peek(const Params& params, size_t count, BlockOf block, KeyOf key, Initial initial,
             float* out) {
     found_.resize(count);
+    admits_.resize(count);
     for (size_t i = 0; i < count; ++i) {
-      found_[i] = blocks_.At(block(i));
+      const uint32_t slot = block(i);
+      found_[i] = blocks_.At(BlockNumber(slot));
+      admits_[i] = BlockNumber(slot) == 0 && Admits(slot);
       if (locate_prefetches_) PrefetchBlock(found_[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(found_, i, count);
+      PrefetchAhead(found_, i, count, read_bytes());
       const float* at = found_[i];
-      if (IsNew(at)) {
+      if (admits_[i] || IsNew(at)) {
         peeked_.assign(blocks_.block_floats(), 0);
         Initialize(key(i), initial, peeked_.data());
         at = peeked_.data();
@@ -152,7 +157,7 @@ class FactorSlots {
   template <typename Scale>
   void Update(const Params& params, size_t count, const float* gradient, Scale gradient_scale) {
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(located_, i, count);
+      PrefetchAhead(located_, i, count, block_bytes());
       const float scale = gradient_scale(i);
       if (IsNone(located_[i])) continue;
       const float* g = gradient + i * width();
@@ -217,19 +222,24 @@ class FactorSlots {
  private:
   // Blocks of a batch that fit into the cache are prefetched when they are located, larger ones
   // shortly before their use.
-  static constexpr size_t kSmallBlock = 256, kBytesAhead = 2048, kLine = 64, kMaxLines = 16;
+  static constexpr size_t kSmallBlock = 256, kBytesAhead = 4096, kLine = 64, kMaxLines = 32;
 
   size_t block_bytes() const { return blocks_.block_floats() * sizeof(float); }
-  void PrefetchBlock(const float* block) const {
+  // To read the factors. FTRL needs the whole state for that.
+  size_t read_bytes() const {
+    return std::is_same_v<Params, FtrlParams> ? block_bytes() : width() * sizeof(float);
+  }
+  void PrefetchBlock(const float* block) const { PrefetchBlock(block, block_bytes()); }
+  static void PrefetchBlock(const float* block, size_t block_bytes) {
     const char* at = reinterpret_cast<const char*>(block);
-    const size_t bytes = std::min(block_bytes(), kMaxLines * kLine);
+    const size_t bytes = std::min(block_bytes, kMaxLines * kLine);
     for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i, 1);
   }
   template <typename Pointers>
-  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count) const {
+  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count, size_t bytes) const {
     if (locate_prefetches_) return;
-    const size_t ahead = std::max<size_t>(2, kBytesAhead / block_bytes());
-    if (i + ahead < count) PrefetchBlock(blocks[i + ahead]);
+    const size_t ahead = std::max<size_t>(2, kBytesAhead / bytes);
+    if (i + ahead < count) PrefetchBlock(blocks[i + ahead], bytes);
   }
 
   State<Float4> Load(const float* at) const {
@@ -263,6 +273,8 @@ class FactorSlots {
     }
   }
 
+  // Whether the next batch gives a feature without block one.
+  bool Admits(uint32_t block) const { return BatchCount(block) + 1 >= shape_.admit; }
   // Block 0 stays all zero.
   bool IsNone(const float* block) const { return block == blocks_.At(0); }
 
@@ -288,6 +300,7 @@ class FactorSlots {
   bool locate_prefetches_;
   PodVector<float*> located_;
   mutable PodVector<const float*> found_;
+  PodVector<uint8_t> admits_;  // of Peek
   PodVector<float> initial_, peeked_;
 };
 

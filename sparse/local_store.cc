@@ -153,8 +153,8 @@ class TableStore final : public LocalStore {
       TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
       const Params params = FactorParams(steps_ + 1);
       factors_->Peek(
-          params, features.size(), BlockOfEach(features), [&](size_t i) { return features[i]; },
-          InitialOf(params), factors.data());
+          params, features.size(), BlockOrCountOfEach(features),
+          [&](size_t i) { return features[i]; }, InitialOf(params), factors.data());
       ScaleFactors(features, factors);
     }
     return {};
@@ -416,6 +416,12 @@ class TableStore final : public LocalStore {
     return [this, features](size_t i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       return BlockOf(table_.Get(features[i]));
+    };
+  }
+  auto BlockOrCountOfEach(std::span<const uint64_t> features) const {
+    return [this, features](size_t i) {
+      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+      return BlockOrCount(table_.Get(features[i]));
     };
   }
   template <typename Key>

@@ -131,9 +131,11 @@ TEST(FactorStore, AFeatureHasFactorsFromTheBatchOnThatAdmitsIt) {
     auto store = Make(0, Options(rule), 1, kAdmit);
     const uint64_t key = 77;
     for (uint32_t batch = 1; batch <= kAdmit + 1; ++batch) {
-      std::vector<float> pulled(1 + kWidth), initial(kWidth);
+      std::vector<float> pulled(1 + kWidth), peeked(1 + kWidth), initial(kWidth);
+      ASSERT_TRUE(store->PeekBatch({&key, 1}, peeked).ok());
       ASSERT_TRUE(store->PullBatch(batch, {&key, 1}, pulled).ok());
       ASSERT_TRUE(store->PullBatch(batch, {&key, 1}, pulled).ok());  // is no other batch
+      EXPECT_EQ(peeked, pulled) << batch;
       const std::vector<float> factors(pulled.begin() + 1, pulled.end());
       InitialFactors(store->shape().factors, key, initial);
       if (batch < kAdmit) {

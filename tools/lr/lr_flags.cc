@@ -537,13 +537,12 @@ Result<std::vector<trainer::SweepConfig>> Sweep(const UpdateOptions& update) {
     if (name == "factor_l2" && FLAGS_model == "lr") {
       return Invalid("--sweep=" + FLAGS_sweep + ": factor_l2 belongs to --model=fm");
     }
-    const auto belongs = [&](const char* prefix, sparse::Rule rule) -> Status {
-      if (!name.starts_with(prefix) || update.rule == rule) return {};
+    for (const auto& [prefix, rule] :
+         {std::pair("ftrl_", sparse::Rule::kFtrl), std::pair("adagrad_", sparse::Rule::kAdaGrad)}) {
+      if (!name.starts_with(prefix) || update.rule == rule) continue;
       return Invalid("--sweep=" + FLAGS_sweep + ": " + name + " belongs to --optimizer=" +
                      sparse::RuleName(rule) + ", found " + sparse::RuleName(update.rule));
-    };
-    RETURN_IF_ERROR(belongs("ftrl_", sparse::Rule::kFtrl));
-    RETURN_IF_ERROR(belongs("adagrad_", sparse::Rule::kAdaGrad));
+    }
   }
   return configs;
 }

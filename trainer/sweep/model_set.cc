@@ -76,6 +76,7 @@ class SharedModels final : public ModelGroup {
     }
     const size_t rows = batch.rows();
     margins_.resize(size() * rows);
+    store_.reset();
     {
       TRACE_SCOPE("margins", Cat::kCompute, ShapeOf(batch));
       lanes_->Begin(batch, margins_);
@@ -105,10 +106,12 @@ class SharedModels final : public ModelGroup {
   }
 
   Result<sparse::LocalStore*> Store(size_t model) override {
+    if (store_ && stored_ == model) return store_.get();
     store_.reset();  // its memory first
     ASSIGN_OR_RETURN(store_,
                      sparse::LocalStore::Create(options_[model].shape, options_[model].update));
     RETURN_IF_ERROR(lanes_->CopyTo(model, *store_));
+    stored_ = model;
     return store_.get();
   }
 
@@ -136,7 +139,8 @@ class SharedModels final : public ModelGroup {
   const std::vector<TrainOptions> options_;
   std::vector<char> frozen_;
   TrainingState start_;
-  std::unique_ptr<sparse::LocalStore> store_;  // of Store
+  std::unique_ptr<sparse::LocalStore> store_;  // the last one of Store, until a step
+  size_t stored_ = 0;                          // its model
   PodVector<float> margins_;                   // [models][rows], and residuals
 };
 

@@ -2,9 +2,9 @@
 #include "trainer/sweep/paired_auc.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "io/base/status.h"
 
@@ -17,27 +17,35 @@ struct Shares {
   std::vector<double> of_positives, of_negatives;
 };
 
+// Rises with the margin.
+uint32_t OrderedBits(float margin) {
+  const auto bits = std::bit_cast<uint32_t>(margin + 0.0f);  // -0 becomes +0: they are a tie
+  return bits >> 31 != 0 ? ~bits : bits | 0x80000000u;
+}
+
 Shares SharesOf(std::span<const float> margins, std::span<const uint8_t> positive,
                 std::span<const float> weights) {
-  std::vector<uint32_t> order(margins.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::sort(order.begin(), order.end(),
-            [&](uint32_t a, uint32_t b) { return margins[a] < margins[b]; });
+  // Margin and row in one number.
+  std::vector<uint64_t> order(margins.size());
+  for (size_t r = 0; r < margins.size(); ++r)
+    order[r] = uint64_t{OrderedBits(margins[r])} << 32 | r;
+  std::sort(order.begin(), order.end());
+  const auto row = [&](size_t i) { return static_cast<uint32_t>(order[i]); };
   double total[2] = {};  // of the negatives, of the positives
   for (size_t r = 0; r < margins.size(); ++r) total[positive[r]] += static_cast<double>(weights[r]);
   double below[2] = {};
   std::vector<double> share(margins.size());
   for (size_t i = 0; i < order.size();) {
-    const float margin = margins[order[i]];
+    const uint64_t margin = order[i] >> 32;
     const size_t begin = i;
     double tied[2] = {};
-    for (; i < order.size() && margins[order[i]] == margin; ++i) {
-      tied[positive[order[i]]] += static_cast<double>(weights[order[i]]);
+    for (; i < order.size() && order[i] >> 32 == margin; ++i) {
+      tied[positive[row(i)]] += static_cast<double>(weights[row(i)]);
     }
     const double of_positives = (below[0] + tied[0] / 2) / total[0];
     const double of_negatives = (total[1] - below[1] - tied[1] / 2) / total[1];
     for (size_t k = begin; k < i; ++k) {
-      share[order[k]] = positive[order[k]] ? of_positives : of_negatives;
+      share[row(k)] = positive[row(k)] ? of_positives : of_negatives;
     }
     below[0] += tied[0];
     below[1] += tied[1];

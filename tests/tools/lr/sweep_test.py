@@ -149,6 +149,8 @@ class SweepTest(unittest.TestCase):
         self.assertIn("--l1 and --sweep=l1=0,1: expected it in one of them", out)
         out = run("millrace-lr", *self.words("refused", "--sweep=rate=1,2"), status=2)
         self.assertIn("expected one of learning_rate, l1,", out)
+        out = run("millrace-lr", *self.words("refused", "--sweep=adagrad_initial=0,1"), status=2)
+        self.assertIn("adagrad_initial belongs to --optimizer=adagrad, found ftrl", out)
         self.assertFalse((self.folder / "refused").exists())
 
     def test_an_interrupted_sweep_says_that_nothing_is_kept(self):

@@ -259,6 +259,8 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(exact.tobytes(), scorer.score(keys).tobytes())
         margins = scorer.score(self.frame, output="margin")
         np.testing.assert_allclose(1 / (1 + np.exp(-margins)), exact, rtol=1e-12)
+        printed = run("millrace-predict", f"--model={self.run_dir}", "--output=margin", self.json).split()
+        self.assertEqual(margins.tolist(), [float(np.float32(text)) for text in printed])
         self.assertEqual(scorer.info["kind"], "lr")
         self.assertEqual(json.loads(scorer.info["feature_spec"])["hash_bits"], 14)
 

@@ -35,8 +35,9 @@ Status MissingColumn(const std::string& column, const std::vector<std::string>& 
 }
 
 // A small file may hold columns that take more than the memory: a long text is compressed well.
-Status CheckChunkBytes(const std::string& path, const TableOptions& table, uint64_t limit) {
-  ASSIGN_OR_RETURN(const uint64_t bytes, ParquetChunkBytes(table.duckdb, path, table.columns));
+Status CheckChunkBytes(const std::string& path, const std::vector<std::string>& columns,
+                       uint64_t limit, TableQuery& query) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, query.ParquetChunkBytes(columns));
   if (bytes <= limit) return {};
   return Invalid(path + ": expected at most " + std::to_string(limit) +
                  " bytes in the 2048 rows that DuckDB reads at a time, found about " +
@@ -80,11 +81,11 @@ Result<std::unique_ptr<TableReader>> TableReader::Open(const std::string& source
                                                        const BlockOptions& options) {
   CHECK(options.table);
   const std::vector<std::string>& columns = options.table->columns;
+  ASSIGN_OR_RETURN(auto query, TableQuery::Open(options.table->duckdb, source, columns));
   if (!IsQuery(source)) {
     RETURN_IF_ERROR(
-        CheckChunkBytes(source, *options.table, kChunkRecords * options.max_record_bytes));
+        CheckChunkBytes(source, columns, kChunkRecords * options.max_record_bytes, *query));
   }
-  ASSIGN_OR_RETURN(auto query, TableQuery::Open(options.table->duckdb, source, columns));
   auto reader = std::make_unique<TableReader>(Private{}, source, options, std::move(query));
   const TableQuery& opened = *reader->query_;
   for (const std::string& column : columns) {

@@ -300,6 +300,10 @@ ComparedRun SummarizeRun(const RunData& run, uint64_t memory_bytes) {
   Result<Predictions> predictions = ReadPredictions(*text, file, budget);
   if (predictions.ok()) {
     compared.predictions = std::move(*predictions);
+    std::error_code missing;
+    const auto model = fs::last_write_time(run.path + "/model/model.bin", missing);
+    if (!missing && fs::last_write_time(file, error) < model && !error)
+      compared.warnings.push_back(file + ": older than the model of the run; used nevertheless");
   } else {
     compared.warnings.push_back(predictions.status().message());
   }

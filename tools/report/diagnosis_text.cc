@@ -349,7 +349,10 @@ std::string Sentence(const RunData& run, const Diagnosis& d,
                 TimeText(d.share * all_s).c_str(), TimeText(all_s).c_str(), Phrase(d.bottleneck),
                 Why(run, d, servers).c_str()) +
          Format("Without %s the run would be at most %.2f times as fast.",
-                IsInput(d.cause) ? CauseName(d.cause) : "it", d.speedup_without) +
+                d.bottleneck == "host" ? "them"
+                : IsInput(d.cause)     ? CauseName(d.cause)
+                                       : "it",
+                d.speedup_without) +
          StartUpText(run, d.breakdown);
 }
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 
 #include "io/base/printable.h"
 #include "io/record/output_file.h"
@@ -25,8 +24,7 @@
 #include "tools/report/run_data.h"
 
 DEFINE_bool(html, true, "write RUN_DIR/report.html; of several runs --compare");
-DEFINE_string(compare, "",
-              "the page of several runs; empty: compare.html in the folder of the first one");
+DEFINE_string(compare, "", "the page of several runs; empty: compare.html in the first run folder");
 DEFINE_string(watch, "",
               "list the runs in this folder, on a terminal until Ctrl-C, and nothing else");
 DEFINE_bool(merge, true, "write RUN_DIR/trace-all.json.gz, all processes on one time axis");
@@ -193,10 +191,8 @@ Status ReportComparison(std::vector<ComparedRun> compared, const std::vector<Run
   for (const RunData& run : runs) all.push_back(&run);
   std::printf("%s\n%s", ComparisonText(comparison).c_str(), ComparePeaksText(all).c_str());
   if (!options.write_html) return {};
-  std::filesystem::path first = std::filesystem::path(runs[0].path).lexically_normal();
-  if (!first.has_filename()) first = first.parent_path();
   const std::string path =
-      options.compare.empty() ? (first.parent_path() / "compare.html").string() : options.compare;
+      options.compare.empty() ? runs[0].path + "/compare.html" : options.compare;
   ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, io::AtPath::kReplace));
   const std::string page = ComparePageHtml(ComparisonJson(comparison), NewNonce());
   RETURN_IF_ERROR(file.Write(page));
@@ -256,6 +252,9 @@ Status Go(const Args& paths) {
     }
     if (paths.size() == 1) return Report(run, options);
     compared.push_back(SummarizeRun(run, options.memory_bytes));
+    // The first ones are those of the run.
+    for (size_t w = run.warnings.size(); w < compared.back().warnings.size(); ++w)
+      std::fprintf(stderr, "%s: %s\n", kProgram, Printable(compared.back().warnings[w]).c_str());
     WithoutSpans(run);
     runs.push_back(std::move(run));
   }

@@ -219,12 +219,21 @@ void Calibrate(Pipeline& pipeline) {
     for (double& seconds : scaled.input_s.values) seconds *= factor;
     return scaled;
   };
-  double low = kLeast, high = kMost;
-  for (int round = 0; round < kRounds; ++round) {
-    const double middle = std::sqrt(low * high);
-    (RunPipeline(scaled_by(middle)).seconds < pipeline.measured_s ? low : high) = middle;
-  }
-  pipeline = scaled_by(std::sqrt(low * high));
+  // The largest factor at which `is_short` still holds.
+  const auto solve = [&](const auto& is_short) {
+    double low = kLeast, high = kMost;
+    for (int round = 0; round < kRounds; ++round) {
+      const double middle = std::sqrt(low * high);
+      (is_short(RunPipeline(scaled_by(middle))) ? low : high) = middle;
+    }
+    return std::sqrt(low * high);
+  };
+  // Neither the time nor the share of the waits may be more than those of the run.
+  const double share = pipeline.measured_wait_s / std::max(1e-9, pipeline.measured_s);
+  const double factor = std::min(
+      solve([&](const PipelineTime& time) { return time.seconds < pipeline.measured_s; }),
+      solve([&](const PipelineTime& time) { return time.input_wait_s < share * time.seconds; }));
+  pipeline = scaled_by(factor);
 }
 
 double PredictedSeconds(const Pipeline& pipeline, const WhatIf& what_if) {

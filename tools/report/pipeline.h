@@ -90,8 +90,9 @@ struct PipelineTime {
 // How long the pipeline takes.
 PipelineTime RunPipeline(const Pipeline& pipeline, const WhatIf& what_if = {});
 
-// Scales the work of the input threads so that the model takes as long as the run did, if the run
-// waited for input: threads that wait for locks or for each other do less than they could.
+// Scales the work of the input threads so that the model takes as long as the run did and waits for
+// input as much, if the run waited for it: threads that wait for locks or for each other do less
+// than they could.
 void Calibrate(Pipeline& pipeline);
 
 // The predicted seconds of the run: its own time, times the model's ratio.

@@ -22,23 +22,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a run writes, as fnmatch(3) takes it. Files that are being written have .tmp in their names.
-constexpr const char* kRunFiles[] = {"metrics.csv",
-                                     "metrics.jsonl",
-                                     "events.out.tfevents.*",
-                                     "trace-*.json",
-                                     "trace-all.json.gz",
-                                     "recent-*.json",
-                                     "recent-*.json.tmp",
-                                     "watched",
-                                     "resources-*.csv",
-                                     "report.html",
-                                     "graph.dot",
-                                     "report.html.tmp-*",
-                                     "graph.dot.tmp-*",
-                                     "trace-*.json.tmp-*",
-                                     "progress.json",
-                                     "sweep.csv",
-                                     "sweep.csv.tmp-*"};
+constexpr const char* kRunFiles[] = {
+    "metrics.csv",       "metrics.jsonl",      "events.out.tfevents.*", "trace-*.json",
+    "trace-all.json.gz", "recent-*.json",      "recent-*.json.tmp",     "watched",
+    "resources-*.csv",   "report.html",        "compare.html",          "predictions.csv",
+    "graph.dot",         "report.html.tmp-*",  "compare.html.tmp-*",    "predictions.csv.tmp-*",
+    "graph.dot.tmp-*",   "trace-*.json.tmp-*", "progress.json",         "sweep.csv",
+    "sweep.csv.tmp-*"};
 #define TWELVE_DIGITS "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"
 constexpr const char* kCheckpointFiles[] = {"checkpoint-" TWELVE_DIGITS,
                                             "checkpoint-" TWELVE_DIGITS ".tmp-*", "manifest",

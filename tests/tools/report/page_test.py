@@ -138,7 +138,7 @@ class PageTest(unittest.TestCase):
         for width, dark in ((1400, False), (400, True)):
             with browser.Browser(width=max(width, 500), dark=dark) as page:
                 page.resize(width, 1000)
-                page.open((self.root / "compared/compare.html").as_uri())
+                page.open((folders[0] / "compare.html").as_uri())
                 page.wait_for("window.millrace && millrace.charts.length > 0")
                 self.assertEqual(page.run("return millrace.charts.map(c => c.chart.series.length)"), [20] * 4)
                 self.assertEqual(page.run("return millrace.charts[0].name"), "logloss")

@@ -20,7 +20,7 @@ namespace millrace::report {
 // Times in microseconds; of the input per group of rows, of the training thread per step.
 struct SimulatedRun {
   uint64_t seed = 1;
-  int groups = 120, steps_per_group = 10;
+  int groups = 80, steps_per_group = 10;
   int input_threads = 2;
   int cores = 0;   // 0: one for each thread
   int others = 0;  // programs that compute all the time

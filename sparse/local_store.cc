@@ -118,10 +118,7 @@ class TableStore final : public LocalStore {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       weights[i] = Form::Weight(params.Of(features[i]), table_.Get(features[i]));
     }
-    if (scales_) PullScaled(features, keys.size(), weights);
-    if (features.size() == keys.size()) return {};
-    weights[features.size()] = InterceptWeight();
-    if (weights.size() > keys.size()) weights.back() = 1;
+    FinishPull(keys, weights);
     return {};
   }
 
@@ -146,17 +143,27 @@ class TableStore final : public LocalStore {
   }
 
   Status PeekBatch(std::span<const uint64_t> keys, std::span<float> weights) override {
+    if constexpr (!kFactors) return Pull(keys, weights);
+    TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(keys.size()));
+    RETURN_IF_ERROR(CheckKeys(keys));
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     const std::span<float> factors = weights.last(features.size() * factor_width());
-    RETURN_IF_ERROR(Pull(keys, weights.first(weights.size() - factors.size())));
+    weights = weights.first(weights.size() - factors.size());
     if constexpr (kFactors) {
-      TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
-      const Params params = FactorParams(steps_ + 1);
+      KeyParams params(options_, steps_ + 1);
+      const Params factor_params = FactorParams(steps_ + 1);
+      const auto block = [&](size_t i) {
+        if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+        const TableSlot& slot = table_.Get(features[i]);
+        weights[i] = Form::Weight(params.Of(features[i]), slot);
+        return BlockOrCount(slot);
+      };
       factors_->Peek(
-          params, features.size(), BlockOrCountOfEach(features),
-          [&](size_t i) { return features[i]; }, InitialOf(params), factors.data());
+          factor_params, features.size(), block, [&](size_t i) { return features[i]; },
+          InitialOf(factor_params), factors.data());
       ScaleFactors(features, factors);
     }
+    FinishPull(keys, weights);
     return {};
   }
 
@@ -491,6 +498,16 @@ class TableStore final : public LocalStore {
   float InterceptWeight() const { return Form::Weight(InterceptParams(steps_ + 1), intercept_); }
   // Of the step that steps_ counts already.
   void UpdateIntercept(float gradient) { Update(InterceptParams(steps_), gradient, intercept_); }
+
+  // `weights` has those of the features' slots: makes them those of values as they are, and adds
+  // the intercept, and the scales if there is room for them.
+  void FinishPull(std::span<const uint64_t> keys, std::span<float> weights) const {
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    if (scales_) PullScaled(features, keys.size(), weights);
+    if (features.size() == keys.size()) return;
+    weights[features.size()] = InterceptWeight();
+    if (weights.size() > keys.size()) weights.back() = 1;
+  }
 
   // The weights of values as they are, from those of normalised ones. `weights` is as long as the
   // pulled keys (features and intercept), or twice as long: then the scales follow.

@@ -253,6 +253,46 @@ TEST(FactorStore, StateOfTheWrongLengthIsAnError) {
             "state of feature 1: expected a sum of squares, found -1");
 }
 
+TEST(FactorStore, PeekingGivesABatchItsNumbersAndChangesNothing) {
+  for (const Rule rule : kRules) {
+    for (const bool normalize : {false, true}) {
+      for (const uint64_t num_features : {kFeatures, uint64_t{0}}) {
+        SCOPED_TRACE(RuleName(rule));
+        auto store = Make(num_features, Options(rule, normalize));
+        Train(*store, 1, 60);
+        const Entries before = EntriesOf(*store);
+        Random random(5);
+        std::vector<uint64_t> keys = RandomKeys(random);
+        const auto is_new = [&](uint64_t key) { return !before.contains(key); };
+        ASSERT_TRUE(std::any_of(keys.begin(), keys.end(), is_new));
+        ASSERT_FALSE(std::all_of(keys.begin(), keys.end(), is_new));
+        keys.push_back(io::kInterceptKey);
+        std::vector<float> peeked((normalize ? 2 : 1) * keys.size() + (keys.size() - 1) * kWidth);
+        std::vector<float> pulled(peeked.size());
+        ASSERT_TRUE(store->PeekBatch(keys, peeked).ok());
+        EXPECT_EQ(EntriesOf(*store), before);
+        ASSERT_TRUE(store->PullBatch(1, keys, pulled).ok());
+        EXPECT_EQ(peeked, pulled);
+      }
+    }
+  }
+}
+
+// A shard's keys are not those of the whole model.
+TEST(FactorStore, InitialFactorsAreThoseOfTheKeyInTheWholeModel) {
+  const FactorShape factors = {.kind = ModelKind::kFm, .factors = kWidth, .init = 0.1, .seed = 3};
+  auto shard = LocalStore::Create({.num_features = 100,
+                                   .factors = factors,
+                                   .whole_key = [](uint64_t key) { return 3 * key + 1; }},
+                                  {.rule = Rule::kSgd});
+  ASSERT_TRUE(shard.ok());
+  const std::vector<uint64_t> keys = {7};
+  std::vector<float> numbers(1 + kWidth), expected(kWidth);
+  ASSERT_TRUE((*shard)->PeekBatch(keys, numbers).ok());
+  InitialFactors(factors, 22, expected);
+  EXPECT_EQ(std::vector<float>(numbers.begin() + 1, numbers.end()), expected);
+}
+
 TEST(FactorStore, FtrlNeedsAWayToKeepInitialFactors) {
   const ModelShape shape = {.num_features = 10,
                             .factors = {.kind = ModelKind::kFm, .factors = 8, .init = 0.1}};

@@ -425,12 +425,6 @@ class TableStore final : public LocalStore {
       return BlockOf(table_.Get(features[i]));
     };
   }
-  auto BlockOrCountOfEach(std::span<const uint64_t> features) const {
-    return [this, features](size_t i) {
-      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      return BlockOrCount(table_.Get(features[i]));
-    };
-  }
   template <typename Key>
   void ReadFactors(std::span<const Key> features, float* out) const {
     factors_->Read(FactorParams(steps_ + 1), features.size(), BlockOfEach(features), out);

@@ -152,14 +152,14 @@ class TableStore final : public LocalStore {
     if constexpr (kFactors) {
       KeyParams params(options_, steps_ + 1);
       const Params factor_params = FactorParams(steps_ + 1);
-      const auto block_or_count = [&](size_t i) {
+      const auto block = [&](size_t i) {
         if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
         const TableSlot& slot = table_.Get(features[i]);
         weights[i] = Form::Weight(params.Of(features[i]), slot);
         return BlockOrCount(slot);
       };
       factors_->Peek(
-          factor_params, features.size(), block_or_count, [&](size_t i) { return features[i]; },
+          factor_params, features.size(), block, [&](size_t i) { return features[i]; },
           InitialOf(factor_params), factors.data());
       ScaleFactors(features, factors);
     }

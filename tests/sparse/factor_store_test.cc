@@ -258,7 +258,10 @@ TEST(FactorStore, PeekingGivesABatchItsNumbersAndChangesNothing) {
     for (const bool normalize : {false, true}) {
       for (const uint64_t num_features : {kFeatures, uint64_t{0}}) {
         SCOPED_TRACE(RuleName(rule));
-        auto store = Make(num_features, Options(rule, normalize));
+        UpdateOptions options = Options(rule, normalize);
+        options.key_groups = {.groups = {{.rate = 0.5, .l1 = options.l1, .l2 = 0.01}},
+                              .ranges = {{.first = kFeatures / 2, .group = 1}}};
+        auto store = Make(num_features, options);
         Train(*store, 1, 60);
         const Entries before = EntriesOf(*store);
         Random random(5);

@@ -304,6 +304,10 @@ double Rounded(double rate) {
   return std::round(rate / unit) * unit;
 }
 
+// A rate that is not worse on the first rows is too high for factors in the end: they go on to
+// learn noise. So a lower one is preferred for them.
+constexpr size_t kFactorStepsDown = 1;
+
 int StepsDown(uint64_t passes) { return passes > 1 ? kStepsDownHeldOut : kStepsDown; }
 
 struct Trials {
@@ -506,9 +510,10 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   const JudgedRange all = {0, sample.batches.size()};
   ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample), choice.passes));
   const JudgedRange range = held_out ? all : Judged(trials.losses);
-  choice.rate =
-      trials.rates[ChooseIn(range, trials.losses, static_cast<size_t>(StepsDown(choice.passes)),
-                            kTolerance * (1 - share))];
+  const bool has_factors = options.shape.factors.kind != sparse::ModelKind::kLr;
+  const size_t preferred =
+      static_cast<size_t>(StepsDown(choice.passes)) - (has_factors ? kFactorStepsDown : 0);
+  choice.rate = trials.rates[ChooseIn(range, trials.losses, preferred, kTolerance * (1 - share))];
   for (size_t i = 0; i < trials.rates.size(); ++i) {
     choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});
   }

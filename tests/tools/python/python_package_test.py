@@ -238,6 +238,9 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(model.coef_[0].tobytes(), expected.dense().tobytes())
         self.assertGreater(model.score(self.frame), 0.6)
         self.assertEqual(model.predict(self.frame).tolist(), (model.predict_proba(self.frame)[:, 1] > 0.5).tolist())
+        own = {**SPEC, "fields": [{"name": "age", "rule": "bucket", "boundaries": [25], "l2": 5}]}
+        with self.assertRaisesRegex(ValueError, "field 'age' of the feature spec has l2"):
+            millrace.LogisticRegression(features=own).fit(self.frame)
         copied = sklearn.base.clone(model).fit(self.frame)
         self.assertEqual(copied.coef_.tobytes(), model.coef_.tobytes())
         # The spec travels with the model: into programs, and back.

@@ -2,6 +2,7 @@
 """Estimators with scikit-learn's conventions."""
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from typing import Any, Dict, Optional, Union
@@ -259,10 +260,22 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             raise ValueError(f"table: expected auto, dense or hashed, found '{self.table}'")
         if self.normalize not in ("auto", True, False):
             raise ValueError(f"normalize: expected 'auto', True or False, found {self.normalize!r}")
+        self._check_spec()
         columns = X.shape[1]
         hashed = self.table == "hashed" or (self.table == "auto" and columns > _DENSE_COLUMNS)
         normalize = bool((X.data != 1).any()) if self.normalize == "auto" else bool(self.normalize)
         self._learner = _core.Learner(**self._options(0 if hashed else columns, normalize))
+
+    def _check_spec(self) -> None:
+        if not hasattr(self, "features_"):
+            return
+        for field in json.loads(self.features_.to_json())["fields"]:
+            own = [name for name in ("l1", "l2", "rate") if name in field]
+            if own:
+                raise ValueError(
+                    f"field '{field['name']}' of the feature spec has {own[0]}, which estimators do not "
+                    "support: train with millrace-lr"
+                )
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):

@@ -109,6 +109,13 @@ Result<ServingInfo> ServingInfoFrom(const io::StateFields& fields) {
     if (name == "option.centers") {
       ASSIGN_OR_RETURN(info.centers, sparse::CentersFrom(value));
     }
+    if (!info.centers.empty()) {
+      const uint64_t last = info.centers.back().key, end = info.num_features;
+      if (end > 0 ? last >= end : last == io::kInterceptKey) {
+        return Corrupt("field option.centers: expected keys of the model, found " +
+                       std::to_string(last));
+      }
+    }
     if (name == "input.format") info.input_format = value;
     if (name == "input.features") info.feature_spec = value;
   }

@@ -21,6 +21,9 @@ namespace dom = simdjson::dom;
 using dom::element_type;
 
 constexpr int kProbabilityDigits = 9;  // as millrace-predict
+// Of a request, made of names of members inside each other: each repeats the ones around it.
+constexpr size_t kMaxNameBytes = 4 << 20;
+constexpr size_t kShownName = 60;
 
 std::string Quoted(std::string_view name) { return "'" + std::string(name) + "'"; }
 
@@ -54,6 +57,7 @@ class FieldRows {
   void Clear() {
     fields_.Clear();
     names_.clear();
+    name_bytes_ = 0;
     texts_.clear();
     shape_.clear();
   }
@@ -109,6 +113,13 @@ class FieldRows {
     for (const dom::key_value_pair member : object) {
       std::string_view name = member.key;
       if (!prefix.empty()) {
+        name_bytes_ += prefix.size() + 1 + name.size();
+        if (name_bytes_ > kMaxNameBytes) {
+          return Invalid("the names of members of objects, like " +
+                         Quoted(prefix.substr(0, kShownName)) +
+                         " with all that is inside, have more than " +
+                         std::to_string(kMaxNameBytes) + " bytes");
+        }
         name = names_.emplace_back(std::string(prefix) + "." + std::string(member.key));
       }
       if (member.value.type() == element_type::OBJECT) {
@@ -170,6 +181,7 @@ class FieldRows {
   FieldList fields_;
   std::vector<std::string_view> row_names_, shape_, sorted_;
   std::deque<std::string> names_, texts_;  // that are not in the document
+  size_t name_bytes_ = 0;                  // of names_
 };
 
 // Rows of keys.

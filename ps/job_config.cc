@@ -12,6 +12,8 @@ namespace {
 constexpr uint64_t kMaxProcesses = 4096;
 constexpr std::pair<Mode, const char*> kModes[] = {
     {Mode::kSync, "sync"}, {Mode::kAsync, "async"}, {Mode::kSsp, "ssp"}};
+// Values of the field "model"; a factorization machine has the name of its kind.
+constexpr char kDenseModel[] = "dense", kLinearModel[] = "lr";
 
 }  // namespace
 
@@ -35,6 +37,19 @@ Result<Mode> ModeFromName(std::string_view name) {
   return Invalid("mode: expected sync, async or ssp, found '" + std::string(name) + "'");
 }
 
+NumberLayout JobConfig::LayoutOf(PullOf what) const {
+  switch (what) {
+    case PullOf::kBatch:
+      return {.per_key = !dense && update.normalize ? size_t{2} : size_t{1},
+              .per_feature = factors.width()};
+    case PullOf::kWeights:
+      return {.per_key = 1};
+    case PullOf::kFactors:
+      return {.per_key = 0, .per_feature = factors.width()};
+  }
+  return {};
+}
+
 Status JobConfig::Validate() const {
   RETURN_IF_ERROR(CheckProcesses("num_workers", num_workers));
   RETURN_IF_ERROR(CheckProcesses("num_shards", num_shards));
@@ -45,6 +60,10 @@ Status JobConfig::Validate() const {
   if (replicas_to_aggregate > 0 && mode != Mode::kSync) {
     return Invalid("replicas_to_aggregate: expected mode sync, found " +
                    std::string(ModeName(mode)));
+  }
+  RETURN_IF_ERROR(factors.Validate());
+  if (dense && factors.kind != sparse::ModelKind::kLr) {
+    return Invalid("factors: expected none beside the dense blocks of a net");
   }
   return dense ? dense->Validate() : update.Validate();
 }
@@ -58,8 +77,14 @@ io::StateFields JobConfig::Fields() const {
   fields.AddUint("replicas_to_aggregate", replicas_to_aggregate);
   fields.AddUint("num_features", num_features);
   fields.AddUint("intercept", intercept ? 1 : 0);
-  fields.Add("model", dense ? "dense" : "sparse");
-  dense ? dense->AddTo(fields) : AddUpdateOptions(update, fields);
+  if (dense) {
+    fields.Add("model", kDenseModel);
+    dense->AddTo(fields);
+  } else {
+    if (factors.kind == sparse::ModelKind::kLr) fields.Add("model", kLinearModel);
+    AddFactorShape(factors, fields);
+    AddUpdateOptions(update, fields);
+  }
   fields.AddUint("zstd", zstd ? 1 : 0);
   fields.AddUint("bf16", bf16 ? 1 : 0);
   fields.Add("data", data);
@@ -78,9 +103,12 @@ Result<JobConfig> JobConfig::From(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(const uint64_t intercept, fields.Uint("intercept"));
   config.intercept = intercept != 0;
   ASSIGN_OR_RETURN(const std::string model, fields.Text("model"));
-  if (model == "dense") {
+  if (model == kDenseModel) {
     ASSIGN_OR_RETURN(config.dense, sparse::DenseOptions::From(fields));
   } else {
+    if (model != kLinearModel) {
+      ASSIGN_OR_RETURN(config.factors, sparse::FactorShapeFrom(fields));
+    }
     ASSIGN_OR_RETURN(config.update, sparse::UpdateOptionsFrom(fields));
   }
   ASSIGN_OR_RETURN(const uint64_t zstd, fields.Uint("zstd"));

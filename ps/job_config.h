@@ -9,7 +9,10 @@
 
 #include "io/base/status.h"
 #include "io/state/state_fields.h"
+#include "ps/number_layout.h"
+#include "ps/wire/messages.h"
 #include "sparse/dense_options.h"
+#include "sparse/factors.h"
 #include "sparse/update_options.h"
 
 namespace millrace::ps {
@@ -33,16 +36,19 @@ struct JobConfig {
   uint64_t staleness = 3;  // ssp
   // sync: the number of gradients that complete a step; later ones are dropped. 0: all workers
   uint64_t replicas_to_aggregate = 0;
-  uint64_t num_features = 0;  // 0: a hashed-key table
-  bool intercept = true;      // of a sparse model
+  uint64_t num_features = 0;         // 0: a hashed-key table
+  bool intercept = true;             // of a sparse model
+  sparse::FactorShape factors = {};  // of a sparse model
   sparse::UpdateOptions update = {};
   std::optional<sparse::DenseOptions> dense = {};  // a net's parameters instead of a sparse model
   bool zstd = false;                               // gradients and weights are packed on the wire
   bool bf16 = false;                               // gradients are sent with 8 bits of precision
   std::string data;  // decides which rows a worker gets; compared, not parsed
 
-  // Numbers for each key of an exchange: weight or gradient, and with update.normalize the scale.
-  size_t floats_per_key() const { return !dense && update.normalize ? 2 : 1; }
+  // What a list of keys has in an exchange: weights or gradients, and with update.normalize the
+  // scales; then the factors or their gradients.
+  NumberLayout LayoutOf(PullOf what) const;
+  NumberLayout batch_layout() const { return LayoutOf(PullOf::kBatch); }
 
   Status Validate() const;
   io::StateFields Fields() const;

@@ -7,7 +7,7 @@
 
 namespace cpp millrace.ps.rpc
 
-const i32 kProtocolVersion = 8
+const i32 kProtocolVersion = 9
 
 // The request is not valid: wrong token, another job, a sequence out of order, keys outside the shard. With `busy` it is
 // valid, but the shard writes or reads a checkpoint: the call can be made again.
@@ -63,7 +63,7 @@ struct ExchangeRequest {
   5: bool pushes        // false: only pulls, or asks for the reply again
   6: i64 push_list      // signature of the pushed keys
   7: binary push_keys   // empty: the list that was pulled under that signature
-  8: binary gradient    // with normalized values, the largest |value| of each key follows
+  8: binary gradient    // with normalized values, the largest |value| of each key follows; then that of the factors
   9: i32 rows           // 0: an empty step
   10: double weight     // summed weights of the rows
   11: double loss       // summed over the rows, before the step
@@ -72,10 +72,11 @@ struct ExchangeRequest {
   14: i64 pull_list
   15: binary pull_keys  // empty: the server should know the list
   16: bool keep_list    // the worker will pull this list again
+  17: i32 pull_of       // 0: what a training batch needs; 1: the weights as they are; 2: the factors as they are
 }
 struct ExchangeReply {
   1: i32 outcome        // 0: done; 1: blocked; 2: a key list is unknown, send it
-  2: binary weights     // with normalized values, the scale of each key follows
+  2: binary weights     // with normalized values, the scale of each key follows; then the factors of each feature
   3: i64 step
   4: i64 examples       // trained on by all workers
   5: double loss        // summed over them
@@ -112,7 +113,7 @@ struct AllFinishedReply {
 }
 
 struct EntriesReply {
-  1: binary entries     // for each weight that is not zero: key varint (differences), then the weight
+  1: binary entries     // for each feature with a weight or factor that is not zero; ps/wire/entry_codec.h
   2: i64 next_first     // where to go on; -1: that was all
 }
 

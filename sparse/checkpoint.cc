@@ -158,6 +158,11 @@ Status CheckSameRun(const CheckpointInfo& ours, const CheckpointInfo& theirs) {
                    KindText(theirs.factors) +
                    "; a resumed run needs the options that it started with");
   }
+  if (ours.factors.admit != theirs.factors.admit) {
+    return Invalid("admit_factors: this run has " + std::to_string(ours.factors.admit) +
+                   ", the checkpoint " + std::to_string(theirs.factors.admit) +
+                   "; a resumed run needs the options that it started with");
+  }
   const io::StateFields a = RunFields(ours), b = RunFields(theirs);
   for (const auto& [name, value] : a.all()) {
     const Result<std::string> found = b.Text(name);
@@ -177,6 +182,11 @@ Status CheckContinues(const CheckpointInfo& ours, const CheckpointInfo& theirs) 
                    (theirs.factors.kind == ModelKind::kLr
                         ? " (model_in takes the weights of an lr as the start of an fm)"
                         : ""));
+  }
+  if (ours.factors.admit != theirs.factors.admit) {
+    return Invalid("admit_factors: this run has " + std::to_string(ours.factors.admit) +
+                   ", the earlier one " + std::to_string(theirs.factors.admit) +
+                   "; expected the same");
   }
   if (ours.update.rule != theirs.update.rule) {
     return Invalid(std::string("optimizer: this run has ") + RuleName(ours.update.rule) +

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <future>
 #include <vector>
 
 #include "io/base/huge_array.h"
@@ -14,7 +15,9 @@
 namespace millrace::sparse {
 
 // Blocks by number, in chunks on large pages. They do not move. Block 0 stays all zero: it stands
-// for features that have none. Blocks of 16 floats are cache lines.
+// for features that have none. Blocks of 16 floats are cache lines. From the second chunk on,
+// another thread maps and zeroes the pages of the next one while blocks of this one are given out:
+// with many new features in a batch that takes as long as the training itself.
 class NumberedBlocks {
  public:
   explicit NumberedBlocks(size_t block_floats)
@@ -26,7 +29,7 @@ class NumberedBlocks {
   size_t block_floats() const { return block_floats_; }
   // The number of a new block of zeros: 1, 2, ...
   uint32_t Add() {
-    if (size_ >> chunk_bits_ == chunks_.size()) chunks_.emplace_back(block_floats_ << chunk_bits_);
+    if (size_ >> chunk_bits_ == chunks_.size()) AddChunk();
     return size_++;
   }
   float* At(uint32_t number) {
@@ -36,11 +39,26 @@ class NumberedBlocks {
   const float* At(uint32_t number) const { return const_cast<NumberedBlocks*>(this)->At(number); }
 
  private:
-  static constexpr size_t kChunkFloats = 2 << 20;
+  static constexpr size_t kChunkFloats = 8 << 20;
+
+  void AddChunk() {
+    const size_t floats = block_floats_ << chunk_bits_;
+    if (chunks_.empty()) {
+      chunks_.emplace_back(floats);
+      return;
+    }
+    chunks_.push_back(next_.valid() ? next_.get() : HugeArray<float>(floats));
+    next_ = std::async(std::launch::async, [floats] {
+      HugeArray<float> chunk(floats);
+      chunk.Populate(0, floats);
+      return chunk;
+    });
+  }
 
   size_t block_floats_;
   int chunk_bits_;
   std::vector<HugeArray<float>> chunks_;
+  std::future<HugeArray<float>> next_;
   uint32_t size_ = 0;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "sparse/field_kernels.h"
 #include "sparse/float4.h"
 
 #if defined(__x86_64__)
@@ -60,6 +61,7 @@ void SubtractSquares(const FactorRows& x, std::span<const float> squares, float*
 }
 
 void MarginsPlain(const FactorRows& x, FactorSums& sums, std::span<float> margins) {
+  if (x.fields) return FieldMarginsPlain(x, sums.field_row, margins);
   sums.rows.resize(x.rows() * x.width);
   for (size_t at = 0; at < x.width; at += 4) {
     x.values ? Margins4<false>(x, at, sums.rows.data(), margins)
@@ -70,6 +72,7 @@ void MarginsPlain(const FactorRows& x, FactorSums& sums, std::span<float> margin
 void GradientPlain(const FactorRows& x, std::span<const float> residuals, FactorSums& sums,
                    std::span<float> gradient) {
   std::fill(gradient.begin(), gradient.end(), 0.0f);
+  if (x.fields) return AddFieldGradientPlain(x, residuals, sums.field_row, gradient.data());
   sums.features.assign(gradient.size() / x.width, 0.0f);
   const float* s = sums.rows.data();
   float *g = gradient.data(), *squares = sums.features.data();
@@ -146,6 +149,7 @@ AVX2 void Gradient8(const FactorRows& x, size_t at, std::span<const float> resid
 }
 
 AVX2 void MarginsAvx2(const FactorRows& x, FactorSums& sums, std::span<float> margins) {
+  if (x.fields) return FieldMarginsAvx2(x, sums.field_row, margins);
   sums.rows.resize(x.rows() * x.width);
   float* s = sums.rows.data();
   size_t at = 0;
@@ -170,6 +174,8 @@ AVX2 void GradientOfAll(const FactorRows& x, std::span<const float> residuals, c
 AVX2 void GradientAvx2(const FactorRows& x, std::span<const float> residuals, FactorSums& sums,
                        std::span<float> gradient) {
   std::fill(gradient.begin(), gradient.end(), 0.0f);
+  if (x.fields) return AddFieldGradientAvx2(x, residuals, sums.field_row, gradient.data());
+  if (x.fields) return AddFieldGradientPlain(x, residuals, sums.field_row, gradient.data());
   sums.features.assign(gradient.size() / x.width, 0.0f);
   const float* s = sums.rows.data();
   float *g = gradient.data(), *squares = sums.features.data();

@@ -8,7 +8,8 @@
 //   dV[j] = sum_{r, i = j} e[r] x_i (S[r] - x_i V[j])
 //         = sum e x S  -  V[j] sum e x^2                              [features][k]
 //
-// Each row reads and writes k floats per entry, from arrays that fit into the cache.
+// Each row reads and writes k floats per entry, from arrays that fit into the cache. A field-aware
+// machine (rows with fields) has products of its own: field_kernels.h.
 #pragma once
 
 #include <cstddef>
@@ -18,6 +19,7 @@
 #include "io/base/cpu.h"
 #include "io/base/pod_vector.h"
 #include "io/batch/csr_batch.h"
+#include "sparse/factors.h"
 
 namespace millrace::sparse {
 
@@ -28,14 +30,27 @@ struct FactorRows {
   const float* values = nullptr;   // null: all ones
   const float* factors = nullptr;  // [features][width]
   size_t width = 0;
+  const uint16_t* fields = nullptr;  // of each entry, below num_fields; null: no ffm
+  size_t num_fields = 1;
 
   size_t rows() const { return row_begin.size() - 1; }
+};
+
+// The present row of an ffm: what its kernels share.
+struct FieldRowMemory {
+  PodVector<uint16_t> number;    // by field: 1 + its number among the row's fields, 0 elsewhere
+  PodVector<uint32_t> fields;    // of the row, in the order of their first entries
+  PodVector<uint32_t> local;     // of each entry: the number of its field
+  PodVector<const float*> from;  // by number: factors, or their sums
+  PodVector<uint32_t> offset;    // by number: where in `from` are the factors for this field
+  PodVector<float> sums, zeros;
 };
 
 // Memory of a step, which is kept from margins to gradient.
 struct FactorSums {
   PodVector<float> rows;      // S
   PodVector<float> features;  // sum e x^2
+  FieldRowMemory field_row;
 };
 
 struct FactorKernels {
@@ -52,12 +67,21 @@ struct FactorKernels {
 // two different places of the gradient undo the gain.
 const FactorKernels& FactorKernelsFor(CpuLevel level = DetectCpuLevel());
 
+// The fields of the entries from `first` on, as FactorRows has them.
+inline const uint16_t* FieldsFor(const FactorShape& shape, const io::CsrBatch& batch,
+                                 size_t first = 0) {
+  if (shape.kind != ModelKind::kFfm || batch.nnz() == 0) return nullptr;
+  CHECK(batch.fields.size() == batch.nnz());
+  return batch.fields.data() + first;
+}
+
 // Margins for scoring, a few rows at a time. `read(first, features, out)` writes the factors of the
 // entries [first, first + count) to `out`.
 template <typename Read>
-void AddFactorMargins(const io::CsrBatch& batch, size_t width, Read read,
+void AddFactorMargins(const io::CsrBatch& batch, const FactorShape& shape, Read read,
                       std::span<float> margins) {
   constexpr size_t kFloats = 1 << 16;
+  const size_t width = shape.width();
   const size_t max_entries = kFloats / width;
   PodVector<float> factors;
   PodVector<uint32_t> numbers;
@@ -75,7 +99,9 @@ void AddFactorMargins(const io::CsrBatch& batch, size_t width, Read read,
          .features = numbers.data(),
          .values = batch.values.empty() ? nullptr : batch.values.data() + first,
          .factors = factors.data(),
-         .width = width},
+         .width = width,
+         .fields = FieldsFor(shape, batch, first),
+         .num_fields = shape.fields},
         sums, margins.subspan(row, end - row));
     row = end;
   }

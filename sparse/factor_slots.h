@@ -8,16 +8,19 @@
 //   FTRL      z[width], n[width]
 //   Adam      v[width], m[width], v[width]
 //
-// A feature gets its block in the first training batch that contains it: the slot of its weight has
-// the block's number (BlockSlot), 0 until then. The order of numbers has no influence on the model.
-// A feature whose factors are all 0 gets initial ones.
+// A feature gets its block in the first training batch that contains it, or in the one with the
+// number FactorShape::admit: the slot of its weight has the block's number (BlockSlot). Until then
+// it has 0, or the number of batches so far. The order of numbers has no influence on the model. A
+// feature whose factors are all 0 gets initial ones.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <span>
+#include <type_traits>
 
 #include "io/base/pod_vector.h"
 #include "sparse/factor_blocks.h"
@@ -31,6 +34,13 @@ template <typename State>
 struct BlockSlot : State {
   uint32_t block;
 };
+
+// BlockSlot::block of a feature that has no block yet: the batches that contained it.
+constexpr uint32_t kCountsBatches = uint32_t{1} << 31;
+inline uint32_t BlockNumber(uint32_t block) { return block & kCountsBatches ? 0 : block; }
+inline uint32_t BatchCount(uint32_t block) {
+  return block & kCountsBatches ? block & ~kCountsBatches : 0;
+}
 
 // Not thread-safe.
 template <typename Params>
@@ -46,8 +56,10 @@ class FactorSlots {
   // Planes of a whole state, which ReadState and WriteState use: v first.
   static constexpr size_t kWholePlanes = sizeof(Slot<float>) / sizeof(float);
 
-  explicit FactorSlots(const FactorShape& shape)
+  // `whole_key`: see ModelShape.
+  FactorSlots(const FactorShape& shape, std::function<uint64_t(uint64_t)> whole_key)
       : shape_(shape),
+        whole_key_(std::move(whole_key)),
         blocks_(shape.width() * kPlanes),
         locate_prefetches_(block_bytes() <= kSmallBlock) {}
 
@@ -57,9 +69,20 @@ class FactorSlots {
   void Reserve(size_t features) { located_.resize(features); }
   // Finds the block of feature i, which may be followed by another feature i.
   void Locate(size_t i, uint32_t& block) {
-    if (block == 0) block = blocks_.Add();
+    if (BlockNumber(block) == 0) {
+      if (!Admits(block)) {
+        located_[i] = blocks_.At(0);
+        return;
+      }
+      block = blocks_.Add();
+    }
     located_[i] = blocks_.At(block);
     if (locate_prefetches_) PrefetchBlock(located_[i]);
+  }
+
+  // A batch with a feature ends. Features without a block count batches.
+  static void CountBatch(uint32_t& block) {
+    if (BlockNumber(block) == 0) block = kCountsBatches | (BatchCount(block) + 1);
   }
 
   // Prefetches a block of a later batch, unless the blocks of a batch exceed the cache.
@@ -71,7 +94,7 @@ class FactorSlots {
   template <typename Key, typename Initial>
   void Initialize(std::span<const Key> keys, Initial initial) {
     for (size_t i = 0; i < keys.size(); ++i) {
-      PrefetchAhead(located_, i, keys.size());
+      PrefetchAhead(located_, i, keys.size(), kLine);
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
     }
   }
@@ -83,7 +106,7 @@ class FactorSlots {
               BeforeEach before_each, float* out) {
     for (size_t i = 0; i < keys.size(); ++i) {
       before_each();
-      PrefetchAhead(located_, i, keys.size());
+      PrefetchAhead(located_, i, keys.size(), read_bytes());
       if (IsNew(located_[i])) Initialize(keys[i], initial, located_[i]);
       ReadBlock(params, located_[i], out + i * width());
     }
@@ -98,8 +121,34 @@ class FactorSlots {
       if (locate_prefetches_) PrefetchBlock(found_[i]);
     }
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(found_, i, count);
+      PrefetchAhead(found_, i, count, read_bytes());
       ReadBlock(params, found_[i], out + i * width());
+    }
+  }
+
+  // Reads `count` blocks as a training batch finds them: a feature without factors, which the batch
+  // gives some, has its initial ones, and gets no block yet. `block(i)` is the BlockSlot::block of
+  // the i-th one, `key(i)` its key.
+  template <typename BlockOf, typename KeyOf, typename Initial>
+  void Peek(const Params& params, size_t count, BlockOf block, KeyOf key, Initial initial,
+            float* out) {
+    found_.resize(count);
+    admits_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      const uint32_t slot = block(i);
+      found_[i] = blocks_.At(BlockNumber(slot));
+      admits_[i] = BlockNumber(slot) == 0 && Admits(slot);
+      if (locate_prefetches_) PrefetchBlock(found_[i]);
+    }
+    for (size_t i = 0; i < count; ++i) {
+      PrefetchAhead(found_, i, count, read_bytes());
+      const float* at = found_[i];
+      if (admits_[i] || IsNew(at)) {
+        peeked_.assign(blocks_.block_floats(), 0);
+        Initialize(key(i), initial, peeked_.data());
+        at = peeked_.data();
+      }
+      ReadBlock(params, at, out + i * width());
     }
   }
 
@@ -108,8 +157,9 @@ class FactorSlots {
   template <typename Scale>
   void Update(const Params& params, size_t count, const float* gradient, Scale gradient_scale) {
     for (size_t i = 0; i < count; ++i) {
-      PrefetchAhead(located_, i, count);
+      PrefetchAhead(located_, i, count, block_bytes());
       const float scale = gradient_scale(i);
+      if (IsNone(located_[i])) continue;
       const float* g = gradient + i * width();
       float* block = located_[i];
       for (size_t f = 0; f < width(); f += kFactorLanes) {
@@ -150,7 +200,7 @@ class FactorSlots {
   }
   // State that is all zero needs no block.
   void WriteState(uint32_t& number, size_t stride, const float* state) {
-    if (number == 0) {
+    if (BlockNumber(number) == 0) {
       bool is_zero = true;
       for (size_t p = 0; p < kWholePlanes; ++p) {
         const float* plane = state + p * stride;
@@ -172,19 +222,24 @@ class FactorSlots {
  private:
   // Blocks of a batch that fit into the cache are prefetched when they are located, larger ones
   // shortly before their use.
-  static constexpr size_t kSmallBlock = 256, kBytesAhead = 2048, kLine = 64, kMaxLines = 16;
+  static constexpr size_t kSmallBlock = 256, kBytesAhead = 4096, kLine = 64, kMaxLines = 32;
 
   size_t block_bytes() const { return blocks_.block_floats() * sizeof(float); }
-  void PrefetchBlock(const float* block) const {
+  // To read the factors. FTRL needs the whole state for that.
+  size_t read_bytes() const {
+    return std::is_same_v<Params, FtrlParams> ? block_bytes() : width() * sizeof(float);
+  }
+  void PrefetchBlock(const float* block) const { PrefetchBlock(block, block_bytes()); }
+  static void PrefetchBlock(const float* block, size_t block_bytes) {
     const char* at = reinterpret_cast<const char*>(block);
-    const size_t bytes = std::min(block_bytes(), kMaxLines * kLine);
+    const size_t bytes = std::min(block_bytes, kMaxLines * kLine);
     for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i, 1);
   }
   template <typename Pointers>
-  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count) const {
+  void PrefetchAhead(const Pointers& blocks, size_t i, size_t count, size_t bytes) const {
     if (locate_prefetches_) return;
-    const size_t ahead = std::max<size_t>(2, kBytesAhead / block_bytes());
-    if (i + ahead < count) PrefetchBlock(blocks[i + ahead]);
+    const size_t ahead = std::max<size_t>(2, kBytesAhead / bytes);
+    if (i + ahead < count) PrefetchBlock(blocks[i + ahead], bytes);
   }
 
   State<Float4> Load(const float* at) const {
@@ -218,8 +273,14 @@ class FactorSlots {
     }
   }
 
+  // Whether the next batch gives a feature without block one.
+  bool Admits(uint32_t block) const { return BatchCount(block) + 1 >= shape_.admit; }
+  // Block 0 stays all zero.
+  bool IsNone(const float* block) const { return block == blocks_.At(0); }
+
   // Almost always decided by the first factor.
   bool IsNew(const float* block) const {
+    if (IsNone(block)) return false;
     for (size_t f = 0; f < width(); ++f) {
       if (block[f] != 0) return false;
     }
@@ -229,16 +290,18 @@ class FactorSlots {
   template <typename Initial>
   void Initialize(uint64_t key, Initial initial, float* block) {
     initial_.resize(width());
-    InitialFactors(shape_, key, initial_);
+    InitialFactors(shape_, whole_key_ ? whole_key_(key) : key, initial_);
     for (size_t f = 0; f < width(); ++f) StoreOne(Form::Pack(initial(initial_[f])), block + f);
   }
 
   FactorShape shape_;
+  std::function<uint64_t(uint64_t)> whole_key_;
   NumberedBlocks blocks_;
   bool locate_prefetches_;
   PodVector<float*> located_;
   mutable PodVector<const float*> found_;
-  PodVector<float> initial_;
+  PodVector<uint8_t> admits_;  // of Peek
+  PodVector<float> initial_, peeked_;
 };
 
 }  // namespace millrace::sparse

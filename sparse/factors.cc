@@ -25,6 +25,12 @@ Status CheckFields(ModelKind kind, uint64_t fields, uint64_t factors) {
                  std::to_string(factors) + " factors, found " + std::to_string(fields));
 }
 
+Status CheckAdmit(uint64_t admit) {
+  if (admit > 0 && admit <= kMaxAdmit) return {};
+  return Invalid("admit_factors: expected a number from 1 to " + std::to_string(kMaxAdmit) +
+                 ", found " + std::to_string(admit));
+}
+
 }  // namespace
 
 const char* ModelKindName(ModelKind kind) {
@@ -43,6 +49,7 @@ Status FactorShape::Validate() const {
   if (kind == ModelKind::kLr) return {};
   RETURN_IF_ERROR(CheckFactors(factors));
   RETURN_IF_ERROR(CheckFields(kind, fields, factors));
+  RETURN_IF_ERROR(CheckAdmit(admit));
   if (init > 0 && init <= 10) return {};
   return Invalid("factor_init: expected a number above 0 and at most 10, found " +
                  std::to_string(init));
@@ -69,6 +76,7 @@ void AddFactorShape(const FactorShape& shape, io::StateFields& fields) {
   fields.Add("model", ModelKindName(shape.kind));
   fields.AddUint("factors", shape.factors);
   if (shape.kind == ModelKind::kFfm) fields.AddUint("factor_fields", shape.fields);
+  if (shape.admit > 1) fields.AddUint("admit_factors", shape.admit);
   fields.AddDouble("factor_init", shape.init);
   fields.AddUint("factor_seed", shape.seed);
 }
@@ -85,6 +93,11 @@ Result<FactorShape> FactorShapeFrom(const io::StateFields& fields) {
     ASSIGN_OR_RETURN(const uint64_t number, fields.Uint("factor_fields"));
     RETURN_IF_ERROR(CheckFields(shape.kind, number, factors));
     shape.fields = static_cast<uint32_t>(number);
+  }
+  if (fields.Text("admit_factors").ok()) {
+    ASSIGN_OR_RETURN(const uint64_t admit, fields.Uint("admit_factors"));
+    RETURN_IF_ERROR(CheckAdmit(admit));
+    shape.admit = static_cast<uint32_t>(admit);
   }
   ASSIGN_OR_RETURN(shape.init, fields.Double("factor_init"));
   ASSIGN_OR_RETURN(shape.seed, fields.Uint("factor_seed"));

@@ -7,8 +7,9 @@
 //         2016), k factors for each field: a feature's block is [fields][k]
 //
 // A feature owns one block of factors. A feature that no training batch contained has no block (all
-// zero). The first batch that contains it gives it initial factors, which derive from (seed, key)
-// alone: they do not depend on when, where or in which order features are first seen.
+// zero). The first batch that contains it, or the one with the number `admit`, gives it initial
+// factors, which derive from (seed, key) alone: they do not depend on when, where or in which order
+// features are first seen.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,11 @@ struct FactorShape {
   ModelKind kind = ModelKind::kLr;
   uint32_t factors = 0;  // k: a multiple of kFactorLanes; 0 for lr
   uint32_t fields = 1;   // of an ffm; 1 for the other kinds
-  double init = 0;       // standard deviation of the initial factors
-  uint64_t seed = 1;     // of the initial factors
+  // A feature has factors from the admit-th training batch on that contains it, and a weight alone
+  // before. Hashed-key tables only.
+  uint32_t admit = 1;
+  double init = 0;    // standard deviation of the initial factors
+  uint64_t seed = 1;  // of the initial factors
 
   // Floats of factors a feature; 0 for lr.
   size_t width() const {
@@ -47,6 +51,7 @@ constexpr uint32_t kMaxFactors = 64;
 constexpr size_t kMaxFactorWidth = 4096;  // fields times factors
 constexpr uint32_t kDefaultFmFactors = 8;
 constexpr uint32_t kDefaultFfmFactors = 4;
+constexpr uint32_t kMaxAdmit = 1 << 20;
 constexpr double kDefaultFactorInit = 0.01;
 
 // The initial factors of a feature: uniform numbers with mean 0 and the standard deviation

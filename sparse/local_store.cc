@@ -41,8 +41,35 @@ float FtrlZ(const FtrlParams& p, float w, float n = 0) {
 
 bool SameFtrl(const UpdateOptions& a, const UpdateOptions& b) {
   return a.Rate() == b.Rate() && a.l1 == b.l1 && a.l2 == b.l2 && a.factor_l2 == b.factor_l2 &&
-         a.ftrl_beta == b.ftrl_beta;
+         a.ftrl_beta == b.ftrl_beta && a.key_groups.groups == b.key_groups.groups;
 }
+
+UpdateOptions OptionsOf(uint64_t key, const UpdateOptions& options) {
+  if (key == io::kInterceptKey) return InterceptOptions(options);
+  return GroupOptions(options, GroupCursor(options.key_groups.ranges).Of(key));
+}
+
+// The rule's parameters in a step, by key.
+template <typename Params, Params (*ParamsAt)(const UpdateOptions&, uint64_t)>
+class StepParams {
+ public:
+  StepParams(const UpdateOptions& options, uint64_t t)
+      : run_(ParamsAt(options, t)), cursor_(options.key_groups.ranges) {
+    for (size_t g = 1; g <= options.key_groups.groups.size(); ++g) {
+      groups_.push_back(ParamsAt(GroupOptions(options, g), t));
+    }
+  }
+  const Params& Of(uint64_t key) {
+    if (groups_.empty()) return run_;
+    const size_t group = cursor_.Of(key);
+    return group == 0 ? run_ : groups_[group - 1];
+  }
+
+ private:
+  Params run_;
+  std::vector<Params> groups_;
+  GroupCursor cursor_;
+};
 
 std::array<float, kMaxSlotFloats> SlotFor(const UpdateOptions& options, float w) {
   if (w == 0) return {};
@@ -78,23 +105,20 @@ class TableStore final : public LocalStore {
   TableStore(const ModelShape& shape, const UpdateOptions& options, TableArgs... args)
       : LocalStore(shape, options), table_(args...) {
     if (options.normalize) scales_.emplace(args...);
-    if constexpr (kFactors) factors_.emplace(shape.factors);
+    if constexpr (kFactors) factors_.emplace(shape.factors, shape.whole_key);
     entry_.resize(TableStore::slot_floats());
   }
 
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
     TRACE_SCOPE("pull", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
-    const Params params = ParamsAt(options_, steps_ + 1);
+    KeyParams params(options_, steps_ + 1);
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      weights[i] = Form::Weight(params, table_.Get(features[i]));
+      weights[i] = Form::Weight(params.Of(features[i]), table_.Get(features[i]));
     }
-    if (scales_) PullScaled(features, keys.size(), weights);
-    if (features.size() == keys.size()) return {};
-    weights[features.size()] = InterceptWeight();
-    if (weights.size() > keys.size()) weights.back() = 1;
+    FinishPull(keys, weights);
     return {};
   }
 
@@ -118,6 +142,31 @@ class TableStore final : public LocalStore {
     return {};
   }
 
+  Status PeekBatch(std::span<const uint64_t> keys, std::span<float> weights) override {
+    if constexpr (!kFactors) return Pull(keys, weights);
+    TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(keys.size()));
+    RETURN_IF_ERROR(CheckKeys(keys));
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    const std::span<float> factors = weights.last(features.size() * factor_width());
+    weights = weights.first(weights.size() - factors.size());
+    if constexpr (kFactors) {
+      KeyParams params(options_, steps_ + 1);
+      const Params factor_params = FactorParams(steps_ + 1);
+      const auto block = [&](size_t i) {
+        if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+        const TableSlot& slot = table_.Get(features[i]);
+        weights[i] = Form::Weight(params.Of(features[i]), slot);
+        return BlockOrCount(slot);
+      };
+      factors_->Peek(
+          factor_params, features.size(), block, [&](size_t i) { return features[i]; },
+          InitialOf(factor_params), factors.data());
+      ScaleFactors(features, factors);
+    }
+    FinishPull(keys, weights);
+    return {};
+  }
+
   Status PullFactors(std::span<const uint64_t> features, std::span<float> factors) override {
     if constexpr (kFactors) {
       TRACE_SCOPE("pull", profiler::Cat::kCompute, FactorBytes(features.size()));
@@ -132,19 +181,23 @@ class TableStore final : public LocalStore {
               const PushInfo& /*info*/) override {
     TRACE_SCOPE("push", profiler::Cat::kCompute, TouchedKeys<State>(keys.size()));
     RETURN_IF_ERROR(CheckKeys(keys));
-    const Params params = ParamsAt(options_, ++steps_);
+    KeyParams step_params(options_, ++steps_);
     const std::span<const uint64_t> features = io::FeatureKeys(keys);
     if constexpr (kFactors) factors_->Reserve(features.size());
     for (size_t i = 0; i < features.size(); ++i) {
       if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
       TableSlot& state = table_.At(features[i]);
-      if constexpr (kFactors) factors_->Locate(i, state.block);
+      const Params& params = step_params.Of(features[i]);
+      if constexpr (kFactors) {
+        factors_->Locate(i, state.block);
+        factors_->CountBatch(state.block);
+      }
       float g = gradient[i];
       if (scales_) {
         const bool has_scale = gradient.size() > keys.size();
         const ScaleCode now = has_scale ? ScaleFor(gradient[keys.size() + i]) : kUnitScale;
         ScaleCode& scale = scales_->At(features[i]);
-        if (now > scale) Grow(std::exchange(scale, now), now, state);
+        if (now > scale) Grow(features[i], std::exchange(scale, now), now, state);
         g *= InverseScale(scale);
       }
       Update(params, g, state);
@@ -161,18 +214,19 @@ class TableStore final : public LocalStore {
   }
 
   size_t slot_floats() const override {
-    return kFloats<Slot> * (1 + factor_width()) + (scales_ ? 1 : 0);
+    return kFloats<Slot> * (1 + factor_width()) + (counts_batches() ? 1 : 0) + (scales_ ? 1 : 0);
   }
 
   void ForEach(const Visit& visit) const override {
     static constexpr State kUnseen{};
     const Params factor_params = FactorParams(steps_ + 1);
     const auto visit_seen = [&](const Params& params, uint64_t key, const State& state,
-                                uint32_t block, ScaleCode scale) {
+                                uint32_t block_or_count, ScaleCode scale) {
+      const uint32_t block = BlockNumber(block_or_count), count = BatchCount(block_or_count);
       bool has_factors = false;
       if constexpr (kFactors) has_factors = block != 0 && factors_->IsSeen(block);
       const bool is_unseen = std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0;
-      if (scale == kNoScale && is_unseen && !has_factors) return;
+      if (scale == kNoScale && is_unseen && !has_factors && count == 0) return;
       const Slot slot = Form::Unpack(params, state);
       const size_t parameters = 1 + factor_width();
       std::array<float, kFloats<Slot>> planes;
@@ -183,12 +237,17 @@ class TableStore final : public LocalStore {
         if (has_factors) factors_->ReadState(factor_params, block, parameters, &entry_[1]);
       }
       for (size_t i = 0; i < parameters; ++i) entry_[i] *= InverseScale(scale);
+      if (counts_batches()) {
+        entry_[planes.size() * parameters] =
+            static_cast<float>(block != 0 ? shape_.factors.admit - 1 : count);
+      }
       if (scales_) entry_.back() = ScaleValue(scale);
       visit(key, entry_);
     };
-    const Params params = ParamsAt(options_, steps_ + 1);
+    KeyParams params(options_, steps_ + 1);
     table_.ForEach([&](uint64_t key, const TableSlot& slot) {
-      visit_seen(params, key, slot, BlockOf(slot), scales_ ? scales_->Get(key) : kNoScale);
+      visit_seen(params.Of(key), key, slot, BlockOrCount(slot),
+                 scales_ ? scales_->Get(key) : kNoScale);
     });
     visit_seen(InterceptParams(steps_ + 1), io::kInterceptKey, intercept_, 0, kNoScale);
   }
@@ -222,7 +281,7 @@ class TableStore final : public LocalStore {
       if (scale != kNoScale) slot.w *= ScaleValue(scale);
     }
     if constexpr (kFactors) {
-      if (key != io::kInterceptKey) LoadFactors(key, state);
+      if (key != io::kInterceptKey) RETURN_IF_ERROR(LoadFactors(key, state));
     }
     Put(slot, key == io::kInterceptKey ? intercept_ : table_.At(key));
     return {};
@@ -230,7 +289,8 @@ class TableStore final : public LocalStore {
 
   bool direct() const override {
     const bool sums_per_key = kSgd && (options_.l2 > 0 || kFactors);
-    return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !sums_per_key;
+    return kIndexed && shape_.num_features <= (uint64_t{1} << 32) && !sums_per_key &&
+           options_.key_groups.empty();
   }
 
   void DirectMargins(const io::CsrBatch& batch, std::span<float> margins) const override {
@@ -242,7 +302,7 @@ class TableStore final : public LocalStore {
     if (shape_.intercept) AddIntercept(InterceptWeight(), margins);
     if constexpr (kFactors) {
       AddFactorMargins(
-          scales_ ? scaled_ : batch, factor_width(),
+          scales_ ? scaled_ : batch, shape_.factors,
           [&](size_t first, size_t count, float* out) {
             ReadFactors(std::span<const uint32_t>(&batch.cols[first], count), out);
           },
@@ -257,7 +317,7 @@ class TableStore final : public LocalStore {
     if constexpr (kIndexed && kSgd) sparse::DirectMargins(params, scaled, table_.data(), margins);
     if constexpr (kIndexed && !kSgd) {
       if constexpr (kFactors) factors_->Reserve(batch.nnz());
-      tagged_.Begin(params, scaled, table_.data(), margins, [this](size_t i, TableSlot& slot) {
+      tagged_.Begin(params, scaled, table_.data(), margins, [&](size_t i, TableSlot& slot) {
         if constexpr (kFactors) factors_->Locate(i, slot.block);
       });
     }
@@ -308,7 +368,7 @@ class TableStore final : public LocalStore {
       factors_->Update(FactorParams(steps_ + 1), features, factor_gradient_.data(), [&](size_t i) {
         const size_t end = std::min((i + 1) * at_once, cols.size());
         for (size_t at = i * at_once; at < end; ++at) {
-          factors_->Prefetch(table_.Get(cols[at]).block);
+          factors_->Prefetch(BlockOf(table_.Get(cols[at])));
         }
         return 1.0f;
       });
@@ -336,6 +396,7 @@ class TableStore final : public LocalStore {
   using TableSlot = std::conditional_t<kFactors, BlockSlot<State>, State>;
   static constexpr bool kIndexed = requires(Table<TableSlot> & table) { table.data(); };
   struct Nothing {};
+  using KeyParams = StepParams<Params, ParamsAt>;
 
   Params FactorParams(uint64_t t) const { return ParamsAt(FactorUpdateOptions(options_), t); }
   profiler::TraceArgs FactorBytes(size_t count) const {
@@ -349,17 +410,24 @@ class TableStore final : public LocalStore {
   static size_t NextAtOnce(const io::CsrBatch* next, size_t features) {
     return next ? (next->nnz() + features - 1) / std::max<size_t>(features, 1) : 0;
   }
-  static uint32_t BlockOf(const TableSlot& slot) {
+  // Whether entries have the number of batches that a feature without factors was in.
+  bool counts_batches() const { return kFactors && shape_.factors.admit > 1; }
+  static uint32_t BlockOrCount(const TableSlot& slot) {
     if constexpr (kFactors) return slot.block;
     return 0;
   }
+  static uint32_t BlockOf(const TableSlot& slot) { return BlockNumber(BlockOrCount(slot)); }
+  // The number of the i-th feature's block, for i = 0, 1, ...
+  template <typename Key>
+  auto BlockOfEach(std::span<const Key> features) const {
+    return [this, features](size_t i) {
+      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
+      return BlockOf(table_.Get(features[i]));
+    };
+  }
   template <typename Key>
   void ReadFactors(std::span<const Key> features, float* out) const {
-    const auto block = [&](size_t i) {
-      if (i + kPrefetchAhead < features.size()) table_.Prefetch(features[i + kPrefetchAhead]);
-      return table_.Get(features[i]).block;
-    };
-    factors_->Read(FactorParams(steps_ + 1), features.size(), block, out);
+    factors_->Read(FactorParams(steps_ + 1), features.size(), BlockOfEach(features), out);
   }
   // The entries of the batch whose margins tagged_ computed.
   FactorRows FactorRowsOf(const io::CsrBatch& batch) const {
@@ -370,7 +438,9 @@ class TableStore final : public LocalStore {
               .features = tagged_.numbers(),
               .values = scaled.values.empty() ? nullptr : scaled.values.data(),
               .factors = factor_values_.data(),
-              .width = factor_width()};
+              .width = factor_width(),
+              .fields = FieldsFor(shape_.factors, batch),
+              .num_fields = shape_.factors.fields};
     }
     return rows;
   }
@@ -381,12 +451,23 @@ class TableStore final : public LocalStore {
       factors[i] *= InverseScale(scales_->Get(features[i / factor_width()]));
     }
   }
-  void LoadFactors(uint64_t key, std::span<const float> state) {
+  Status LoadFactors(uint64_t key, std::span<const float> state) {
     const size_t parameters = 1 + factor_width();
     std::copy(state.begin(), state.end(), entry_.begin());
     const float scale = scales_ && state.back() > 0 ? state.back() : 1;
     for (size_t i = 1; i < parameters; ++i) entry_[i] *= scale;
-    factors_->WriteState(table_.At(key).block, parameters, &entry_[1]);
+    uint32_t& block = table_.At(key).block;
+    factors_->WriteState(block, parameters, &entry_[1]);
+    if (!counts_batches() || BlockNumber(block) != 0) return {};
+    const float count = state[kFloats<Slot> * parameters];
+    if (!(count >= 0 && count < static_cast<float>(shape_.factors.admit)) ||
+        count != std::floor(count)) {
+      return Invalid("state of feature " + io::KeyName(key) +
+                     ": expected a number of batches below " +
+                     std::to_string(shape_.factors.admit) + ", found " + io::NumberText(count));
+    }
+    block = count > 0 ? kCountsBatches | static_cast<uint32_t>(count) : 0;
+    return {};
   }
 
   // The last float of a rule with more than one is never negative (a NaN may be): update_rules.h.
@@ -412,6 +493,16 @@ class TableStore final : public LocalStore {
   // Of the step that steps_ counts already.
   void UpdateIntercept(float gradient) { Update(InterceptParams(steps_), gradient, intercept_); }
 
+  // `weights` has those of the features' slots: makes them those of values as they are, and adds
+  // the intercept, and the scales if there is room for them.
+  void FinishPull(std::span<const uint64_t> keys, std::span<float> weights) const {
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    if (scales_) PullScaled(features, keys.size(), weights);
+    if (features.size() == keys.size()) return;
+    weights[features.size()] = InterceptWeight();
+    if (weights.size() > keys.size()) weights.back() = 1;
+  }
+
   // The weights of values as they are, from those of normalised ones. `weights` is as long as the
   // pulled keys (features and intercept), or twice as long: then the scales follow.
   void PullScaled(std::span<const uint64_t> features, size_t keys, std::span<float> weights) const {
@@ -425,23 +516,24 @@ class TableStore final : public LocalStore {
 
   // The scale of a feature grows. One that had none has the weight of raw values, if any
   // (LoadWeight), and keeps it.
-  void Grow(ScaleCode from, ScaleCode to, TableSlot& state) {
+  void Grow(uint64_t key, ScaleCode from, ScaleCode to, TableSlot& state) {
     static constexpr State kUnseen{};
     if constexpr (kFactors) {
       if (from != kNoScale && to == from + 1) {
-        factors_->DoubleFactors(FactorParams(steps_ + 1), state.block,
+        factors_->DoubleFactors(FactorParams(steps_ + 1), BlockOf(state),
                                 [](const Params& p, Slot& slot) { DoubleWeight(p, slot); });
       }
     }
     if (std::memcmp(&state, &kUnseen, sizeof kUnseen) == 0) return;
     if (from == kNoScale) {
-      const float w = Form::Weight(ParamsAt(options_, 1), state);
-      const auto floats = SlotFor(options_, w * ScaleValue(to));
+      const UpdateOptions options = OptionsOf(key, options_);
+      const float w = Form::Weight(ParamsAt(options, 1), state);
+      const auto floats = SlotFor(options, w * ScaleValue(to));
       Slot slot;
       std::memcpy(&slot, floats.data(), sizeof slot);
       Put(slot, state);
     } else if (to == from + 1) {
-      const Params params = ParamsAt(options_, steps_ + 1);
+      const Params params = KeyParams(options_, steps_ + 1).Of(key);
       Slot slot = Form::Unpack(params, state);
       DoubleWeight(params, slot);
       Put(slot, state);
@@ -452,6 +544,7 @@ class TableStore final : public LocalStore {
   const io::CsrBatch& Scaled(const io::CsrBatch& batch) const {
     scaled_.row_begin = batch.row_begin;
     scaled_.cols = batch.cols;
+    scaled_.fields = batch.fields;
     scaled_.labels = batch.labels;
     scaled_.values.resize(batch.nnz());
     if constexpr (kIndexed) {
@@ -482,7 +575,7 @@ class TableStore final : public LocalStore {
                        [](const Growth& a, const Growth& b) { return a.col < b.col; });
       for (size_t i = 0; i < grown_.size(); ++i) {
         const auto [col, from] = grown_[i];
-        if (i == 0 || grown_[i - 1].col != col) Grow(from, scales[col], table_.At(col));
+        if (i == 0 || grown_[i - 1].col != col) Grow(col, from, scales[col], table_.At(col));
       }
     }
     return Scaled(batch);
@@ -558,7 +651,7 @@ Status LocalStore::LoadWeight(uint64_t key, float weight, std::span<const float>
     const auto slot = SlotFor(options, value);
     for (size_t p = 0; p < planes; ++p) state_[p * parameters + parameter] = slot[p];
   };
-  set(0, is_intercept ? InterceptOptions(options_) : options_, weight);
+  set(0, OptionsOf(key, options_), weight);
   if (!factors.empty()) {
     const UpdateOptions options = FactorUpdateOptions(options_);
     for (size_t i = 0; i < factors.size(); ++i) set(1 + i, options, factors[i]);
@@ -581,7 +674,7 @@ Status LocalStore::LoadTrainedWith(const UpdateOptions& earlier, uint64_t key,
   if (gets_scale) changed.back() = ScaleValue(is_intercept ? kNoScale : kUnitScale);
   changed[0] += add;
   if (changes_z) {
-    FtrlParams params = FtrlParamsAt(is_intercept ? InterceptOptions(options_) : options_, 1);
+    FtrlParams params = FtrlParamsAt(OptionsOf(key, options_), 1);
     // z is that of normalized values, the weight that of values as they are.
     const float scale = options_.normalize && changed.back() > 0 ? changed.back() : 1;
     const size_t parameters = 1 + factor_width();
@@ -604,6 +697,12 @@ Result<std::unique_ptr<LocalStore>> LocalStore::Create(const ModelShape& shape,
     return Invalid(
         "ftrl forgets the initial factors without both: expected ftrl_beta or factor_l2 above 0, "
         "found 0");
+  }
+  if (shape.factors.admit > 1 && shape.num_features > 0) {
+    return Invalid(
+        "admit_factors: expected a hashed-key table (num_features = 0), or 1, found num_features "
+        "= " +
+        std::to_string(shape.num_features));
   }
   try {
     return MakeFor(shape, options);

@@ -19,6 +19,9 @@ struct ModelShape {
   uint64_t num_features = 0;  // 0: a hashed-key table, any 64-bit key but io::kInterceptKey
   bool intercept = true;
   FactorShape factors = {};  // kLr: weights alone
+  // The key in the whole model of this table's key, from which initial factors derive. Empty: it is
+  // the same. A shard of a dense-index table has its own keys.
+  std::function<uint64_t(uint64_t key)> whole_key = {};
 };
 
 // The intercept has a slot of its own under io::kInterceptKey. The rule updates it like a feature,
@@ -37,10 +40,14 @@ class LocalStore : public WeightStore {
 
   bool has_scales() const override { return options_.normalize; }
   FactorShape factors() const override { return shape_.factors; }
+  // What PullBatch gives for the next step. But the store stays as it is: a feature gets its
+  // factors with its first push. For batches that may never be pushed.
+  virtual Status PeekBatch(std::span<const uint64_t> keys, std::span<float> weights) = 0;
   // Floats of state a feature; the first one is the weight (of values as they are), the next ones
   // are the factors, and then follows the state of the weight, and that of the factors, plane by
-  // plane. With UpdateOptions::normalize the last one is the scale of its values, and the state is
-  // that of the normalised ones.
+  // plane. With FactorShape::admit above 1 the next one is the number of earlier batches of the
+  // feature, up to admit - 1. With UpdateOptions::normalize the last one is the scale of its
+  // values, and the state is that of the normalised ones.
   virtual size_t slot_floats() const = 0;
   // Calls visit(key, state) for each feature whose state is not all zero, in the order of keys. The
   // span is valid during the call.

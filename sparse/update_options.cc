@@ -111,6 +111,17 @@ Status UpdateOptions::Validate() const {
   RETURN_IF_ERROR(CheckRange("l2", l2, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("factor_l2", factor_l2, 0, 1e6));
   RETURN_IF_ERROR(CheckRange("ftrl_beta", ftrl_beta, 0, 1e6));
+  RETURN_IF_ERROR(key_groups.Validate());
+  for (const KeyGroup& group : key_groups.groups) {
+    RETURN_IF_ERROR(CheckRange("rate of a field", group.rate, 1e-6, 1e6));
+    RETURN_IF_ERROR(CheckRange("l1 of a field", group.l1, 0, 1e6));
+    RETURN_IF_ERROR(CheckRange("l2 of a field", group.l2, 0, 1e6));
+    if (group.l1 > 0 && rule != Rule::kFtrl) {
+      return Invalid(
+          std::string("l1 of a field belongs to the optimizer ftrl: expected none with ") +
+          RuleName(rule));
+    }
+  }
   RETURN_IF_ERROR(CheckRange("adagrad_initial", adagrad_initial, 0, 1e6));
   RETURN_IF_ERROR(
       CheckRange("adagrad_epsilon", adagrad_epsilon, adagrad_initial > 0 ? 0 : 1e-30, 1e6));
@@ -138,6 +149,15 @@ UpdateOptions InterceptOptions(UpdateOptions options) {
   return options;
 }
 
+UpdateOptions GroupOptions(UpdateOptions options, size_t group) {
+  if (group == 0) return options;
+  const KeyGroup& own = options.key_groups.groups[group - 1];
+  options.rate = options.Rate() * own.rate;
+  options.l1 = own.l1;
+  options.l2 = own.l2;
+  return options;
+}
+
 UpdateOptions FactorUpdateOptions(UpdateOptions options) {
   options.l1 = 0;
   options.l2 = options.factor_l2;
@@ -161,6 +181,9 @@ void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields) {
   fields.AddUint("option.normalize",
                  options.normalize ? kNormalized : (options.raw_values ? kRaw : kOnes));
   fields.Add("option.centers", CentersText(options.centers));
+  if (options.key_groups.empty()) return;
+  fields.Add("option.key_groups", options.key_groups.GroupsText());
+  fields.Add("option.key_ranges", options.key_groups.RangesText());
 }
 
 Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
@@ -189,6 +212,11 @@ Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields) {
   options.raw_values = normalize == kRaw;
   ASSIGN_OR_RETURN(const std::string centers, fields.Text("option.centers"));
   ASSIGN_OR_RETURN(options.centers, CentersFrom(centers));
+  if (fields.Text("option.key_groups").ok()) {
+    ASSIGN_OR_RETURN(const std::string groups, fields.Text("option.key_groups"));
+    ASSIGN_OR_RETURN(const std::string ranges, fields.Text("option.key_ranges"));
+    ASSIGN_OR_RETURN(options.key_groups, KeyGroupsFrom(groups, ranges));
+  }
   return options;
 }
 

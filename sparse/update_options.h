@@ -10,6 +10,7 @@
 #include "io/base/status.h"
 #include "io/rows/row_decoder.h"
 #include "io/state/state_fields.h"
+#include "sparse/key_groups.h"
 #include "sparse/update_rules.h"
 
 namespace millrace::sparse {
@@ -49,6 +50,8 @@ struct UpdateOptions {
   // Subtracted from the values of these features before all else (io/rows/centered_rows.h): the
   // intercept is that of centered rows. Model files have the centers, too.
   std::vector<io::ValueCenter> centers = {};
+  // Keys with a rate, l1 and l2 of their own, for the weights; factors have those of the run.
+  KeyGroups key_groups = {};
 
   Status Validate() const;
   double Rate() const;  // `rate`, or the default if it is 0
@@ -67,6 +70,9 @@ GradientScale GradientScaleOf(Rule rule);
 // The options of the intercept, which is not regularised.
 UpdateOptions InterceptOptions(UpdateOptions options);
 
+// The options of the weights of a group of keys; 0: the same.
+UpdateOptions GroupOptions(UpdateOptions options, size_t group);
+
 // The options of the factors: the same rule without L1, with factor_l2. Sums of squares of AdaGrad
 // start at 1 at least: the gradients of initial factors are tiny, and a first step as large as the
 // rate would be noise.
@@ -77,7 +83,7 @@ std::string CentersText(const std::vector<io::ValueCenter>& centers);
 Result<std::vector<io::ValueCenter>> CentersFrom(const std::string& text);
 
 // Named fields for files and for the wire. They contain Rate(), never 0. A field of factor_l2 is
-// only there if it is not 0.
+// only there if it is not 0, those of key groups if there are some.
 void AddUpdateOptions(const UpdateOptions& options, io::StateFields& fields);
 Result<UpdateOptions> UpdateOptionsFrom(const io::StateFields& fields);
 

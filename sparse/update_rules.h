@@ -68,21 +68,24 @@ struct FtrlState {
   F w, z, n;
 };
 using FtrlSlot = FtrlState<float>;
-struct FtrlParams {
-  float inverse_rate;  // 1 / rate: a product where the formula divides
-  float beta;
-  float l1;
-  float l2;
+// P: float, or a vector with the numbers of several models (ftrl_lanes.h), one per lane of F.
+template <typename P>
+struct FtrlParamsOf {
+  P inverse_rate;  // 1 / rate: a product where the formula divides
+  P beta;
+  P l1;
+  P l2;
 };
+using FtrlParams = FtrlParamsOf<float>;
 // The weight as a function of z and n; root is sqrt(n).
-template <typename F>
-F FtrlWeight(const FtrlParams& p, F z, F root) {
+template <typename P, typename F>
+F FtrlWeight(const FtrlParamsOf<P>& p, F z, F root) {
   const F excess = Abs(z) - p.l1;
   const F weight = -CopySign(excess, z) / ((p.beta + root) * p.inverse_rate + p.l2);
   return Select(excess <= 0, F{}, weight);
 }
-template <typename F>
-void Step(const FtrlParams& p, F g, FtrlState<F>& slot) {
+template <typename P, typename F>
+void Step(const FtrlParamsOf<P>& p, F g, FtrlState<F>& slot) {
   const F root = Sqrt(slot.n);
   slot.n += g * g;
   const F new_root = Sqrt(slot.n);

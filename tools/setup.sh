@@ -8,6 +8,7 @@
 #   tools/setup.sh --with-clang   also clang and clang-tidy, for the presets clang, library and fuzz
 #   tools/setup.sh --with-cluster also OpenMPI and sshd, for the tests of millrace-launch; not sshd where systemd would start it
 #   tools/setup.sh --with-browser also Chromium, for the tests of the report page
+#   tools/setup.sh --with-python  also what the Python package is built and tested with
 #   tools/setup.sh --with-package also the packages to make a .deb with cpack, and to try it with tools/packaging/try_deb.sh
 set -euo pipefail
 
@@ -26,8 +27,10 @@ for arg in "$@"; do
       [ -d /run/systemd/system ] || required+=(openssh-server) ;;
     --with-clang) required+=(clang clang-tidy libclang-rt-14-dev libomp-dev) ;;
     --with-browser) required+=(chromium chromium-driver) ;;
+    --with-python)
+      required+=(pybind11-dev python3-dev python3-scipy python3-sklearn python3-pandas python3-pip python3-venv) ;;
     --with-package) required+=(dpkg-dev file debootstrap) ;;
-    -h|--help) sed -n '3,11s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '3,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "setup: unknown option '$arg' (see --help)" >&2; exit 2 ;;
   esac
 done

@@ -25,7 +25,7 @@ run_tests() {
   ctest --preset "$1" -j "$jobs" "${@:2}"
 }
 tidy() {
-  build clang millrace_ps_rpc millrace_example_proto  # their generated headers
+  build clang millrace_ps_rpc millrace_serve_rpc millrace_example_proto  # their generated headers
   say "tidy: all sources"
   local log=build-clang/tidy.log
   run-clang-tidy -quiet -j "$jobs" -p build-clang \
@@ -34,7 +34,7 @@ tidy() {
   echo "$(grep -c '^clang-tidy' "$log") files, nothing found"
 }
 
-tools/setup.sh --with-cluster --with-browser --with-clang
+tools/setup.sh --with-cluster --with-browser --with-clang --with-python
 tools/get_duckdb.sh || say "without DuckDB's library the tests of Parquet and SQL are skipped"
 for part in "${parts[@]}"; do
   case "$part" in

@@ -63,11 +63,28 @@ def value_of(field, rule, text):
     return token(field, text), field.get("values", {}).get(text), 1
 
 
+def groups_of(fields):
+    """The different l1, l2 and rate of fields, in the order of their first fields; those without come first."""
+    return sorted(dict.fromkeys(map(update_of, fields)), key=lambda update: update != (None, None, 1))
+
+
+def update_of(field):
+    return field.get("l1"), field.get("l2"), field.get("rate", 1)
+
+
 def keys_of(spec, row):
     """(key, value) of a row."""
     fields, bits = spec["fields"], spec["hash_bits"]
     values = {field["name"]: values_of(field, row) for field in fields if field["rule"] != "cross"}
-    first = 2**bits if any(field["rule"] in ("hash", "cross") for field in fields) else 0
+    hashed = groups_of([field for field in fields if field["rule"] in ("hash", "cross")])
+    first = len(hashed) * 2**bits
+
+    def hash_key(field, h):
+        if bits < 64:
+            return h % 2**bits + hashed.index(update_of(field)) * 2**bits
+        own = groups_of(fields + [{}])  # the group of fields without l1, l2 and rate is number 0
+        return min(h if len(own) == 1 else h % 2**56 | own.index(update_of(field)) << 56, MASK - 1)
+
     own = [(f, (bucket_count(f) if f["rule"] == "bucket" else 1) + (f.get("missing") == "key")) for f in fields
            if f["rule"] in ("bucket", "number") and f.get("keys", True)]
     ranks = first + sum(count for _, count in own)
@@ -76,14 +93,12 @@ def keys_of(spec, row):
             seed = hash_bytes(field["name"].encode())
             for parts in itertools.product(*(values[name] for name in field["of"])):
                 data = b"".join(t.to_bytes(8, "little") for t, _, _ in parts)
-                h = hash_bytes(data, seed)
-                yield (min(h, MASK - 1) if bits == 64 else h % 2**bits), math.prod(v for _, _, v in parts)
+                yield hash_key(field, hash_bytes(data, seed)), math.prod(v for _, _, v in parts)
         elif field.get("keys", True):
             base = ranks if field["rule"] == "vocabulary" else first + sum(
                 count for f, count in itertools.takewhile(lambda entry: entry[0] is not field, own))
             for t, number, value in values[field["name"]]:
-                yield (min(t, MASK - 1) if bits == 64 else t % 2**bits if field["rule"] == "hash" else base +
-                       number), value
+                yield (hash_key(field, t) if bits == 64 or field["rule"] == "hash" else base + number), value
 
 
 def main():

@@ -2,9 +2,11 @@
 // Untrusted bytes for a terminal: names and texts from files and other processes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/base/utf8.h"
 
@@ -41,6 +43,17 @@ inline std::string Printable(std::string_view bytes) {
     text.replace(at, 1, "\\x0a");
   }
   return text;
+}
+
+// "a, b, c" for messages: the first names, each cut if it is long.
+inline std::string ListedNames(const std::vector<std::string>& names) {
+  constexpr size_t kNames = 50, kBytes = 100;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kNames); ++i) {
+    const bool is_long = names[i].size() > kBytes;
+    text += (i == 0 ? "" : ", ") + names[i].substr(0, kBytes) + (is_long ? "..." : "");
+  }
+  return names.size() > kNames ? text + ", ..." : text;
 }
 
 }  // namespace millrace

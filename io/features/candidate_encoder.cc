@@ -14,9 +14,9 @@ Status CheckProducts(const float* begin, const float* end) {
 
 }  // namespace
 
-CandidateEncoder::CandidateEncoder(std::shared_ptr<const EncoderPlan> plan)
+CandidateEncoder::CandidateEncoder(std::shared_ptr<const EncoderPlan> plan, bool fields)
     : plan_(std::move(plan)),
-      encoder_(plan_, Labels::kOptional),
+      encoder_(plan_, Labels::kOptional, fields),
       tokens_(plan_->fields_.size()),
       columns_(plan_->columns().size()) {}
 
@@ -38,6 +38,7 @@ void CandidateEncoder::SetContext(const FieldRow& context) {
     const size_t before = encoder_.keys_.size();
     begin_.push_back(static_cast<uint32_t>(before));
     note(i, encoder_.EncodeKeys(i, context));
+    encoder_.NameFields(i);
     note(i, CheckProducts(encoder_.values_.data() + before,
                           encoder_.values_.data() + encoder_.values_.size()));
     if (fields[i].in_cross) tokens_[i] = encoder_.tokens_[i];
@@ -45,6 +46,7 @@ void CandidateEncoder::SetContext(const FieldRow& context) {
   begin_.push_back(static_cast<uint32_t>(encoder_.keys_.size()));
   context_keys_ = encoder_.keys_;
   context_values_ = encoder_.values_;
+  context_fields_ = encoder_.fields_;
   context_ones_ = encoder_.ones_;
 }
 
@@ -96,6 +98,7 @@ Status CandidateEncoder::AppendKeys(const FieldRow& candidate, CandidateRows& ro
     if (step.field == kNoField) break;
     const size_t keys = encoder_.keys_.size();
     RETURN_IF_ERROR(encoder_.EncodeKeys(step.field, candidate));
+    encoder_.NameFields(step.field);
     rows.runs.back().own += static_cast<uint32_t>(encoder_.keys_.size() - keys);
   }
   const float* const values = encoder_.values_.data();
@@ -113,6 +116,7 @@ Status CandidateEncoder::Append(const FieldRow& candidate, CandidateRows& rows) 
   rows.run_end.push_back(static_cast<uint32_t>(rows.runs.size()));
   rows.keys.insert(rows.keys.end(), encoder_.keys_.begin(), encoder_.keys_.end());
   rows.values.insert(rows.values.end(), encoder_.values_.begin(), encoder_.values_.end());
+  rows.fields.insert(rows.fields.end(), encoder_.fields_.begin(), encoder_.fields_.end());
   return {};
 }
 

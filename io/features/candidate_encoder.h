@@ -26,6 +26,7 @@ struct SharedRun {
 struct CandidateRows {
   PodVector<uint64_t> keys;     // of all rows, without those of the context
   PodVector<float> values;      // of these keys
+  PodVector<uint16_t> fields;   // the same, if they are wanted
   PodVector<SharedRun> runs;    // of all rows
   PodVector<uint32_t> run_end;  // of each row, in `runs`
   bool ones = true;             // all values are 1
@@ -34,6 +35,7 @@ struct CandidateRows {
   void Clear() {
     keys.clear();
     values.clear();
+    fields.clear();
     runs.clear();
     run_end.clear();
     ones = true;
@@ -45,7 +47,8 @@ struct CandidateRows {
 // weights are not read. Not thread-safe (scratch memory).
 class CandidateEncoder {
  public:
-  explicit CandidateEncoder(std::shared_ptr<const EncoderPlan> plan);
+  // With `fields`, as those of FeatureEncoder.
+  explicit CandidateEncoder(std::shared_ptr<const EncoderPlan> plan, bool fields = false);
 
   // As FeatureEncoder, for the context and for the own keys of a row.
   void LimitKeys(uint64_t max_keys) { encoder_.LimitKeys(max_keys); }
@@ -55,6 +58,7 @@ class CandidateEncoder {
   // Valid until the next context.
   const PodVector<uint64_t>& context_keys() const { return context_keys_; }
   const PodVector<float>& context_values() const { return context_values_; }
+  const PodVector<uint16_t>& context_fields() const { return context_fields_; }
   bool context_ones() const { return context_ones_; }  // all these values are 1
 
   // Appends the context's row with the columns of `candidate`, or returns an error that names the
@@ -79,6 +83,7 @@ class CandidateEncoder {
   // Of the context:
   PodVector<uint64_t> context_keys_;
   PodVector<float> context_values_;
+  PodVector<uint16_t> context_fields_;
   bool context_ones_ = true;
   std::vector<uint32_t> begin_;                             // by field, and the end
   std::vector<std::vector<FeatureEncoder::Token>> tokens_;  // of fields in crosses

@@ -80,6 +80,8 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
     plan->weight_column_ = ColumnNumber(plan->columns_, spec.weight_column);
   }
   plan->mask_ = MaskKey(~uint64_t{0}, spec.hash_bits);
+  const std::vector<uint64_t> first_keys = spec.FirstKeys();
+  if (spec.hash_bits == 64 && !spec.Groups().updates.empty()) plan->mask_ >>= 8;
   size_t values = 0;
   for (const FieldSpec& field : spec.fields) values += field.values.size();
   plan->ranks_.Reserve(values);
@@ -94,6 +96,8 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
     }
     made.missing_token = HashString("", made.seed);
     made.unseen_token = HashString(kUnseenText, made.seed);
+    const bool has_ranks = field.rule == FieldRule::kVocabulary && spec.hash_bits != 64;
+    made.first_key = has_ranks ? first_keys.back() : first_keys[i];
     if (field.rule == FieldRule::kCross) {
       for (const std::string& part : field.of) {
         const auto found = std::find_if(spec.fields.begin(), spec.fields.end(),
@@ -109,11 +113,7 @@ Result<std::shared_ptr<const EncoderPlan>> EncoderPlan::Make(const FeatureSpec& 
         made.bucket_token.push_back(HashString(std::to_string(bucket), made.seed));
       }
     }
-    if (field.rule == FieldRule::kBucket || field.rule == FieldRule::kNumber) {
-      made.first_key = spec.FirstKey(i);
-    }
     if (field.rule == FieldRule::kVocabulary) {
-      made.first_key = spec.FirstVocabularyKey();
       made.unseen_rank = *field.unseen_rank;
       for (const auto& [value, rank] : field.values) {
         if (plan->ranks_.Insert(HashString(value, made.seed), rank)) continue;
@@ -189,10 +189,11 @@ Status FeatureEncoder::ReadWeight(const FieldRow& row, float& weight) const {
 inline void FeatureEncoder::AddKey(const EncoderPlan::Field& field, const Token& token) {
   uint64_t key = 0;
   if (plan_->spec_.hash_bits == 64) {
+    key = (token.token & plan_->mask_) | field.first_key;
     // No row may have the key of the intercept.
-    key = token.token == kInterceptKey ? kInterceptKey - 1 : token.token;
+    if (key == kInterceptKey) --key;
   } else if (field.rule == FieldRule::kHash || field.rule == FieldRule::kCross) {
-    key = token.token & plan_->mask_;
+    key = (token.token & plan_->mask_) + field.first_key;
   } else {
     key = field.first_key + token.offset;
   }
@@ -296,16 +297,21 @@ Status FeatureEncoder::EncodeField(size_t i, const FieldRow& row) {
 }
 
 // All combinations of one token per part; the last part turns first.
-Status FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
-  uint64_t keys = 1;
+Status FeatureEncoder::EncodeCross(size_t i) {
+  const EncoderPlan::Field& cross = plan_->fields_[i];
   for (const size_t part : cross.parts) {
     if (tokens_[part].empty()) return {};
-    if (__builtin_mul_overflow(keys, tokens_[part].size(), &keys)) keys = UINT64_MAX;
+  }
+  size_t keys = 1;
+  for (const size_t part : cross.parts) {
+    if (tokens_[part].size() > (kMaxCrossKeys - cross_keys_) / keys) return TooManyCrossKeys(i);
+    keys *= tokens_[part].size();
   }
   if (keys > max_keys_ || keys_.size() > max_keys_ - keys) {
     return Corrupt("cross: expected a row of at most " + std::to_string(max_keys_) +
                    " keys, found more");
   }
+  cross_keys_ += keys;
   turn_.assign(cross.parts.size(), 0);
   while (true) {
     Token made = {.token = cross.seed};
@@ -319,14 +325,22 @@ Status FeatureEncoder::EncodeCross(const EncoderPlan::Field& cross) {
       }
     }
     AddKey(cross, made);
-    if (explain_) {
-      entries_.push_back({static_cast<size_t>(&cross - plan_->fields_.data()), keys_.back(),
-                          made.value, std::move(name)});
-    }
+    if (explain_) entries_.push_back({i, keys_.back(), made.value, std::move(name)});
     size_t p = turn_.size();
     while (p > 0 && ++turn_[p - 1] == tokens_[cross.parts[p - 1]].size()) turn_[--p] = 0;
     if (p == 0) return {};
   }
+}
+
+Status FeatureEncoder::TooManyCrossKeys(size_t i) const {
+  const FieldSpec& spec = plan_->spec_.fields[i];
+  std::string found;
+  for (size_t p = 0; p < spec.of.size(); ++p) {
+    found += (p == 0 ? "" : " x ") + std::to_string(tokens_[plan_->fields_[i].parts[p]].size());
+  }
+  return Corrupt("cross '" + spec.name + "': expected at most " + std::to_string(kMaxCrossKeys) +
+                 " keys of crosses in a row, found " + found + " combinations" +
+                 (cross_keys_ == 0 ? "" : " after " + std::to_string(cross_keys_) + " keys"));
 }
 
 // The common case without tokens in between: hashes of texts and integers. False without effect if
@@ -355,6 +369,7 @@ void FeatureEncoder::BeginKeys() {
   values_.clear();
   fields_.clear();
   ones_ = true;
+  cross_keys_ = 0;
 }
 
 Status FeatureEncoder::Encode(const FieldRow& row) {
@@ -364,7 +379,7 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
   }
   for (size_t i = 0; i < plan_->fields_.size(); ++i) {
     RETURN_IF_ERROR(EncodeKeys(i, row));
-    if (want_fields_) fields_.resize(keys_.size(), static_cast<uint16_t>(i));
+    NameFields(i);
   }
   // A product of numbers in a cross may be too large.
   if (ones_ ||
@@ -377,7 +392,7 @@ Status FeatureEncoder::Encode(const FieldRow& row) {
 Status FeatureEncoder::EncodeKeys(size_t i, const FieldRow& row) {
   const EncoderPlan::Field& field = plan_->fields_[i];
   if (field.simple && !explain_ && EncodeSimple(field, row)) return {};
-  if (field.rule == FieldRule::kCross) return EncodeCross(field);
+  if (field.rule == FieldRule::kCross) return EncodeCross(i);
   if (!field.in_cross) RETURN_IF_ERROR(EncodeField(i, row));
   if (!field.keys) return {};
   for (size_t t = 0; t < tokens_[i].size(); ++t) {

@@ -64,7 +64,7 @@ class EncoderPlan {
     size_t column = 0;
     uint64_t seed = 0;                    // of the tokens: the hash of the field's name
     std::array<uint64_t, 17> start = {};  // HashStart of short texts, by their size
-    uint64_t first_key = 0;  // bucket, number; rank 0 of a vocabulary; hash and cross: 0
+    uint64_t first_key = 0;  // of a vocabulary: that of rank 0; of 64-bit hashes: see Groups
     uint64_t missing_token = 0;
     uint64_t unseen_token = 0;           // vocabulary
     uint64_t unseen_rank = 0;            // vocabulary
@@ -84,6 +84,10 @@ class EncoderPlan {
 // Not thread-safe (scratch memory): use one encoder per thread.
 class FeatureEncoder {
  public:
+  // The crosses of a row have at most this number of keys; more are an error. Otherwise a row of a
+  // megabyte with two long lists could fill any memory.
+  static constexpr size_t kMaxCrossKeys = 1 << 20;
+
   // With `fields`, an entry's field is the position in the spec of the field that made its key.
   explicit FeatureEncoder(std::shared_ptr<const EncoderPlan> plan, Labels labels,
                           bool fields = false);
@@ -92,8 +96,7 @@ class FeatureEncoder {
   // `rows` unchanged.
   Status Append(const FieldRow& row, BatchBuilder& rows);
 
-  // A row whose crosses have more keys than this is an error. A short row of fields with many
-  // values can have very many.
+  // A row with crosses and more keys than this is an error as well.
   void LimitKeys(uint64_t max_keys) { max_keys_ = max_keys; }
 
   // The row's label: 0, 1 or kNoLabel.
@@ -125,11 +128,16 @@ class FeatureEncoder {
   // Before the keys of a row.
   void BeginKeys();
   Status EncodeKeys(size_t field, const FieldRow& row);
+  // Of the keys that were added since the last call.
+  void NameFields(size_t field) {
+    if (want_fields_) fields_.resize(keys_.size(), static_cast<uint16_t>(field));
+  }
   Status EncodeField(size_t field, const FieldRow& row);
   bool EncodeSimple(const EncoderPlan::Field& field, const FieldRow& row);
   Status AddValue(size_t field, const FieldValue& value);
   void AddMissing(size_t field);
-  Status EncodeCross(const EncoderPlan::Field& cross);
+  Status EncodeCross(size_t field);
+  Status TooManyCrossKeys(size_t field) const;
   void AddKey(const EncoderPlan::Field& field, const Token& token);
   Status ReadWeight(const FieldRow& row, float& weight) const;
   std::string NameOf(size_t field, const FieldValue* value, const Token& token) const;
@@ -143,6 +151,7 @@ class FeatureEncoder {
   PodVector<float> values_;
   PodVector<uint16_t> fields_;  // if they are wanted
   bool ones_ = true;
+  size_t cross_keys_ = 0;     // of the row
   std::vector<size_t> turn_;  // of a cross, by part
   // While Explain runs: the names of tokens_, and of keys_.
   bool explain_ = false;

@@ -130,6 +130,7 @@ Result<FeatureSpec> FeatureFitter::Finish() {
     FieldSpec& spec = spec_.fields[i];
     if (spec.rule == FieldRule::kVocabulary) {
       FinishVocabulary(spec, fields_[i]);
+      fields_[i].counts.clear();  // as much memory as the values themselves
     } else if (NeedsNumbers(spec) && spec.rule == FieldRule::kBucket) {
       FinishQuantiles(spec, fields_[i]);
     } else if (NeedsNumbers(spec)) {
@@ -137,7 +138,7 @@ Result<FeatureSpec> FeatureFitter::Finish() {
     }
   }
   RETURN_IF_ERROR(spec_.Validate());
-  return spec_;
+  return std::move(spec_);
 }
 
 }  // namespace millrace::io

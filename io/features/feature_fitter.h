@@ -31,7 +31,7 @@ class FeatureFitter {
   // A fitted spec. Fields that were fitted keep what they have, except that new values of
   // vocabularies with at least min_count occurrences get the ranks after all others, field by field
   // in the order of their texts. Values that are not UTF-8 stay unseen, because JSON cannot hold
-  // them.
+  // them. Call it once.
   Result<FeatureSpec> Finish();
 
  private:

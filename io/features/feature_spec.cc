@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 #include <set>
 
@@ -16,6 +17,10 @@ namespace {
 constexpr int kMaxNarrowBits = 40;  // a dense-index table of 2^40 floats is beyond any machine
 constexpr uint64_t kMaxLogParts = 64;
 constexpr uint64_t kMaxQuantiles = 1000;
+constexpr double kMaxPenalty = 1e6;
+constexpr double kMinRate = 1e-6, kMaxRate = 1e6;
+constexpr size_t kMaxGroups = 254;  // a byte of a 64-bit key, which is not that of the intercept
+constexpr int kGroupShift = 56;
 
 Status FieldError(const FieldSpec& field, const std::string& what) {
   return Invalid("field '" + field.name + "': " + what);
@@ -66,8 +71,25 @@ Status CheckBuckets(const FieldSpec& field) {
   return {};
 }
 
+Status CheckUpdate(const FieldSpec& field) {
+  const auto check = [&](const char* name, double value, double low, double high) -> Status {
+    if (value >= low && value <= high) return {};
+    char text[120];
+    std::snprintf(text, sizeof text, "%s: expected a number from %g to %g, found %g", name, low,
+                  high, value);
+    return FieldError(field, text);
+  };
+  const FieldUpdate& update = field.update;
+  RETURN_IF_ERROR(check("l1", update.l1.value_or(0), 0, kMaxPenalty));
+  RETURN_IF_ERROR(check("l2", update.l2.value_or(0), 0, kMaxPenalty));
+  RETURN_IF_ERROR(check("rate", update.rate, kMinRate, kMaxRate));
+  if (field.keys || update == FieldUpdate()) return {};
+  return FieldError(field, "expected no l1, l2 and rate of a field without keys");
+}
+
 Status CheckField(const FeatureSpec& spec, const FieldSpec& field) {
   if (field.name.empty()) return Invalid("a field has no name");
+  RETURN_IF_ERROR(CheckUpdate(field));
   if (field.name == kAnyField) return FieldError(field, "expected another name: * stands for all");
   if (field.rule == FieldRule::kCross) return CheckCross(spec, field);
   if (field.column.empty()) return FieldError(field, "expected the name of a column");
@@ -109,6 +131,30 @@ bool IsHashed(const FieldSpec& field) {
   return field.rule == FieldRule::kHash || field.rule == FieldRule::kCross;
 }
 
+// The different updates of fields that have one of their own, in the order of their first fields.
+std::vector<FieldUpdate> UpdatesOf(const std::vector<FieldSpec>& fields) {
+  std::vector<FieldUpdate> updates;
+  for (const FieldSpec& field : fields) {
+    if (field.update == FieldUpdate()) continue;
+    if (std::find(updates.begin(), updates.end(), field.update) == updates.end()) {
+      updates.push_back(field.update);
+    }
+  }
+  return updates;
+}
+
+// 0 for a field without an update of its own, else 1 + the position of its update.
+size_t GroupIn(const std::vector<FieldUpdate>& updates, const FieldUpdate& update) {
+  if (update == FieldUpdate()) return 0;
+  return 1 +
+         static_cast<size_t>(std::find(updates.begin(), updates.end(), update) - updates.begin());
+}
+
+// Appends a range unless the keys before it have the same group.
+void AddRange(uint64_t first_key, size_t group, std::vector<FieldGroups::Range>& ranges) {
+  if ((ranges.empty() ? 0 : ranges.back().group) != group) ranges.push_back({first_key, group});
+}
+
 uint64_t KeysOf(const FieldSpec& field) {
   if (!field.keys) return 0;
   const uint64_t missing = field.missing_key ? 1 : 0;
@@ -144,6 +190,10 @@ Status FeatureSpec::Validate() const {
   }
   if (std::set<std::string>(csv_columns.begin(), csv_columns.end()).size() < csv_columns.size()) {
     return Invalid("csv_columns: expected different names");
+  }
+  if (UpdatesOf(fields).size() > kMaxGroups) {
+    return Invalid("fields: expected at most " + std::to_string(kMaxGroups) +
+                   " different l1, l2 and rate");
   }
   return CheckRanks(*this);
 }
@@ -181,18 +231,63 @@ uint64_t FeatureSpec::num_features() const {
   if (hash_bits == 64) return 0;
   uint64_t ranks = 0;
   for (const FieldSpec& field : fields) ranks += field.values.size() + (field.unseen_rank ? 1 : 0);
-  return FirstVocabularyKey() + ranks;
+  return FirstKeys().back() + ranks;
 }
 
-uint64_t FeatureSpec::FirstKey(size_t field) const {
-  if (hash_bits == 64) return 0;  // no field has keys of its own: all are hashes
-  const bool has_hashed = std::any_of(fields.begin(), fields.end(), IsHashed);
-  uint64_t key = has_hashed ? uint64_t{1} << hash_bits : 0;
-  for (size_t i = 0; i < field; ++i) key += KeysOf(fields[i]);
-  return key;
+std::vector<uint64_t> FeatureSpec::FirstKeys() const {
+  const std::vector<size_t> groups = FieldGroupNumbers();
+  std::vector<uint64_t> first(fields.size() + 1);
+  if (hash_bits == 64) {
+    for (size_t i = 0; i < fields.size(); ++i) first[i] = uint64_t{groups[i]} << kGroupShift;
+    return first;
+  }
+  std::map<size_t, uint64_t> first_of_group;  // of hashed keys
+  uint64_t key = 0;
+  const auto add_hashes = [&](bool plain) {
+    for (size_t i = 0; i < fields.size(); ++i) {
+      if (!IsHashed(fields[i]) || (groups[i] == 0) != plain) continue;
+      const bool is_new = first_of_group.emplace(groups[i], key).second;
+      if (is_new) key += uint64_t{1} << hash_bits;
+    }
+  };
+  add_hashes(/*plain=*/true);
+  add_hashes(/*plain=*/false);
+  for (size_t i = 0; i < fields.size(); ++i) {
+    first[i] = IsHashed(fields[i]) ? first_of_group[groups[i]] : key;
+    key += KeysOf(fields[i]);
+  }
+  first.back() = key;
+  return first;
 }
 
-uint64_t FeatureSpec::FirstVocabularyKey() const { return FirstKey(fields.size()); }
+std::vector<size_t> FeatureSpec::FieldGroupNumbers() const {
+  const std::vector<FieldUpdate> updates = UpdatesOf(fields);
+  std::vector<size_t> numbers;
+  for (const FieldSpec& field : fields) numbers.push_back(GroupIn(updates, field.update));
+  return numbers;
+}
+
+FieldGroups FeatureSpec::Groups() const {
+  FieldGroups all = {.updates = UpdatesOf(fields)};
+  if (all.updates.empty()) return all;
+  if (hash_bits == 64) {
+    for (size_t g = 1; g <= all.updates.size(); ++g) {
+      AddRange(uint64_t{g} << kGroupShift, g, all.ranges);
+    }
+    return all;
+  }
+  const std::vector<size_t> numbers = FieldGroupNumbers();
+  const std::vector<uint64_t> first = FirstKeys();
+  std::map<uint64_t, size_t> starts;  // of parts of the key space: their groups
+  for (size_t i = 0; i < fields.size(); ++i) {
+    const FieldSpec& field = fields[i];
+    if (IsHashed(field) || KeysOf(field) > 0) starts[first[i]] = numbers[i];
+    for (const auto& [value, rank] : field.values) starts[first.back() + rank] = numbers[i];
+    if (field.unseen_rank) starts[first.back() + *field.unseen_rank] = numbers[i];
+  }
+  for (const auto& [key, group] : starts) AddRange(key, group, all.ranges);
+  return all;
+}
 
 namespace {
 
@@ -283,6 +378,13 @@ std::string FieldJson(const FieldSpec& field) {
     json.Key("keys");
     json.Json("false");
   }
+  const auto number = [&](const char* key, double value) {
+    json.Key(key);
+    json.Double(value);
+  };
+  if (field.update.l1) number("l1", *field.update.l1);
+  if (field.update.l2) number("l2", *field.update.l2);
+  if (field.update.rate != 1) number("rate", field.update.rate);
   json.EndObject();
   return text;
 }
@@ -355,8 +457,20 @@ std::string FeatureSpec::ToPrettyJson() const { return SpecJson(*this, "\n  ", "
 namespace {
 
 std::string Cut(const std::string& text) {
-  constexpr size_t kMost = 200;
+  constexpr size_t kMost = 100;
   return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+// The begin of the member, or for a long list of the element, in which two objects first differ.
+size_t DifferenceBegin(const std::string& a, const std::string& b) {
+  const auto [in_a, in_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  const auto at = static_cast<size_t>(in_a - a.begin());
+  if (a[at] == '}' || b[at] == '}') return at;  // one has more members
+  constexpr size_t kNear = 40;
+  const size_t member = a.rfind(",\"", at);
+  if (member != a.npos && at - member <= kNear) return member + 1;
+  const size_t element = a.rfind(',', at);
+  return element == a.npos ? 0 : element + 1;
 }
 
 }  // namespace
@@ -395,8 +509,16 @@ std::string DifferenceOf(const FeatureSpec& ours, const FeatureSpec& other) {
                     "a vocabulary of " + std::to_string(a.values.size()) + " values",
                     "another one of " + std::to_string(b.values.size()));
     }
+    const std::string place = "field " + std::to_string(i + 1);
+    if (a.name != b.name) return differ(place, "'" + a.name + "'", "'" + b.name + "'");
     const std::string left = FieldJson(a), right = FieldJson(b);
-    if (left != right) return differ("field " + std::to_string(i + 1), left, right);
+    if (left == right) continue;
+    const size_t begin = DifferenceBegin(left, right);
+    const auto rest = [&](const std::string& json) -> std::string {
+      if (json[begin] == '}') return "nothing";
+      return json.substr(begin + (json[begin] == ',' ? 1 : 0));
+    };
+    return differ("field '" + a.name + "'", rest(left), rest(right));
   }
   return "";
 }

@@ -36,6 +36,15 @@ enum class FieldRule { kHash, kVocabulary, kBucket, kNumber, kCross };
 enum class BucketKind { kBoundaries, kLog2, kQuantiles };
 enum class NumberScale { kNone, kStandard, kMaxAbs };
 
+// How the weights of a field are trained, where it differs from the run's own options.
+struct FieldUpdate {
+  std::optional<double> l1 = {};
+  std::optional<double> l2 = {};
+  double rate = 1;  // a factor of the learning rate
+
+  bool operator==(const FieldUpdate&) const = default;
+};
+
 // In the JSON form: a part of a cross that stands for each field.
 constexpr char kAnyField[] = "*";
 
@@ -65,6 +74,8 @@ struct FieldSpec {
   std::optional<double> factor = {};
 
   std::vector<std::string> of = {};  // cross: names of earlier fields that are no crosses
+
+  FieldUpdate update = {};
 };
 
 // "hash", "vocabulary", "bucket", "number", "cross".
@@ -76,6 +87,19 @@ std::optional<NumberScale> ScaleFromName(std::string_view name);
 
 // The number of buckets of a bucket field.
 uint64_t BucketCount(const FieldSpec& field);
+
+// The different updates of a spec's fields, and the keys that each is for: a key belongs to the
+// last range whose first key is not above it, and has the update updates[group - 1]. Group 0, also
+// that of keys below all ranges, is for fields without an update of their own. `ranges` are
+// ascending; both are empty if there is only group 0.
+struct FieldGroups {
+  struct Range {
+    uint64_t first_key = 0;
+    size_t group = 0;
+  };
+  std::vector<FieldUpdate> updates = {};
+  std::vector<Range> ranges = {};
+};
 
 struct FeatureSpec {
   LabelSpec label = {};
@@ -97,9 +121,13 @@ struct FeatureSpec {
   uint64_t num_features() const;
   // The key space, unless every key is a 64-bit hash: first 2^hash_bits keys of hashes and crosses
   // (none if the spec has neither), then those of bucket and number fields in the order of the
-  // fields, then those of vocabularies in the order of their ranks.
-  uint64_t FirstKey(size_t field) const;  // of a bucket or number field
-  uint64_t FirstVocabularyKey() const;
+  // fields, then those of vocabularies in the order of their ranks. Hashes and crosses with another
+  // update have 2^hash_bits keys of their own behind those without one.
+  // By field, except for vocabularies; the last one is that of rank 0. Of a 64-bit hash, the first
+  // byte of a key is the number of the field's group if there is more than one group.
+  std::vector<uint64_t> FirstKeys() const;
+  FieldGroups Groups() const;
+  std::vector<size_t> FieldGroupNumbers() const;
 
   // One line of JSON, the same for equal specs.
   std::string ToJson() const;

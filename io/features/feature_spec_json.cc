@@ -228,6 +228,15 @@ Status ReadColumn(Members& members, FieldSpec& field) {
   return ReadDefault(members, field);
 }
 
+Status ReadUpdate(Members& members, FieldSpec& field) {
+  RETURN_IF_ERROR(members.Double("l1", field.update.l1));
+  RETURN_IF_ERROR(members.Double("l2", field.update.l2));
+  std::optional<double> rate;
+  RETURN_IF_ERROR(members.Double("rate", rate));
+  field.update.rate = rate.value_or(1);
+  return {};
+}
+
 // A field as it is written: a cross may have wildcards.
 struct WrittenField {
   FieldSpec field = {};
@@ -257,6 +266,7 @@ Status ReadField(element value, size_t number, WrittenField& written) {
       return members.Error("ignore", "a * in the member of beside it");
     }
   }
+  RETURN_IF_ERROR(ReadUpdate(members, field));
   return members.RejectOthers();
 }
 

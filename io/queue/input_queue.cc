@@ -210,6 +210,7 @@ BatchGroup* InputQueue::DrawGroup() {
       return nullptr;
     drawing_ = &NewGroup();
   }
+  TRACE_SCOPE("draw", profiler::Cat::kInput);
   while (!IsFull(*drawing_)) {
     const Supply supply = FillBuffer();
     if (supply == Supply::kStopped) break;
@@ -259,13 +260,23 @@ void InputQueue::DrawRecords(BatchGroup& group) {
   CheckBuffered();
 }
 
+// In the order of the files, whatever the order in which they are drawn and decoded.
+bool InputQueue::IsBefore(const BadRow& a, const BadRow& b) const {
+  if (*a.origin.path == *b.origin.path) return a.origin.offset < b.origin.offset;
+  for (const std::string& file : options_.files) {
+    if (file == *a.origin.path) return true;
+    if (file == *b.origin.path) return false;
+  }
+  return false;
+}
+
 // Releases the records, and counts or reports the bad ones.
 void InputQueue::FinishGroup(BatchGroup& group) {
   for (const BatchGroup::BadRef& bad : group.bad_rows) {
     const RecordRef& ref = group.refs[bad.ref];
     const BadRow row = {pool_.Origin(ref), bad.what};
     if (options_.on_corrupt == OnCorrupt::kSkip) {
-      if (row_corruption_.events == 0) first_skipped_ = row;
+      if (row_corruption_.events == 0 || IsBefore(row, first_skipped_)) first_skipped_ = row;
       row_corruption_.Add(ref.size, row.what.message());
       continue;
     }

@@ -98,6 +98,7 @@ class InputQueue {
   void CheckDigest();
   void FinishGroup(BatchGroup& group);
   std::string Message(const BadRow& bad) const;
+  bool IsBefore(const BadRow& a, const BadRow& b) const;
   BatchGroup* TakeGroup();
   bool FrontIsReady() const;
   BatchGroup* TakeFront();

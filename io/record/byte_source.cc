@@ -22,6 +22,7 @@
 #include "io/base/raw_buffer.h"
 #include "io/record/record_format.h"
 #include "io/record/remote_files.h"
+#include "profiler/trace.h"
 
 namespace millrace::io {
 namespace {
@@ -150,6 +151,7 @@ class CompressedInput {
     if (used_ == filled_ && !ended_) {
       position_ += filled_;
       used_ = filled_ = 0;
+      TRACE_SCOPE("read_compressed", profiler::Cat::kDisk);
       const Status status = source_->Read({chunk_.data(), chunk_.size()}, &filled_);
       ended_ = filled_ < chunk_.size();
       if (filled_ == 0) RETURN_IF_ERROR(status);
@@ -185,6 +187,7 @@ class InflateSource : public ByteSource {
   ~InflateSource() override { inflateEnd(&stream_); }
 
   Status Read(std::span<char> out, size_t* delivered) override {
+    TRACE_SCOPE("decompress", profiler::Cat::kInput, {.bytes = static_cast<int64_t>(out.size())});
     *delivered = 0;
     while (*delivered < out.size()) {
       ASSIGN_OR_RETURN(const std::span<const char> in, input_.Available());
@@ -240,6 +243,7 @@ class ZstdSource : public ByteSource {
   }
 
   Status Read(std::span<char> out, size_t* delivered) override {
+    TRACE_SCOPE("decompress", profiler::Cat::kInput, {.bytes = static_cast<int64_t>(out.size())});
     *delivered = 0;
     while (*delivered < out.size()) {
       ASSIGN_OR_RETURN(const std::span<const char> bytes, input_.Available());

@@ -179,4 +179,42 @@ Result<bool> TableQuery::Fetch() {
   return false;
 }
 
+Result<uint64_t> TableQuery::ParquetChunkBytes(const std::vector<std::string>& columns) {
+  // "a" or, for the elements of a list, "a, list, element". A value takes its bytes and 16 more.
+  std::string selected;
+  for (const std::string& column : columns) {
+    selected += (selected.empty() ? " WHERE " : " OR ") +
+                ("path_in_schema = " + Quoted(column, '\'')) + " OR starts_with(path_in_schema, " +
+                Quoted(column + ", ", '\'') + ")";
+  }
+  const std::string group =
+      "SELECT sum(greatest(total_uncompressed_size, 0)::DOUBLE + 16.0 * greatest(num_values, 0)) * "
+      "least(1.0, 2048.0 / greatest(any_value(row_group_num_rows), 1)) AS bytes "
+      "FROM parquet_metadata(" +
+      Quoted(WithoutPatterns(source_), '\'') + ")" + selected + " GROUP BY row_group_id";
+  return ReadNumber("SELECT least(coalesce(max(bytes), 0), 1e18)::UBIGINT FROM (" + group + ")");
+}
+
+// The number that a query of one row and one column gives.
+Result<uint64_t> TableQuery::ReadNumber(const std::string& sql) {
+  DuckHandle statements = nullptr, prepared = nullptr;
+  DuckResult result = {};
+  Result<uint64_t> number = uint64_t{0};
+  duckdb_->extract_statements(connection_, sql.c_str(), &statements);
+  if (duckdb_->prepare_extracted_statement(connection_, statements, 0, &prepared) !=
+      DuckState::kSuccess) {
+    number = Error(duckdb_->prepare_error(prepared));
+  } else if (duckdb_->execute_prepared(prepared, &result) != DuckState::kSuccess) {
+    number = Error(duckdb_->result_error(&result));
+  } else if (DuckHandle chunk = duckdb_->fetch_chunk(result)) {
+    const DuckHandle column = duckdb_->data_chunk_get_vector(chunk, 0);
+    number = *static_cast<const uint64_t*>(duckdb_->vector_get_data(column));
+    duckdb_->destroy_data_chunk(&chunk);
+  }
+  duckdb_->destroy_result(&result);
+  duckdb_->destroy_prepare(&prepared);
+  duckdb_->destroy_extracted(&statements);
+  return number;
+}
+
 }  // namespace millrace::io

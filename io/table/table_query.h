@@ -42,6 +42,11 @@ class TableQuery {
   // The duckdb_logical_type of a column; lives as long as the query.
   DuckHandle type(size_t column) const { return types_[column]; }
 
+  // Of a Parquet file: the bytes that DuckDB needs for a chunk of `columns` (all if empty), of its
+  // largest row group and on average. Chunks have up to 2,048 rows, whatever their size. The texts
+  // of a dictionary count once.
+  Result<uint64_t> ParquetChunkBytes(const std::vector<std::string>& columns);
+
   // Computes the next chunk; false at the end.
   Result<bool> Fetch();
   // Of the chunk, which is valid until the next Fetch.
@@ -52,6 +57,7 @@ class TableQuery {
   Status OpenDatabase();
   Status Prepare(const std::string& sql);
   Status PrepareStatement(DuckHandle statements, uint64_t number);
+  Result<uint64_t> ReadNumber(const std::string& sql);
   Status Start();
   Status Error(const char* what) const;
 

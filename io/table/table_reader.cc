@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "io/base/crc32c.h"
+#include "io/base/printable.h"
 #include "io/table/table_row.h"
 #include "profiler/trace.h"
 
@@ -15,18 +16,11 @@ namespace {
 
 // Rows that are copied together: they stay in the cache from column to column.
 constexpr size_t kTileRows = 128;
+// The bytes of a chunk of DuckDB, as a multiple of max_record_bytes.
+constexpr uint64_t kChunkRecords = 32;
 
 bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-std::string ListNames(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 50;
-  std::string list;
-  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    list += (i == 0 ? "" : ", ") + names[i];
-  }
-  return list + (names.size() > kShown ? ", ..." : "");
 }
 
 Status UnknownType(const TableQuery& query, const std::string& source, size_t column) {
@@ -37,7 +31,17 @@ Status UnknownType(const TableQuery& query, const std::string& source, size_t co
 }
 
 Status MissingColumn(const std::string& column, const std::vector<std::string>& available) {
-  return Invalid("column '" + column + "': expected one of the columns " + ListNames(available));
+  return Invalid("column '" + column + "': expected one of the columns " + ListedNames(available));
+}
+
+// A small file may hold columns that take more than the memory: a long text is compressed well.
+Status CheckChunkBytes(const std::string& path, const std::vector<std::string>& columns,
+                       uint64_t limit, TableQuery& query) {
+  ASSIGN_OR_RETURN(const uint64_t bytes, query.ParquetChunkBytes(columns));
+  if (bytes <= limit) return {};
+  return Invalid(path + ": expected at most " + std::to_string(limit) +
+                 " bytes in the 2048 rows that DuckDB reads at a time, found about " +
+                 std::to_string(bytes) + "; if it is right, raise max_record_bytes");
 }
 
 }  // namespace
@@ -78,6 +82,10 @@ Result<std::unique_ptr<TableReader>> TableReader::Open(const std::string& source
   CHECK(options.table);
   const std::vector<std::string>& columns = options.table->columns;
   ASSIGN_OR_RETURN(auto query, TableQuery::Open(options.table->duckdb, source, columns));
+  if (!IsQuery(source)) {
+    RETURN_IF_ERROR(
+        CheckChunkBytes(source, columns, kChunkRecords * options.max_record_bytes, *query));
+  }
   auto reader = std::make_unique<TableReader>(Private{}, source, options, std::move(query));
   const TableQuery& opened = *reader->query_;
   for (const std::string& column : columns) {

@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "io/base/printable.h"
 #include "io/record/byte_source.h"
 #include "io/record/csv_framing.h"
 #include "io/text/csv_columns.h"
@@ -129,6 +130,12 @@ Result<CsvDialect> FindDialect(std::string_view text, bool is_whole,
     return CsvDialect{.delimiter = found.delimiter, .columns = options.columns};
   }
   const std::string_view first = FirstRecords(text, found.delimiter, is_whole)[0];
+  const bool is_cut_off =
+      !is_whole && text.find('\n', static_cast<size_t>(first.end() - text.begin())) == text.npos;
+  if (is_cut_off && options.columns.empty()) {
+    return Invalid("first record: expected its end in the first " + std::to_string(kFirstBytes) +
+                   " bytes, found none");
+  }
   if (found.rows[0].empty()) {
     return Invalid("first record: " + SplitCsvRecord(first, found.delimiter).status().message());
   }
@@ -144,15 +151,6 @@ Result<CsvDialect> FindDialect(std::string_view text, bool is_whole,
   }
   if (dialect.has_header) dialect.header = first;
   return dialect;
-}
-
-std::string Listed(const Cells& columns) {
-  constexpr size_t kShown = 50;
-  std::string text;
-  for (size_t i = 0; i < std::min(columns.size(), kShown); ++i) {
-    text += (i == 0 ? "" : ", ") + columns[i];
-  }
-  return columns.size() > kShown ? text + ", ..." : text;
 }
 
 }  // namespace
@@ -187,8 +185,8 @@ Status CheckCsvColumns(const CsvDialect& dialect, const std::vector<std::string>
       return Invalid("column '" + name + "': expected one column of that name, found " +
                      std::to_string(count));
     }
-    return Invalid("column '" + name + "': expected one of the columns " + Listed(dialect.columns) +
-                   ", found none of that name" +
+    return Invalid("column '" + name + "': expected one of the columns " +
+                   ListedNames(dialect.columns) + ", found none of that name" +
                    (dialect.has_header ? "" : " (the file has no header)"));
   }
   return {};

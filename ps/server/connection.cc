@@ -21,6 +21,16 @@ using apache::thrift::protocol::T_REPLY;
 using apache::thrift::protocol::TProtocol;
 using apache::thrift::transport::TTransportException;
 
+// After a worker has joined.
+ConnectionLimits LimitsOf(const NumberLayout& layout) {
+  ConnectionLimits limits;
+  if (layout.per_feature == 0) return limits;
+  constexpr size_t kNumbers = NumberLayout::kMaxNumbers * sizeof(float);
+  limits.max_message += kNumbers - static_cast<size_t>(limits.max_string);
+  limits.max_string = kNumbers + 1;
+  return limits;
+}
+
 }  // namespace
 
 Connection::Connection(ServerState& state, PendingConnections::Entry pending,
@@ -129,7 +139,7 @@ void Connection::join(rpc::JoinReply& reply, const rpc::JoinRequest& request) {
   reply.proof = ReplyProof(state_.token, nonces, reply);
   if (!out.blocked_on.empty()) return;
   profiler::NameThread("for worker " + std::to_string(handler_.worker()));
-  const ConnectionLimits limits;
+  const ConnectionLimits limits = LimitsOf(handler_.batch_layout());
   protocol_->setStringSizeLimit(limits.max_string);
   protocol_->transport().SetLimits(limits);
 }

@@ -70,9 +70,9 @@ Status ExchangeHandler::Accept(const ExchangeRequest& request, ExchangeReply& re
     return {};
   }
   const KeyBounds bounds = access_.shard().key_bounds();
-  const size_t floats_per_key = access_.shard().config().floats_per_key();
+  const NumberLayout layout = access_.shard().config().batch_layout();
   lock.unlock();
-  RETURN_IF_ERROR(Decode(request, bounds, floats_per_key));
+  RETURN_IF_ERROR(Decode(request, bounds, layout));
   lock.lock();
   RETURN_IF_ERROR(Enter(reply));
   if (reply.outcome == Outcome::kDone) RETURN_IF_ERROR(WaitWhileHeld(request, reply));
@@ -117,7 +117,7 @@ bool ExchangeHandler::FindLists(const ExchangeRequest& request) {
 }
 
 Status ExchangeHandler::Decode(const ExchangeRequest& request, const KeyBounds& bounds,
-                               size_t floats_per_key) {
+                               const NumberLayout& layout) {
   TRACE_SCOPE("decode_request", Cat::kServer,
               {.bytes = static_cast<int64_t>(request.gradient.size() + request.pull_keys.size())});
   if (request.pushes) {
@@ -128,14 +128,21 @@ Status ExchangeHandler::Decode(const ExchangeRequest& request, const KeyBounds& 
     if (!(request.weight >= 0) || !std::isfinite(request.loss)) {
       return Corrupt("a push's weight and loss: expected finite numbers, weight at least 0");
     }
-    gradient_.resize(floats_per_key * push_list_->keys.size());
+    RETURN_IF_ERROR(layout.Check(push_list_->keys.size()));
+    gradient_.resize(layout.Count(push_list_->keys));
     RETURN_IF_ERROR(floats_.Decode(request.gradient, gradient_));
   }
-  if (request.pulls && !request.pull_keys.empty()) {
+  if (!request.pulls) return {};
+  if (!request.pull_keys.empty()) {
     ASSIGN_OR_RETURN(pull_list_,
                      MakeList(key_decoder_, request.pull_keys, request.pull_list, bounds));
   }
-  return {};
+  const auto pull_of = static_cast<int32_t>(request.pull_of);
+  if (pull_of < 0 || pull_of > kLastPullOf) {
+    return Corrupt("pull_of: expected 0 to " + std::to_string(kLastPullOf) + ", found " +
+                   std::to_string(pull_of));
+  }
+  return layout.Check(pull_list_->keys.size());
 }
 
 Status ExchangeHandler::Receive(const ExchangeRequest& request) {
@@ -186,7 +193,7 @@ Status ExchangeHandler::FillReply(const ExchangeRequest& request, ExchangeReply&
   reply.others_finished = shard.OthersFinished(worker_);
   if (!request.pulls) return {};
   ASSIGN_OR_RETURN(const Shard::Weights weights,
-                   shard.Gather(worker_, request.sequence, pull_list_, !request.keep_list));
+                   shard.Gather(worker_, request.sequence, pull_list_, request.pull_of));
   reply.progress.step = weights.step;
   weights_ = weights.numbers;
   return {};

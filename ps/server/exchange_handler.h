@@ -8,6 +8,7 @@
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
+#include "ps/number_layout.h"
 #include "ps/server/shard_access.h"
 #include "ps/wire/float_codec.h"
 #include "ps/wire/key_codec.h"
@@ -33,7 +34,8 @@ class ExchangeHandler {
  private:
   // Looks up the lists whose keys the request leaves out. False: one of them is unknown.
   bool FindLists(const ExchangeRequest& request);
-  Status Decode(const ExchangeRequest& request, const KeyBounds& bounds, size_t floats_per_key);
+  Status Decode(const ExchangeRequest& request, const KeyBounds& bounds,
+                const NumberLayout& layout);
   Status WaitWhileHeld(const ExchangeRequest& request, ExchangeReply& reply);
   Status Receive(const ExchangeRequest& request);
   Status WaitUntilDue(const ExchangeRequest& request, ExchangeReply& reply);

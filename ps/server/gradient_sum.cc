@@ -4,9 +4,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "io/batch/csr_batch.h"
+#include "sparse/factors.h"
+#include "sparse/float4.h"
+
 namespace millrace::ps {
 
-void GradientSum::Add(std::span<const uint64_t> keys, std::span<const float> gradient) {
+void GradientSum::Add(std::span<const uint64_t> keys, std::span<const float> gradient,
+                      std::span<const float> blocks) {
+  if (!blocks.empty()) {
+    const std::span<const uint64_t> features = io::FeatureKeys(keys);
+    parts_.push_back({features.data(), features.data() + features.size(), blocks.data()});
+  }
   if (!keys_.empty()) return Merge(keys, gradient);
   keys_.assign(keys.begin(), keys.end());
   gradient_.assign(gradient.begin(), gradient.end());
@@ -42,6 +51,27 @@ void GradientSum::Merge(std::span<const uint64_t> keys, std::span<const float> g
   if (has_scales) append(merged_, std::span<const float>(merged_largest_), 0);
   std::swap(keys_, merged_keys_);
   std::swap(gradient_, merged_);
+}
+
+void GradientSum::SumBlocks(size_t width) {
+  const std::span<const uint64_t> features = io::FeatureKeys(keys_);
+  const size_t before = gradient_.size();
+  gradient_.resize(before + features.size() * width);
+  float* out = gradient_.data() + before;
+  for (const uint64_t key : features) {
+    bool is_first = true;
+    for (Part& part : parts_) {
+      if (part.key == part.end || *part.key != key) continue;
+      for (size_t f = 0; f < width; f += sparse::kFactorLanes) {
+        const sparse::Float4 g = sparse::Load4(part.block + f);
+        sparse::Store4(out + f, is_first ? g : sparse::Load4(out + f) + g);
+      }
+      is_first = false;
+      ++part.key;
+      part.block += width;
+    }
+    out += width;
+  }
 }
 
 // Before Merge changes anything.

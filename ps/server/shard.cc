@@ -11,6 +11,21 @@
 namespace millrace::ps {
 using profiler::Cat;
 
+namespace {
+
+// The same options for local keys, which keep their order.
+sparse::UpdateOptions LocalOptions(sparse::UpdateOptions update, const Sharding& sharding,
+                                   size_t shard) {
+  if (sharding.num_features() == 0) return update;
+  for (sparse::KeyRange& range : update.key_groups.ranges) {
+    const uint64_t local = range.first / sharding.shards();
+    range.first = sharding.KeyOf(shard, local) >= range.first ? local : local + 1;
+  }
+  return update;
+}
+
+}  // namespace
+
 Shard::Shard(ShardOptions options)
     : options_(std::move(options)),
       workers_(options_.num_workers),
@@ -52,9 +67,15 @@ Status Shard::MakeModel(const std::string& config) {
   const Sharding sharding(job.num_features, job.num_shards);
   const bool intercept =
       job.intercept && sharding.Of(io::kInterceptKey).shard == options_.shard && !job.dense;
-  ASSIGN_OR_RETURN(
-      store_, sparse::LocalStore::Create(
-                  {.num_features = sharding.local_features(), .intercept = intercept}, job.update));
+  const auto whole_key = [sharding, shard = options_.shard](uint64_t local) {
+    return sharding.KeyOf(shard, local);
+  };
+  ASSIGN_OR_RETURN(store_,
+                   sparse::LocalStore::Create({.num_features = sharding.local_features(),
+                                               .intercept = intercept,
+                                               .factors = job.factors,
+                                               .whole_key = whole_key},
+                                              LocalOptions(job.update, sharding, options_.shard)));
   sharding_ = sharding;
   if (job.dense) dense_.emplace(*job.dense, options_.num_workers);
   config_ = std::move(job);
@@ -196,7 +217,7 @@ Status Shard::Receive(size_t worker, Push push, int64_t now_ns) {
     return Invalid(Describe(worker) + ": expected a gradient from step " +
                    std::to_string(progress_.step) + " at most, found " + std::to_string(push.step));
   }
-  const size_t floats = config_->floats_per_key() * push.list->keys.size();
+  const size_t floats = config_->batch_layout().Count(push.list->keys);
   if (push.gradient.size() != floats) {
     return Invalid(Describe(worker) + ": expected " + std::to_string(floats) +
                    " gradients, found " + std::to_string(push.gradient.size()));
@@ -205,7 +226,7 @@ Status Shard::Receive(size_t worker, Push push, int64_t now_ns) {
   record.received_state = push.state;
   record.arrived_ns = now_ns;
   if (config_->mode != Mode::kSync) {
-    Scale(push.gradient, push.rows);
+    Scale(push.list->keys, push.gradient, push.rows);
     RETURN_IF_ERROR(Apply(push.list->keys, push.gradient));
     Count(record, push);
     return {};
@@ -234,11 +255,12 @@ void Shard::Count(WorkerRecord& worker, const Push& push) {
   progress_.weight += push.weight;
 }
 
-void Shard::Scale(std::span<float> gradient, uint64_t rows) const {
+void Shard::Scale(std::span<const uint64_t> keys, std::span<float> gradient, uint64_t rows) const {
   if (sparse::GradientScaleOf(config_->update.rule) != sparse::GradientScale::kMean) return;
   const auto factor = static_cast<float>(1 / static_cast<double>(std::max<uint64_t>(rows, 1)));
-  // The scales behind the gradient stay as they are.
-  for (float& g : gradient.first(gradient.size() / config_->floats_per_key())) g *= factor;
+  // The scales between the two stay as they are.
+  for (float& g : gradient.first(keys.size())) g *= factor;
+  for (float& g : gradient.subspan(config_->batch_layout().per_key * keys.size())) g *= factor;
 }
 
 // One update of the model.
@@ -282,20 +304,25 @@ void Shard::MakeStep(int64_t now_ns) {
   Status applied;
   if (std::none_of(first + 1, workers_.end(), is_pending)) {  // one gradient needs no sum
     Push& push = *first->pending;
-    Scale(push.gradient, push.rows);
+    Scale(push.list->keys, push.gradient, push.rows);
     applied = Apply(push.list->keys, push.gradient);
   } else {
     uint64_t rows = 0;
     {
       TRACE_SCOPE("aggregate", Cat::kServer);
       sum_.Clear();
+      const NumberLayout layout = config_->batch_layout();
       for (const WorkerRecord& w : workers_) {
         if (!w.pending) continue;
-        sum_.Add(w.pending->list->keys, w.pending->gradient);
+        const std::span<const uint64_t> keys = w.pending->list->keys;
+        const std::span<const float> gradient = w.pending->gradient;
+        const size_t flat = layout.per_key * keys.size();
+        sum_.Add(keys, gradient.first(flat), gradient.subspan(flat));
         rows += w.pending->rows;
       }
+      if (layout.per_feature > 0) sum_.SumBlocks(layout.per_feature);
     }
-    Scale(sum_.gradient(), rows);
+    Scale(sum_.keys(), sum_.gradient(), rows);
     applied = Apply(sum_.keys(), sum_.gradient());
   }
   if (!applied.ok()) Fail("a step could not be applied: " + applied.message());
@@ -320,7 +347,8 @@ std::string Shard::ReplyBlockedOn(size_t worker) const {
 }
 
 Result<Shard::Weights> Shard::Gather(size_t worker, uint64_t sequence, const SharedKeys& list,
-                                     bool remember) {
+                                     PullOf what) {
+  const bool remember = what == PullOf::kBatch;
   ReplyCache& replies = workers_[worker].replies;
   if (const ReplyCache::Reply* same =
           remember ? replies.Find(sequence, list->signature) : nullptr) {
@@ -329,8 +357,19 @@ Result<Shard::Weights> Shard::Gather(size_t worker, uint64_t sequence, const Sha
   Weights weights = {.step = progress_.step, .numbers = std::make_shared<PlainNumbers>()};
   {
     TRACE_SCOPE("gather", Cat::kServer, {.keys = static_cast<int64_t>(list->keys.size())});
-    const size_t floats = config_->floats_per_key() * list->keys.size();
-    RETURN_IF_ERROR(store_->Pull(list->keys, weights.numbers->Resize(floats)));
+    const std::span<const uint64_t> keys = list->keys;
+    const std::span<float> numbers = weights.numbers->Resize(config_->LayoutOf(what).Count(keys));
+    switch (what) {
+      case PullOf::kBatch:
+        RETURN_IF_ERROR(store_->PeekBatch(keys, numbers));
+        break;
+      case PullOf::kWeights:
+        RETURN_IF_ERROR(store_->Pull(keys, numbers));
+        break;
+      case PullOf::kFactors:
+        RETURN_IF_ERROR(store_->PullFactors(io::FeatureKeys(keys), numbers));
+        break;
+    }
   }
   keys_pulled_ += list->keys.size();
   if (remember) {

@@ -73,12 +73,13 @@ class Shard {
   bool ReplyDue(size_t worker, uint64_t sequence) const;
   // The workers that the reply is blocked on.
   std::string ReplyBlockedOn(size_t worker) const;
-  // The weights of the list, and their step. `remember`: a repeated call gets the same weights.
+  // The numbers of the list (JobConfig::LayoutOf), and their step. A repeated call for a batch gets
+  // the same ones.
   struct Weights {
     uint64_t step = 0;
     SharedNumbers numbers;  // do not change while they are held
   };
-  Result<Weights> Gather(size_t worker, uint64_t sequence, const SharedKeys& list, bool remember);
+  Result<Weights> Gather(size_t worker, uint64_t sequence, const SharedKeys& list, PullOf what);
 
   // Dense blocks: a job has either these or a sparse model. The chief sends the initial weights.
   Status InitDense(size_t worker, size_t block, std::span<const float> weights);
@@ -151,7 +152,7 @@ class Shard {
   void ApplyPending(int64_t now_ns);
   void MakeStep(int64_t now_ns);
   // Divides the gradient of the summed loss by the rows of the step where the rule wants it.
-  void Scale(std::span<float> gradient, uint64_t rows) const;
+  void Scale(std::span<const uint64_t> keys, std::span<float> gradient, uint64_t rows) const;
   Status Apply(std::span<const uint64_t> keys, std::span<const float> gradient);
   void Count(WorkerRecord& worker, const Push& push);
   void Fail(const std::string& message);

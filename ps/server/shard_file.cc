@@ -159,6 +159,7 @@ sparse::CheckpointInfo ShardFile::InfoOf(const Shard& shard) {
           .shards = shard.options_.num_shards,
           .num_features = shard.config_->num_features,
           .intercept = shard.config_->intercept,
+          .factors = shard.config_->factors,
           .update = shard.config_->update,
           .data = shard.config_->data};
 }

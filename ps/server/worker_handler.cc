@@ -13,8 +13,6 @@ namespace {
 
 using profiler::Cat;
 
-constexpr int64_t kEntriesPerReply = 64 << 10;
-
 }  // namespace
 
 WorkerHandler::~WorkerHandler() {
@@ -61,6 +59,7 @@ Status WorkerHandler::Join(const JoinRequest& request, JoinReply& reply) noexcep
   if (!reply.blocked_on.empty()) return {};
   ASSIGN_OR_RETURN(generation_, shard.Join(request));
   worker_ = request.worker;
+  batch_layout_ = shard.config().batch_layout();
   exchange_ = std::make_unique<ExchangeHandler>(access_, worker_, generation_);
   reply.generation = generation_;
   reply.clock_ns = access_.NowNs();
@@ -193,39 +192,61 @@ Status WorkerHandler::PlaceWorkers(const std::vector<std::string>& states) noexc
   return access_.shard().PlaceWorkers(states);
 }
 
-// All pieces show the model as it was when the first one was read.
+// All pieces show the model as it was when the first one was read. `first` is the number of a
+// piece.
 Status WorkerHandler::Entries(int64_t first, EntriesReply& reply) noexcept {
   reply = {};
   const ShardLock lock(access_);
   RETURN_IF_ERROR(Enter());
-  if (first == 0 || entries_.empty()) {  // the latter on a new connection, in the middle
-    entries_.clear();
-    access_.shard().store().ForEach([&](uint64_t key, std::span<const float> slot) {
-      if (slot[0] != 0) entries_.push_back({.key = key, .weight = slot[0]});
-    });
+  // The latter on a new connection, in the middle.
+  if (first == 0 || pieces_.empty()) EncodePieces();
+  const auto pieces = static_cast<int64_t>(pieces_.size());
+  if (first < 0 || first >= pieces) {
+    pieces_.clear();
+    return {};
   }
-  const auto size = static_cast<int64_t>(entries_.size());
-  const int64_t begin = std::clamp<int64_t>(first, 0, size);
-  const int64_t end = std::min(begin + kEntriesPerReply, size);
-  EncodeEntries(
-      std::span(entries_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-      reply.entries);
-  reply.next = end < size ? end : -1;
-  if (end == size) entries_ = EntryList();
+  reply.entries = pieces_[static_cast<size_t>(first)];
+  reply.next = first + 1 < pieces ? first + 1 : -1;
+  if (reply.next < 0) pieces_.clear();
   return {};
 }
 
+void WorkerHandler::EncodePieces() {
+  const sparse::LocalStore& store = access_.shard().store();
+  const size_t width = store.factor_width(), at_once = EntriesPerPiece(width);
+  EntryList entries;
+  std::vector<float> factors;
+  pieces_.clear();
+  const auto end_piece = [&] {
+    EncodeEntries(entries, pieces_.emplace_back(), factors);
+    entries.clear();
+    factors.clear();
+  };
+  store.ForEach([&](uint64_t key, std::span<const float> slot) {
+    const std::span<const float> parameters = slot.first(1 + width);
+    if (std::all_of(parameters.begin(), parameters.end(), [](float x) { return x == 0; })) return;
+    entries.push_back({.key = key, .weight = slot[0]});
+    factors.insert(factors.end(), parameters.begin() + 1, parameters.end());
+    if (entries.size() == at_once) end_piece();
+  });
+  if (!entries.empty()) end_piece();
+}
+
 Status WorkerHandler::Load(const std::string& entries) noexcept {
-  EntryList list;
-  RETURN_IF_ERROR(DecodeEntries(entries, list));
   const ShardLock lock(access_);
   RETURN_IF_ERROR(EnterChief("loads weights"));
   Shard& shard = access_.shard();
   if (shard.StartBlockedOn().empty()) {
     return Invalid("the job has begun: no weights can be loaded any more");
   }
-  for (const Entry& entry : list) {
-    RETURN_IF_ERROR(shard.store().LoadWeight(entry.key, entry.weight));
+  const size_t width = shard.store().factor_width();
+  EntryList list;
+  std::vector<float> factors;
+  RETURN_IF_ERROR(DecodeEntries(entries, list, width, factors));
+  for (size_t i = 0; i < list.size(); ++i) {
+    const bool is_intercept = list[i].key == io::kInterceptKey;
+    const auto mine = std::span(factors).subspan(i * width, is_intercept ? 0 : width);
+    RETURN_IF_ERROR(shard.store().LoadWeight(list[i].key, list[i].weight, mine));
   }
   return {};
 }

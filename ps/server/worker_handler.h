@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "io/base/pod_vector.h"
 #include "io/base/status.h"
+#include "ps/number_layout.h"
 #include "ps/server/exchange_handler.h"
 #include "ps/server/shard_access.h"
 #include "ps/wire/entry_codec.h"
@@ -35,6 +37,8 @@ class WorkerHandler {
   bool joined() const { return exchange_ != nullptr; }
   size_t worker() const { return worker_; }
   uint64_t generation() const { return generation_; }
+  // What the job's lists of keys have in an exchange. Valid after Join.
+  const NumberLayout& batch_layout() const { return batch_layout_; }
 
   Status Join(const JoinRequest& request, JoinReply& reply) noexcept;
   Status Start(bool open, StartReply& reply) noexcept;
@@ -67,6 +71,8 @@ class WorkerHandler {
   Status Enter();
   // The same for calls that only the chief may make.
   Status EnterChief(const char* what);
+  // With the lock: fills pieces_.
+  void EncodePieces();
   // With the lock. `id` tells different pieces of work apart.
   Status RunLong(uint64_t id, std::function<Status(Shard&)> work, bool& done);
   // Decodes the request's numbers into dense_. `reply` says so if the shard is busy.
@@ -76,8 +82,9 @@ class WorkerHandler {
   ShardAccess& access_;
   size_t worker_ = 0;
   uint64_t generation_ = 0;
+  NumberLayout batch_layout_;
   std::unique_ptr<ExchangeHandler> exchange_;  // null before Join and after Leave
-  EntryList entries_;                          // of the model, while it is being read
+  std::vector<std::string> pieces_;            // of the model, encoded, while it is being read
   FloatCodec floats_;
   PodVector<float> dense_;
 };

@@ -24,6 +24,7 @@ constexpr int16_t kRequest = 1;
 constexpr int16_t kSuccess = 0, kRefused = 1, kFailed = 2;
 
 void ReadRequest(MessageProtocol& in, ExchangeRequest& request) {
+  int32_t pull_of = 0;
   in.ReadFields([&](int16_t id, Type type) {
     switch (id) {
       case 1:
@@ -58,10 +59,13 @@ void ReadRequest(MessageProtocol& in, ExchangeRequest& request) {
         return in.Read(type, request.pull_keys);
       case 16:
         return in.Read(type, request.keep_list);
+      case 17:
+        return in.Read(type, pull_of);
       default:
         return false;
     }
   });
+  request.pull_of = static_cast<PullOf>(pull_of);  // checked by ExchangeHandler
 }
 
 void WriteRequest(const ExchangeRequest& request, MessageProtocol& out) {
@@ -81,6 +85,7 @@ void WriteRequest(const ExchangeRequest& request, MessageProtocol& out) {
   out.Write(14, request.pull_list);
   out.Write(15, request.pull_keys);
   out.Write(16, request.keep_list);
+  out.Write(17, static_cast<int32_t>(request.pull_of));
   out.writeFieldStop();
 }
 

@@ -86,6 +86,15 @@ struct StartReply {
   int64_t clock_ns = 0;
 };
 
+// What a pull wants of a list's keys.
+enum class PullOf {
+  kBatch = 0,    // what a training batch needs: weights, scales, and factors, of features that were
+                 // never trained the initial ones
+  kWeights = 1,  // the weights as they are
+  kFactors = 2,  // the factors as they are: 0 of features that were never trained
+};
+constexpr int32_t kLastPullOf = 2;
+
 // One push and one pull, each optional. The views belong to the sender and stay valid until the
 // call returns.
 struct ExchangeRequest {
@@ -105,6 +114,7 @@ struct ExchangeRequest {
   uint64_t pull_list = 0;
   std::string_view pull_keys = {};
   bool keep_list = false;
+  PullOf pull_of = PullOf::kBatch;
 };
 
 enum class Outcome { kDone = 0, kBlocked = 1, kUnknownList = 2 };

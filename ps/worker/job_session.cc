@@ -10,7 +10,6 @@
 namespace millrace::ps {
 namespace {
 
-constexpr size_t kEntriesPerLoad = 64 << 10;
 constexpr int kClockProbes = 5;
 constexpr int64_t kNoteEveryNs = int64_t{5} * 1000000000;
 
@@ -23,11 +22,18 @@ std::string ListText(const std::vector<uint64_t>& ids) {
 // The entries of one shard's model, which arrive in pieces.
 struct EntryStream {
   EntryList entries;
+  std::vector<float> factors;
   size_t at = 0;
   int64_t next = 0;  // where the next piece begins; -1: there is none
 
   bool empty() const { return at == entries.size(); }
   const Entry& front() const { return entries[at]; }
+  std::span<const float> front_factors() const {
+    const size_t width = factors.size() / entries.size();
+    const auto mine = std::span(factors).subspan(at * width, width);
+    const bool has_factors = std::any_of(mine.begin(), mine.end(), [](float v) { return v != 0; });
+    return mine.first(has_factors ? width : 0);
+  }
 
   // Fetches a piece if the last one is used up; the stream is then empty only at its end.
   Status Fill(JobSession& session, size_t shard) {
@@ -35,7 +41,8 @@ struct EntryStream {
       EntriesReply reply;
       RETURN_IF_ERROR(session.client(shard).Call(
           [&](Channel& channel) { return channel.Entries(next, reply); }));
-      RETURN_IF_ERROR(DecodeEntries(reply.entries, entries));
+      const size_t width = session.config().factors.width();
+      RETURN_IF_ERROR(DecodeEntries(reply.entries, entries, width, factors));
       for (Entry& entry : entries) entry.key = session.sharding().KeyOf(shard, entry.key);
       at = 0;
       next = reply.next;
@@ -257,17 +264,25 @@ Result<std::optional<RestoredReply>> JobSession::RestoreLatest() {
   return std::optional<RestoredReply>();
 }
 
-Status JobSession::LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights) {
+Status JobSession::LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights,
+                               std::span<const float> factors) {
+  const size_t width = config().factors.width();
   std::vector<EntryList> lists(clients_.size());
+  std::vector<std::vector<float>> blocks(clients_.size());
   for (size_t i = 0; i < keys.size(); ++i) {
     const Sharding::Place place = sharding_.Of(keys[i]);
     lists[place.shard].push_back({.key = place.local, .weight = weights[i]});
+    std::vector<float>& all = blocks[place.shard];
+    all.resize(all.size() + width);
+    if (!factors.empty()) std::copy_n(&factors[i * width], width, all.end() - width);
   }
   return CallAll([&](size_t shard, Channel& channel) -> Status {
     const std::span<const Entry> all(lists[shard]);
-    for (size_t at = 0; at < all.size(); at += kEntriesPerLoad) {
+    for (size_t at = 0; at < all.size(); at += EntriesPerPiece(width)) {
+      const size_t count = std::min(EntriesPerPiece(width), all.size() - at);
       std::string bytes;
-      EncodeEntries(all.subspan(at, std::min(kEntriesPerLoad, all.size() - at)), bytes);
+      EncodeEntries(all.subspan(at, count), bytes,
+                    std::span(blocks[shard]).subspan(at * width, count * width));
       RETURN_IF_ERROR(channel.Load(bytes));
     }
     return {};
@@ -449,7 +464,7 @@ Status JobSession::Checkpoint(uint64_t id, const std::string& chief_state) {
 }
 
 // Merges the shards' entries.
-Status JobSession::ReadModel(const std::function<void(uint64_t key, float weight)>& visit) {
+Status JobSession::ReadModel(const VisitFeature& visit) {
   std::vector<EntryStream> streams(clients_.size());
   while (true) {
     EntryStream* least = nullptr;
@@ -460,7 +475,7 @@ Status JobSession::ReadModel(const std::function<void(uint64_t key, float weight
       if (!least || stream.front().key < least->front().key) least = &stream;
     }
     if (!least) return {};
-    visit(least->front().key, least->front().weight);
+    visit(least->front().key, least->front().weight, least->front_factors());
     ++least->at;
   }
 }

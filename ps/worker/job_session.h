@@ -71,8 +71,9 @@ class JobSession {
   Status PlaceWorkers(const std::vector<std::string>& states);
   // Before Start, for the chief: model, optimizer state and counts of an earlier run.
   Status ContinueFrom(const sparse::CheckpointParts& earlier);
-  // Keys ascend.
-  Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights);
+  // Keys ascend. `factors`: [keys][factor width], or none: those of features that were never seen.
+  Status LoadWeights(std::span<const uint64_t> keys, std::span<const float> weights,
+                     std::span<const float> factors = {});
 
   // Where this worker resumes: the pushes that all shards have received, and the state that the
   // last of them brought.
@@ -110,8 +111,11 @@ class JobSession {
   // that of HoldPushes.
   // kFailed if it cannot be written, or if a step is complete on some shards only.
   Status Checkpoint(uint64_t id, const std::string& chief_state);
-  // Calls visit(key, weight) for all weights that are not zero, in the order of keys.
-  Status ReadModel(const std::function<void(uint64_t key, float weight)>& visit);
+  // Calls visit(key, weight, factors) for all features with a weight or factor that is not zero, in
+  // the order of keys. `factors` is empty if all are zero; it is valid during the call.
+  using VisitFeature =
+      std::function<void(uint64_t key, float weight, std::span<const float> factors)>;
+  Status ReadModel(const VisitFeature& visit);
   // By shard.
   Result<std::vector<StatsReply>> Stats();
   // Add it to this process's steady clock to get that of shard 0.

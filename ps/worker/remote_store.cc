@@ -8,12 +8,14 @@ namespace {
 
 using profiler::Cat;
 
-constexpr size_t kMaxKeysPerPull = 512 << 10;  // over all shards
+// Of an evaluation, over all shards.
+constexpr size_t kMaxKeysPerPull = 512 << 10, kMaxNumbersPerPull = 4 << 20;
 
 }  // namespace
 
 RemoteStore::RemoteStore(JobSession& session)
     : session_(session),
+      layout_(session.config().batch_layout()),
       kept_(session.shards()),
       steps_(session.shards()),
       stash_steps_(session.shards()),
@@ -38,11 +40,12 @@ Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const
   for (size_t shard = 0; shard < session_.shards(); ++shard) {
     ShardPush& out = ready_.shards[shard];
     KeySplit::Part& part = current_.part(shard);
+    RETURN_IF_ERROR(layout_.Check(part.keys));
     std::swap(out.keys, part.encoded);
     if (session_.shards() == 1) {
       RETURN_IF_ERROR(floats_.Encode(gradient, format, out.gradient));
     } else {
-      current_.Scatter(shard, gradient, part_);
+      current_.Scatter(shard, gradient, part_, layout_.per_feature);
       RETURN_IF_ERROR(floats_.Encode(part_, format, out.gradient));
     }
     out.request = {.sequence = sequence,
@@ -60,7 +63,7 @@ Status RemoteStore::FillOutgoing(std::span<const uint64_t> keys, std::span<const
   return {};
 }
 
-Status RemoteStore::Send(KeySplit* pull, ListUse use) {
+Status RemoteStore::Send(KeySplit* pull, PullOf what) {
   profiler::TraceScope span("exchange_send", Cat::kNetwork,
                             {.keys = pull ? static_cast<int64_t>(pull->size()) : 0});
   CHECK(!in_flight_);
@@ -68,17 +71,18 @@ Status RemoteStore::Send(KeySplit* pull, ListUse use) {
   ready_.present = false;
   size_t bytes = 0;
   for (size_t shard = 0; shard < session_.shards(); ++shard) {
-    RETURN_IF_ERROR(SendTo(shard, pull, use, span));
+    RETURN_IF_ERROR(SendTo(shard, pull, what, span));
     bytes += (sent_.present ? sent_.shards[shard].gradient.size() : 0) +
              (pull ? pull->part(shard).encoded.size() : 0);
   }
   span.args().bytes = static_cast<int64_t>(bytes);
   in_flight_ = true;
   in_flight_pull_ = pull;
+  in_flight_of_ = what;
   return {};
 }
 
-Status RemoteStore::SendTo(size_t shard, KeySplit* pull, ListUse use, profiler::TraceScope& span) {
+Status RemoteStore::SendTo(size_t shard, KeySplit* pull, PullOf what, profiler::TraceScope& span) {
   ExchangeRequest request;
   request.sequence = session_.sequence();
   if (sent_.present) {
@@ -88,10 +92,12 @@ Status RemoteStore::SendTo(size_t shard, KeySplit* pull, ListUse use, profiler::
   bool pull_list_known = false;
   if (pull) {
     const KeySplit::Part& part = pull->part(shard);
+    RETURN_IF_ERROR(layout_.Check(part.keys));
     request.pulls = true;
+    request.pull_of = what;
     request.pull_list = part.signature;
     request.pull_keys = part.encoded;
-    request.keep_list = use == ListUse::kAgain;
+    request.keep_list = what != PullOf::kBatch;  // test data is pulled again
     pull_list_known = request.keep_list && !kept_[shard].insert(part.signature).second;
   }
   span.FlowOut(FlowId(session_.worker(), shard, request.sequence));
@@ -107,7 +113,7 @@ Status RemoteStore::Receive(std::optional<std::span<float>> into) {
   const KeySplit* pull = std::exchange(in_flight_pull_, nullptr);
   const bool stashing = pull && !into;
   if (stashing) {
-    stash_.resize(session_.config().floats_per_key() * pull->size());
+    stash_.resize(layout_.Count(pull->size(), pull->features()));
     stashed_ = true;
   }
   const std::span<float> weights = into.value_or(stash_);
@@ -159,13 +165,14 @@ Status RemoteStore::Receive(std::optional<std::span<float>> into) {
 Status RemoteStore::UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights) {
   const std::string_view bytes = replies_[shard].weights;
   Status decoded;
-  const size_t floats = session_.config().floats_per_key();
-  if (session_.shards() == 1 && weights.size() == floats * pull.size()) {
+  const NumberLayout layout = session_.config().LayoutOf(in_flight_of_);
+  const KeySplit::Part& part = pull.part(shard);
+  if (session_.shards() == 1) {
     decoded = floats_.Decode(bytes, weights);
   } else {
-    part_.resize(floats * pull.part(shard).keys);
+    part_.resize(layout.Count(part.keys, part.features));
     decoded = floats_.Decode(bytes, part_);
-    if (decoded.ok()) pull.Gather(shard, part_, weights);
+    if (decoded.ok()) pull.Gather(shard, part_, weights, layout.per_feature);
   }
   if (decoded.ok()) return {};
   return Invalid(session_.client(shard).Describe() + ": " + decoded.message());
@@ -204,14 +211,24 @@ Status RemoteStore::PullBatch(uint64_t batch, std::span<const uint64_t> keys,
 }
 
 Status RemoteStore::Pull(std::span<const uint64_t> keys, std::span<float> weights) {
+  return PullAsIs(PullOf::kWeights, keys, 1, weights);
+}
+
+Status RemoteStore::PullFactors(std::span<const uint64_t> features, std::span<float> factors) {
+  return PullAsIs(PullOf::kFactors, features, layout_.per_feature, factors);
+}
+
+Status RemoteStore::PullAsIs(PullOf what, std::span<const uint64_t> keys, size_t of_each,
+                             std::span<float> numbers) {
   if (in_flight_) RETURN_IF_ERROR(Receive(std::nullopt));
-  if (keys.empty()) return {};
+  if (keys.empty() || of_each == 0) return {};
   const std::vector<uint64_t> steps = steps_;  // of the present batch's weights
-  for (size_t at = 0; at < keys.size(); at += kMaxKeysPerPull) {
-    const size_t count = std::min(kMaxKeysPerPull, keys.size() - at);
+  const size_t at_once = std::min(kMaxKeysPerPull, kMaxNumbersPerPull / of_each);
+  for (size_t at = 0; at < keys.size(); at += at_once) {
+    const size_t count = std::min(at_once, keys.size() - at);
     other_.Assign(session_.sharding(), 0, keys.subspan(at, count));
-    RETURN_IF_ERROR(Send(&other_, ListUse::kAgain));
-    RETURN_IF_ERROR(Receive(weights.subspan(at, count)));
+    RETURN_IF_ERROR(Send(&other_, what));
+    RETURN_IF_ERROR(Receive(numbers.subspan(at * of_each, count * of_each)));
   }
   steps_ = steps;
   other_.Clear();

@@ -34,8 +34,10 @@ class RemoteStore final : public sparse::WeightStore {
   explicit RemoteStore(JobSession& session);
 
   bool has_intercept() const override { return session_.config().intercept; }
-  bool has_scales() const override { return session_.config().floats_per_key() > 1; }
+  bool has_scales() const override { return layout_.per_key > 1; }
+  sparse::FactorShape factors() const override { return session_.config().factors; }
   Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override;
+  Status PullFactors(std::span<const uint64_t> features, std::span<float> factors) override;
   void Prefetch(uint64_t batch, std::span<const uint64_t> keys) override;
   bool wants_prefetch() const override { return true; }
   Status PullBatch(uint64_t batch, std::span<const uint64_t> keys,
@@ -64,16 +66,13 @@ class RemoteStore final : public sparse::WeightStore {
     std::string state;
     std::vector<ShardPush> shards;
   };
-  // Whether a shard should keep a key list, because it will be pulled again.
-  enum class ListUse { kOnce, kAgain };
-
   // A push waits for the next PullBatch.
   bool defers() const { return session_.config().mode != Mode::kSync; }
   Status FillOutgoing(std::span<const uint64_t> keys, std::span<const float> gradient,
                       const sparse::PushInfo& info);
   // Sends `ready_`, if present, and requests the weights of `pull` (null: none).
-  Status Send(KeySplit* pull, ListUse use = ListUse::kOnce);
-  Status SendTo(size_t shard, KeySplit* pull, ListUse use, profiler::TraceScope& span);
+  Status Send(KeySplit* pull, PullOf what = PullOf::kBatch);
+  Status SendTo(size_t shard, KeySplit* pull, PullOf what, profiler::TraceScope& span);
   // Sends `ready_` and requests the prefetched batch.
   Status SendPrefetched();
   // With deferred pushes: starts the round trip of the next batch.
@@ -82,8 +81,12 @@ class RemoteStore final : public sparse::WeightStore {
   // they go to stash_.
   Status Receive(std::optional<std::span<float>> weights);
   Status UnpackWeights(size_t shard, const KeySplit& pull, std::span<float> weights);
+  // For evaluation: `of_each` numbers of each key.
+  Status PullAsIs(PullOf what, std::span<const uint64_t> keys, size_t of_each,
+                  std::span<float> numbers);
 
   JobSession& session_;
+  const NumberLayout layout_;  // of a batch
   std::string state_;
 
   KeySplit current_;     // whose weights the caller has
@@ -92,6 +95,7 @@ class RemoteStore final : public sparse::WeightStore {
   KeySplit other_;       // of a pull outside of training batches
   bool in_flight_ = false;
   KeySplit* in_flight_pull_ = nullptr;
+  PullOf in_flight_of_ = PullOf::kBatch;
   bool stashed_ = false;  // the weights of requested_ are in stash_
   PodVector<float> stash_;
   OutgoingPush ready_, sent_;

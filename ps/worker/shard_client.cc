@@ -17,7 +17,7 @@ constexpr int64_t kNoteEveryNs = 5000 * kMsNs;
 // The bytes of an exchange without keys, numbers and the worker's state: names, types and lengths
 // of fields in Thrift's binary protocol.
 constexpr uint64_t kFrameBytes = 16;
-constexpr uint64_t kRequestBytes = 150 + kFrameBytes;
+constexpr uint64_t kRequestBytes = 157 + kFrameBytes;
 constexpr uint64_t kReplyBytes = 121 + kFrameBytes;
 
 }  // namespace

@@ -24,7 +24,7 @@ class ModelSlots {
   ModelSlots(const ModelSlots&) = delete;
   ModelSlots& operator=(const ModelSlots&) = delete;
   ~ModelSlots() {
-    std::unique_ptr<const Model>(current_.load());
+    const std::unique_ptr<const Model> last(current_.load());
     SlotBlock* block = first_.next.load();
     while (block) {
       const std::unique_ptr<SlotBlock> owned(block);

@@ -49,8 +49,9 @@ Status RowEncoder::Begin(const ServingModel& model, uint64_t max_keys) {
   }
   if (!encoder_) {
     plan_ = model.features();
-    encoder_.emplace(plan_, io::Labels::kOptional);
-    candidate_encoder_.emplace(plan_);
+    const bool has_fields = model.num_fields() > 0;
+    encoder_.emplace(plan_, io::Labels::kOptional, has_fields);
+    candidate_encoder_.emplace(plan_, has_fields);
   }
   encoder_->LimitKeys(max_keys);
   candidate_encoder_->LimitKeys(max_keys);
@@ -161,14 +162,16 @@ KeyRows RowEncoder::key_rows() {
   row_begin_.assign(rows_.batch.row_begin.begin(), rows_.batch.row_begin.end());
   return {.row_begin = row_begin_,
           .keys = rows_.wide_keys.data(),
-          .values = rows_.batch.values.empty() ? nullptr : rows_.batch.values.data()};
+          .values = rows_.batch.values.empty() ? nullptr : rows_.batch.values.data(),
+          .fields = rows_.batch.fields.empty() ? nullptr : rows_.batch.fields.data()};
 }
 
 CandidateKeys RowEncoder::candidates() const {
   return {.runs = candidates_.runs,
           .run_end = candidates_.run_end,
           .keys = candidates_.keys,
-          .values = candidates_.ones ? nullptr : candidates_.values.data()};
+          .values = candidates_.ones ? nullptr : candidates_.values.data(),
+          .fields = candidates_.fields.empty() ? nullptr : candidates_.fields.data()};
 }
 
 }  // namespace millrace::score

@@ -56,6 +56,8 @@ class RowEncoder {
     return candidate_encoder_->context_ones() ? nullptr
                                               : candidate_encoder_->context_values().data();
   }
+  // Null unless the model is an ffm.
+  const uint16_t* context_fields() const { return candidate_encoder_->context_fields().data(); }
   // Valid until the next change.
   CandidateKeys candidates() const;
   // Of all rows since Begin: fields that the spec does not use.

@@ -60,7 +60,8 @@ void PrefetchKey(const Table& table, uint64_t key, uint64_t limit) {
 }  // namespace
 
 Status TooManyKeys(uint64_t max_keys) {
-  return Invalid("expected at most " + std::to_string(max_keys) + " keys in one call, found more");
+  return Invalid("expected at most " + std::to_string(max_keys) +
+                 " keys in one call, found more: score fewer rows in a call");
 }
 
 void RowScorer::Entries::Clear() {
@@ -68,6 +69,7 @@ void RowScorer::Entries::Clear() {
   factors.clear();
   values.clear();
   keys.clear();
+  fields.clear();
 }
 
 template <Layout kLayout, WeightsType kType, bool kFactors>
@@ -116,6 +118,23 @@ Status RowScorer::Load(const ServingModel& model, const Part& part, Entries& out
   }
   for (uint64_t i = part.begin; part.want_keys && i < part.end; ++i) {
     if (part.keys[i] < limit) out.keys.push_back(part.keys[i]);
+  }
+  return kFactors && model.num_fields() > 0 ? LoadFields(model, part, out) : Status();
+}
+
+Status RowScorer::LoadFields(const ServingModel& model, const Part& part, Entries& out) {
+  if (!part.fields && part.begin < part.end) {
+    return Invalid("fields: expected the field of each key, as the model is an " +
+                   sparse::KindText(model.info().factors) + ", found none");
+  }
+  const uint64_t limit = KeyLimit(model);
+  for (uint64_t i = part.begin; i < part.end; ++i) {
+    if (part.fields[i] >= model.num_fields()) {
+      return Invalid("field of key " + io::KeyName(part.keys[i]) + ": expected one below " +
+                     std::to_string(model.num_fields()) + ", found " +
+                     std::to_string(part.fields[i]));
+    }
+    if (part.keys[i] < limit) out.fields.push_back(part.fields[i]);
   }
   return {};
 }
@@ -183,6 +202,7 @@ Status RowScorer::Gather(const ServingModel& model, const KeyRows& rows, size_t 
   BeginRows();
   Part part = {.keys = rows.keys,
                .values = rows.values,
+               .fields = rows.fields,
                .begin = rows.row_begin[row],
                .end = rows.row_begin[row],
                .ahead = rows.row_begin[end],
@@ -212,7 +232,7 @@ void RowScorer::Prefetch(const ServingModel& model, const Part& part) {
 }
 
 Status RowScorer::SetContext(const ServingModel& model, std::span<const uint64_t> keys,
-                             const float* values) {
+                             const float* values, const uint16_t* fields) {
   Use(model);
   context_.Clear();
   context_keys_ = keys;
@@ -221,6 +241,7 @@ Status RowScorer::SetContext(const ServingModel& model, std::span<const uint64_t
   context_unknown_.assign(1, 0);
   Part part = {.keys = keys.data(),
                .values = values,
+               .fields = fields,
                .begin = 0,
                .end = 0,
                .ahead = keys.size(),
@@ -247,6 +268,7 @@ void RowScorer::AddShared(const io::SharedRun& run, const Part& part, KeyCounts&
   if (!context_.factors.empty()) {
     append(context_.factors, entries_.factors, context_.factors.size() / context_.size());
   }
+  if (!context_.fields.empty()) append(context_.fields, entries_.fields, 1);
   if (part.want_values) append(context_.values, entries_.values, 1);
   if (part.want_keys) append(context_.keys, entries_.keys, 1);
   counts.keys += run.shared;
@@ -259,6 +281,7 @@ Status RowScorer::CandidateMargins(const ServingModel& model, const CandidateKey
   const bool centers = !model.info().centers.empty();
   Part part = {.keys = rows.keys.data(),
                .values = rows.values,
+               .fields = rows.fields,
                .begin = 0,
                .end = 0,
                .ahead = rows.keys.size(),
@@ -329,6 +352,7 @@ void RowScorer::AddCenters(const ServingModel& model, size_t before) {
     uint64_t unknown = 0;
     const Part part = {.keys = &centers[c].key,
                        .values = &value,
+                       .fields = nullptr,
                        .begin = 0,
                        .end = 1,
                        .ahead = 0,
@@ -358,7 +382,9 @@ void RowScorer::Sum(const ServingModel& model, std::span<float> margins) {
          .features = batch_.cols.data(),
          .values = batch_.values.empty() ? nullptr : batch_.values.data(),
          .factors = entries_.factors.data(),
-         .width = width},
+         .width = width,
+         .fields = entries_.fields.empty() ? nullptr : entries_.fields.data(),
+         .num_fields = model.info().factors.fields},
         sums_, margins);
   }
   batch_.values.swap(entries_.values);

@@ -19,7 +19,8 @@ namespace millrace::score {
 struct KeyRows {
   std::span<const uint64_t> row_begin;  // rows + 1
   const uint64_t* keys = nullptr;
-  const float* values = nullptr;  // null: all ones
+  const float* values = nullptr;     // null: all ones
+  const uint16_t* fields = nullptr;  // of the entries; an ffm needs them, others ignore them
 
   size_t rows() const { return row_begin.size() - 1; }
 };
@@ -30,6 +31,7 @@ struct CandidateKeys {
   std::span<const uint32_t> run_end;
   std::span<const uint64_t> keys;  // of all rows, without those of the context
   const float* values = nullptr;   // null: all ones
+  const uint16_t* fields = nullptr;
 
   size_t rows() const { return run_end.size(); }
 };
@@ -49,9 +51,10 @@ class RowScorer {
   Status Margins(const ServingModel& model, const KeyRows& rows, std::span<float> margins,
                  KeyCounts& counts, size_t first_row = 0);
 
-  // Looks up the entries that the rows of CandidateMargins share. `values` may be null: ones. Both
-  // must live until the last of these rows.
-  Status SetContext(const ServingModel& model, std::span<const uint64_t> keys, const float* values);
+  // Looks up the entries that the rows of CandidateMargins share. `values` may be null: ones.
+  // `fields` is that of KeyRows. Keys and values must live until the last of these rows.
+  Status SetContext(const ServingModel& model, std::span<const uint64_t> keys, const float* values,
+                    const uint16_t* fields);
   // As Margins of the joined rows. The model is that of the context. An error once there are more
   // than `max_keys` in `counts`.
   Status CandidateMargins(const ServingModel& model, const CandidateKeys& rows,
@@ -63,6 +66,7 @@ class RowScorer {
   struct Entries {
     PodVector<float> weights, factors, values;  // values only where they are wanted
     PodVector<uint64_t> keys;                   // the same
+    PodVector<uint16_t> fields;                 // of an ffm
 
     size_t size() const { return weights.size(); }
     void Clear();
@@ -70,7 +74,8 @@ class RowScorer {
   // Entries [begin, end) of some rows; those up to `ahead` are fetched in advance.
   struct Part {
     const uint64_t* keys;
-    const float* values;  // null: ones
+    const float* values;     // null: ones
+    const uint16_t* fields;  // of an ffm
     uint64_t begin, end, ahead;
     bool want_values, want_keys;
   };
@@ -78,6 +83,7 @@ class RowScorer {
                             uint64_t& unknown);
   template <Layout kLayout, WeightsType kType, bool kFactors>
   static Status Load(const ServingModel& model, const Part& part, Entries& out, uint64_t& unknown);
+  static Status LoadFields(const ServingModel& model, const Part& part, Entries& out);
   template <Layout kLayout>
   static Loader LoaderOf(const TableShape& shape);
   void Use(const ServingModel& model);

@@ -23,8 +23,12 @@
 namespace millrace::score {
 namespace {
 
-// Rows of fields that are encoded before they are scored: their keys fit into the cache.
 constexpr uint64_t kMaxRowEntries = uint64_t{1} << 31;
+// The keys of a call that does not name each of them are bounded, since a small context or cross
+// may multiply them: a call is to take less than a second.
+constexpr uint64_t kMaxKeys = 1 << 24;
+constexpr uint64_t kMaxKeysPerRow = 1 << 10;  // calls without a context: on average
+// Rows of fields that are encoded before they are scored: their keys fit into the cache.
 constexpr size_t kEncodedEntries = 2048, kEncodedRows = 2048;
 
 struct Scratch {
@@ -48,7 +52,12 @@ struct millrace_scorer {
 
   Slots slots;
   std::atomic<uint64_t> swaps = 0;
-  std::atomic<uint64_t> max_keys = UINT64_MAX;  // of a call
+  std::atomic<uint64_t> max_keys = 0;  // of a call; 0: the default
+
+  uint64_t MaxKeys(uint64_t by_default) const {
+    const uint64_t keys = max_keys;
+    return keys > 0 ? keys : by_default;
+  }
 };
 
 namespace millrace::score {
@@ -176,7 +185,10 @@ Status CheckKeys(const millrace_keys* keys, const char* name) {
 }
 
 KeyRows ViewOf(const millrace_keys& keys) {
-  return {.row_begin = {keys.row_begin, keys.rows + 1}, .keys = keys.keys, .values = keys.values};
+  return {.row_begin = {keys.row_begin, keys.rows + 1},
+          .keys = keys.keys,
+          .values = keys.values,
+          .fields = keys.fields};
 }
 
 Status CheckRows(const millrace_rows* rows, const char* name) {
@@ -207,7 +219,8 @@ class EncodedRows {
   Status UseContext() {
     has_context_ = true;
     return hold_.scratch().scorer.SetContext(hold_.model(), encoder().context_keys(),
-                                             encoder().context_values());
+                                             encoder().context_values(),
+                                             encoder().context_fields());
   }
   RowEncoder& encoder() { return hold_.scratch().encoder; }
   // After each row.
@@ -251,7 +264,8 @@ Status AddKeyCandidates(const ServingModel& model, const millrace_keys& context,
   const std::span<const uint64_t> context_keys(context.keys + first, shared);
   RETURN_IF_ERROR(AsInvalid(
       scratch.scorer.SetContext(model, shared > 0 ? context_keys : std::span<const uint64_t>(),
-                                context.values ? context.values + first : nullptr),
+                                context.values ? context.values + first : nullptr,
+                                context.fields ? context.fields + first : nullptr),
       "context"));
   const uint64_t own = candidates.row_begin[candidates.rows] - begin;
   return out.AddCandidates(
@@ -259,7 +273,8 @@ Status AddKeyCandidates(const ServingModel& model, const millrace_keys& context,
       {.runs = scratch.runs,
        .run_end = scratch.run_end,
        .keys = own > 0 ? std::span(candidates.keys + begin, own) : std::span<const uint64_t>(),
-       .values = candidates.values ? candidates.values + begin : nullptr},
+       .values = candidates.values ? candidates.values + begin : nullptr,
+       .fields = candidates.fields ? candidates.fields + begin : nullptr},
       scratch);
 }
 
@@ -315,6 +330,7 @@ void FillInfo(const ServingModel& model, millrace_score_info& out) {
   out.num_features = info.num_features;
   out.num_weights = info.weights;
   out.num_factors = info.factors.kind == sparse::ModelKind::kLr ? 0 : info.factors.factors;
+  out.num_fields = model.num_fields();
   out.steps = info.steps;
   out.examples = info.examples;
   out.file_bytes = model.file_bytes();
@@ -395,7 +411,7 @@ int millrace_score_keys(millrace_scorer* scorer, const millrace_keys* keys, int 
     RETURN_IF_ERROR(CheckKeys(keys, "keys"));
     RETURN_IF_ERROR(CheckOutput(output, scores, keys->rows));
     Hold hold(scorer->slots);
-    Output out = {output, scores, scorer->max_keys};
+    Output out = {output, scores, scorer->MaxKeys(UINT64_MAX)};
     RETURN_IF_ERROR(out.Add(hold.model(), ViewOf(*keys), hold.scratch()));
     out.Fill(counts, 0);
     return {};
@@ -409,7 +425,7 @@ int millrace_score_rows(millrace_scorer* scorer, const millrace_rows* rows, int 
     RETURN_IF_ERROR(CheckRows(rows, "rows"));
     RETURN_IF_ERROR(CheckOutput(output, scores, rows->rows));
     Hold hold(scorer->slots);
-    Output out = {output, scores, scorer->max_keys};
+    Output out = {output, scores, scorer->MaxKeys(kMaxKeys + kMaxKeysPerRow * rows->rows)};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(ScoreFields(*rows, encoded, [&](std::span<const millrace_field> fields) {
@@ -429,7 +445,8 @@ int millrace_score_json(millrace_scorer* scorer, const char* lines, size_t size,
     RETURN_IF_ERROR(CheckJson(lines, size, "lines"));
     RETURN_IF_ERROR(CheckOutput(output, scores, capacity));
     Hold hold(scorer->slots);
-    Output out = {output, scores, scorer->max_keys};
+    Output out = {output, scores,
+                  scorer->MaxKeys(kMaxKeys + kMaxKeysPerRow * std::min(capacity, size))};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(
@@ -451,7 +468,7 @@ int millrace_score_key_candidates(millrace_scorer* scorer, const millrace_keys* 
       return Invalid("context: expected one row, found " + std::to_string(context->rows));
     }
     Hold hold(scorer->slots);
-    Output out = {output, scores, scorer->max_keys};
+    Output out = {output, scores, scorer->MaxKeys(kMaxKeys)};
     Scratch& scratch = hold.scratch();
     RETURN_IF_ERROR(AddKeyCandidates(hold.model(), *context, *candidates, out, scratch));
     out.Fill(counts, 0);
@@ -470,7 +487,7 @@ int millrace_score_row_candidates(millrace_scorer* scorer, const millrace_rows* 
       return Invalid("context: expected one row, found " + std::to_string(context->rows));
     }
     Hold hold(scorer->slots);
-    Output out = {output, scores, scorer->max_keys};
+    Output out = {output, scores, scorer->MaxKeys(kMaxKeys)};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(AsInvalid(encoded.encoder().SetContext(FieldsOf(*context, 0)), "context"));
@@ -495,7 +512,7 @@ int millrace_score_json_candidates(millrace_scorer* scorer, const char* context,
     RETURN_IF_ERROR(CheckJson(candidates, candidates_size, "candidates"));
     RETURN_IF_ERROR(CheckOutput(output, scores, capacity));
     Hold hold(scorer->slots);
-    Output out = {output, scores, scorer->max_keys};
+    Output out = {output, scores, scorer->MaxKeys(kMaxKeys)};
     EncodedRows encoded(hold, out);
     RETURN_IF_ERROR(encoded.Begin());
     RETURN_IF_ERROR(

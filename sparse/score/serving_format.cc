@@ -95,8 +95,8 @@ Result<ServingInfo> ServingInfoFrom(const io::StateFields& fields) {
   ASSIGN_OR_RETURN(info.table, TableFrom(fields));
   info.num_features = info.table.num_features;
   ASSIGN_OR_RETURN(info.factors, sparse::FactorShapeFrom(fields));
-  if (info.factors.kind == sparse::ModelKind::kFfm) {
-    return Invalid("expected a model of kind lr or fm, found " + sparse::KindText(info.factors));
+  if (info.factors.kind == sparse::ModelKind::kFfm && fields.Text("option.centers").ok()) {
+    return Invalid("expected an ffm without centers, found some");
   }
   info.table.numbers = static_cast<uint32_t>(1 + info.factors.width());
   RETURN_IF_ERROR(info.table.Validate());

@@ -142,6 +142,10 @@ Status ServingModel::ReadFeatures() {
         at, "expected a feature spec of num_features = " + std::to_string(info_.num_features) +
                 ", found one of " + std::to_string(spec->num_features()));
   }
+  if (num_fields() > 0 && num_fields() != spec->fields.size()) {
+    return CorruptAt(at, "expected a feature spec of " + std::to_string(num_fields()) +
+                             " fields, found " + std::to_string(spec->fields.size()));
+  }
   Result<std::shared_ptr<const io::EncoderPlan>> plan = io::EncoderPlan::Make(*spec);
   if (!plan.ok()) return CorruptAt(at, plan.status().message());
   features_ = std::move(*plan);

@@ -119,6 +119,10 @@ class ServingModel {
   }
   // Whether a field uses this column. Label and weight are columns as well.
   bool IsFeature(size_t column) const { return is_feature_[column] != 0; }
+  // Of an ffm; 0 for other kinds.
+  uint32_t num_fields() const {
+    return info_.factors.kind == sparse::ModelKind::kFfm ? info_.factors.fields : 0;
+  }
   uint64_t digest() const { return digest_; }
   uint64_t file_bytes() const { return file_.size(); }
 

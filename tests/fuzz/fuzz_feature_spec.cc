@@ -42,10 +42,17 @@ void EncodeRow(const FeatureSpec& spec) {
   const auto entries = encoder.Explain(row);
   if (!appended.ok()) return;
   CHECK(entries.ok() && entries->size() == rows.nnz());
+  const FieldGroups groups = fitted.Groups();
+  const std::vector<size_t> numbers = fitted.FieldGroupNumbers();
   for (size_t i = 0; i < rows.nnz(); ++i) {
     const uint64_t key = rows.wide_keys[i];
     CHECK((*entries)[i].key == key);
     CHECK(key != UINT64_MAX && (fitted.num_features() == 0 || key < fitted.num_features()));
+    size_t group = 0;
+    for (const FieldGroups::Range& range : groups.ranges) {
+      if (range.first_key <= key) group = range.group;
+    }
+    CHECK(group == numbers[(*entries)[i].field]);
   }
 }
 

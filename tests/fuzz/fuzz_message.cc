@@ -165,6 +165,55 @@ void Entries(std::string_view bytes) {
   CHECK(DecodeEntries(again, twice).ok() && twice.size() == entries.size());
 }
 
+void EntriesWithFactors(std::string_view bytes) {
+  constexpr size_t kWidth = 4;
+  EntryList entries, twice;
+  std::vector<float> factors, factors_twice;
+  if (!DecodeEntries(bytes, entries, kWidth, factors).ok()) return;
+  CHECK(factors.size() == entries.size() * kWidth);
+  std::string again;
+  EncodeEntries(entries, again, factors);
+  CHECK(DecodeEntries(again, twice, kWidth, factors_twice).ok());
+  CHECK(twice.size() == entries.size() && factors_twice.size() == factors.size());
+}
+
+// A push and a pull of keys with blocks of factors, from a worker that has joined: a gradient of
+// another size is refused, and an accepted one is applied once.
+void Factors(std::string_view bytes) {
+  if (bytes.size() < 2) return;
+  const auto pull_of = static_cast<PullOf>(static_cast<uint8_t>(bytes[0]));
+  const size_t key_bytes = std::min<size_t>(static_cast<uint8_t>(bytes[1]), bytes.size() - 2);
+  const std::string_view keys = bytes.substr(2, key_bytes), gradient = bytes.substr(2 + key_bytes);
+  Shared shared;
+  WorkerHandler handler(shared.shard);
+  JobConfig config;
+  config.num_features = 1000;
+  config.factors = {.kind = sparse::ModelKind::kFm, .factors = 4, .init = 0.1};
+  JoinRequest join;
+  join.config = config.Fields().Encode();
+  JoinReply joined;
+  CHECK(handler.Join(join, joined).ok());
+  StartReply started;
+  CHECK(handler.Start(true, started).ok());
+  const ExchangeRequest request = {.sequence = 1,
+                                   .pushes = true,
+                                   .push_list = ListSignature(keys),
+                                   .push_keys = keys,
+                                   .gradient = gradient,
+                                   .rows = 1,
+                                   .pulls = true,
+                                   .pull_list = ListSignature(keys),
+                                   .pull_keys = keys,
+                                   .pull_of = pull_of};
+  for (int call = 0; call < 2; ++call) {
+    ExchangeReply reply;
+    const Status status = handler.Exchange(request, reply);
+    CHECK(shared.shard.shard().progress().step == (status.ok() && !keys.empty() ? 1u : 0u));
+    if (!status.ok()) continue;
+    CHECK(keys.empty() || reply.outcome == Outcome::kDone);
+  }
+}
+
 void Config(std::string_view bytes) {
   const auto fields = io::StateFields::Decode(bytes);
   if (fields.ok()) (void)JobConfig::From(*fields).ok();
@@ -176,7 +225,7 @@ void Config(std::string_view bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 4096) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  switch (data[0] % 9) {
+  switch (data[0] % 11) {
     case 0:
       millrace::ps::Service(bytes);
       break;
@@ -200,6 +249,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 7:
       millrace::ps::Service(millrace::ps::InFrames(bytes));
+      break;
+    case 9:
+      millrace::ps::EntriesWithFactors(bytes);
+      break;
+    case 10:
+      millrace::ps::Factors(bytes);
       break;
     default: {
       const std::string frames = millrace::ps::InFrames(bytes);

@@ -10,8 +10,9 @@
 #include <string_view>
 
 #include "io/base/printable.h"
+#include "tools/common/json_cursor.h"
 #include "tools/dashboard/dashboard.h"
-#include "tools/report/json_cursor.h"
+#include "tools/report/comparison.h"
 #include "tools/report/page.h"
 
 namespace millrace::report {
@@ -33,7 +34,7 @@ RunLoader Loader(std::string_view input, Traces traces) {
 }
 
 void CheckJson(const std::string& text) {
-  JsonCursor json(text);
+  tools::JsonCursor json(text);
   json.Skip();
   CHECK(json.status().ok());
 }
@@ -64,6 +65,19 @@ void Use(std::string_view input, Traces traces) {
   CheckJson(*page);
   CHECK(PageHtml(*page, "nonce").find("</script><script") == std::string::npos);
   CheckPrintable(dashboard::PrometheusText(*run));
+  const Comparison comparison =
+      Compare({SummarizeRun(*run, kMemoryBytes), SummarizeRun(*run, kMemoryBytes)});
+  CheckPrintable(ComparisonText(comparison));
+  CheckJson(ComparisonJson(comparison));
+}
+
+// Reads the whole input as predictions, and compares them with themselves.
+void UsePredictions(std::string_view input) {
+  MemoryBudget budget(kMemoryBytes);
+  const Result<Predictions> predictions = ReadPredictions(input, "predictions.csv", budget);
+  if (!predictions.ok() || !AreComparable(*predictions, *predictions)) return;
+  CHECK(LoglossDifference(*predictions, *predictions).is_tie());
+  static_cast<void>(AucDifference(*predictions, *predictions));
 }
 
 }  // namespace
@@ -74,5 +88,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   millrace::report::Use(input, millrace::report::Traces::kWhole);
   millrace::report::Use(input, millrace::report::Traces::kRecent);
+  millrace::report::UsePredictions(input);
   return 0;
 }

@@ -3,7 +3,8 @@
 """Writes the seeds of the message fuzzer. Usage: make_message_corpus.py FOLDER.
 
 The first byte chooses the decoder: 0 service, 1 keys, 2 numbers, 3 entries, 4 configuration, 5 a dense block, 6 a
-reply, 7 service and 8 replies, with messages that get their frames from the decoder.
+reply, 7 service and 8 replies, with messages that get their frames from the decoder, 9 entries with factors, 10 an
+exchange with a server of a factorization machine: pull_of, 1 byte for the size of the keys, the keys and the gradient.
 """
 import pathlib
 import struct
@@ -59,6 +60,12 @@ def exchange():
     return message(b"exchange", struct.pack(">bh", 12, 1) + request + b"\0\0")
 
 
+def exchange_of_factors(pull_of=0):
+    """The features 2 and 7 and the intercept: three gradients, then two blocks of four."""
+    keys = b"\x05\x02\x05"
+    return bytes([pull_of, len(keys)]) + keys + b"\0" + struct.pack("<11f", *range(11))
+
+
 def reply(name, body):
     return struct.pack(">II", 0x80010002, len(name)) + name + struct.pack(">I", 0) + body
 
@@ -84,12 +91,14 @@ def sized(*messages):
 
 
 config = (
-    "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nintercept 1\nmodel sparse\n"
+    "num_workers 3\nnum_shards 1\nmode sync\nstaleness 3\nreplicas_to_aggregate 0\nnum_features 100\nintercept 1\nmodel lr\n"
     "rule sgd\noption.rate 0.5\noption.decay constant\noption.l1 0\noption.l2 0\noption.ftrl_beta 1\n"
     "option.adagrad_epsilon 1e-06\noption.adagrad_initial 0\noption.adam_beta1 0.9\noption.adam_beta2 0.999\noption.adam_epsilon 1e-08\n"
     "option.normalize 1\noption.centers 2:0.5 7:-1000\n"
     "zstd 0\nbf16 0\ndata x\n"
 )
+fm_config = config.replace("model lr\n", "model fm\nfactors 8\nfactor_init 0.01\nfactor_seed 1\n")
+ffm_config = config.replace("model lr\n", "model ffm\nfactors 4\nfactor_fields 39\nfactor_init 0.01\nfactor_seed 1\n")
 seeds = {
     "join": b"\0" + frame(join(b"guess")),
     "handshake": b"\0" + frame(hello()) + frame(join(b"p" * 32)),
@@ -116,7 +125,13 @@ seeds = {
     "halves": b"\2\1" + struct.pack("<3H", 0x3F80, 0xC000, 0x3F00),
     "packed": b"\2\2" + bytes.fromhex("28b52ffd200c6100000000000000803f000000c00000003f"),
     "entries": b"\3\x05" + struct.pack("<f", 1) + b"\x80\x01" + struct.pack("<f", -1),
+    "entries_factors": b"\x09\x05" + struct.pack("<fB", 1, 0) + b"\x80\x01" + struct.pack("<fB4f", -1, 1, 1, 2, 3, 4),
     "config": b"\4" + config.encode(),
+    "config_fm": b"\4" + fm_config.encode(),
+    "config_ffm": b"\4" + ffm_config.encode(),
+    "factors": b"\x0a" + exchange_of_factors(),
+    "factors_pulled": b"\x0a" + exchange_of_factors(pull_of=2),
+    "factors_cut": b"\x0a" + exchange_of_factors()[:-9],
     "dense": b"\5\0" + struct.pack("<20f", *range(20)),
     "dense_halves": b"\5\1" + struct.pack("<20H", *range(0x3F80, 0x3F94)),
     "dense_packed": b"\5\2" + bytes.fromhex("28b52ffd004845000010000001008b022c"),

@@ -35,6 +35,7 @@ RULES = [
     ("simdjson", r"simdjson\.h$", ["io/features", "io/text", "tools/serve", "tests"],
      {"io/features": 1, "io/text": 1, "tools": 1}),
     ("the headers of libmillrace-score", r"millrace/scorer?\.h$", ["sparse/score", "tools", "tests"], {}),
+    ("pybind11", r"pybind11/", ["tools/python"], {"tools": 1}),
     ("GoogleTest", r"g(test|mock)/", ["tests"], {}),
     ("Google Benchmark", r"benchmark/", ["tests"], {}),
 ]

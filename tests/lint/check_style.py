@@ -14,6 +14,8 @@ import source_tree
 
 LABELS = {"unit", "sim", "slow", "lint"}
 README_LINES = 100
+PERFORMANCE_LINES = 150
+DOCS_COLUMNS = 110
 LICENSED_SUFFIXES = {".h", ".cc", ".py", ".sh", ".js", ".thrift", ".proto"}
 TEXT_SUFFIXES = {".h", ".cc", ".cmake", ".txt", ".md", ".py", ".sh", ".thrift", ".proto"}
 HERE = ("tests", "lint")  # these files name what they forbid
@@ -47,6 +49,37 @@ def check_unfinished(root):
         if path.parts[:2] != HERE:
             pattern = r"\b(TODO|FIXME|XXX|HACK)\b"
             yield from source_tree.matches(root, path, pattern, source_tree.read(root, path))
+
+
+# Private words, and what to say instead.
+WORDS = {
+    r"strangers?": "unauthenticated peer, pending connection",
+    r"keepers?|crews?": "process shim, process group",
+    r"last words": "last stderr line",
+    r"accompan(y|ies|ied)|announce[sd]?|announcements?": "run an empty step, prefetch",
+    r"(look|answer)(s|ed)?[- ]?ahead": "precompute, precomputed reply",
+    r"pull memory": "reply cache",
+    r"(settles?|settled)": "apply deferred",
+    r"slopes?": "residuals",
+    r"(open|indexed) models?": "hashed-key table, dense-index table",
+    r"course of the run": "schedule",
+    r"learnt": "learned, trained",
+    r"for ever": "forever, always",
+    r"likewise": "the same as",
+    r"a thread each": "one thread per ...",
+    r"the so many|one in so many|of so many values": "the N, one in N",
+}
+
+
+def check_words(root):
+    """The field's own words: private ones cost every reader time."""
+    for path in source_tree.files(root, TEXT_SUFFIXES | {".js", ".html"}):
+        if path.parts[:2] == HERE:
+            continue
+        text = source_tree.read(root, path)
+        for word, better in WORDS.items():
+            for found in source_tree.matches(root, path, rf"(?i)\b({word})\b", text):
+                yield f"{found}: say {better}"
 
 
 def check_random(root):
@@ -93,6 +126,18 @@ def check_readme(root):
             yield f"README.md: {lines} lines, fewer than {README_LINES} are allowed"
 
 
+def check_docs(root):
+    """Pages wrap, and docs/performance.md is short."""
+    for path in source_tree.files(root, {".md"}):
+        lines = source_tree.read(root, path).splitlines()
+        for number, line in enumerate(lines, 1):
+            # Tables and images cannot wrap; indented lines may be what a program prints.
+            if len(line) > DOCS_COLUMNS and not line.startswith(("|", "!", "    ")):
+                yield f"{path}:{number}: {len(line)} columns, at most {DOCS_COLUMNS} are allowed"
+        if path == pathlib.Path("docs/performance.md") and len(lines) > PERFORMANCE_LINES:
+            yield f"{path}: {len(lines)} lines, at most {PERFORMANCE_LINES} are allowed"
+
+
 def check_license(root):
     """Every source names its license within its first three lines."""
     for path in source_tree.files(root, LICENSED_SUFFIXES):
@@ -104,12 +149,14 @@ def check_license(root):
 CHECKS = {
     "format": check_format,
     "unfinished": check_unfinished,
+    "words": check_words,
     "random": check_random,
     "memory": check_memory,
     "environment": check_environment,
     "headers": check_headers,
     "labels": check_labels,
     "readme": check_readme,
+    "docs": check_docs,
     "license": check_license,
 }
 

@@ -61,6 +61,16 @@ class LintTest(unittest.TestCase):
         for name in check_style.CHECKS:
             self.assertEqual(self.style(name), [], name)
 
+    def test_long_lines_of_pages(self):
+        self.plant("docs/good.md", f"| {'x' * 200} |\n    {'y' * 200}\n{'z' * 110}\n")
+        self.expect_style("docs", "docs/bad.md", "x" * 111 + "\n")
+
+    def test_long_page_of_figures(self):
+        self.expect_style("docs", "docs/performance.md", "x\n" * 151)
+
+    def test_private_words(self):
+        self.expect_style("words", "io/base/status.h", LICENSE + "#pragma once\n// Looks ahead of the reader.\n")
+
     def test_include_against_the_arrows(self):
         self.expect_layers("io/bad.cc", '#include "tools/common/flags.h"', "io must not know tools")
 

@@ -23,8 +23,14 @@ JobConfig Unusual() {
   return config;
 }
 
+JobConfig WithFactors() {
+  JobConfig config = Unusual();
+  config.factors = {.kind = sparse::ModelKind::kFm, .factors = 12, .init = 0.125, .seed = 9};
+  return config;
+}
+
 TEST(JobConfig, FieldsRoundTrip) {
-  JobConfig sync = Unusual(), dense = Unusual();
+  JobConfig sync = Unusual(), dense = Unusual(), fm = WithFactors(), ffm = WithFactors();
   sync.mode = Mode::kSync;
   sync.replicas_to_aggregate = 5;
   dense.dense.emplace();
@@ -32,7 +38,9 @@ TEST(JobConfig, FieldsRoundTrip) {
   dense.dense->rate = 0.25;
   dense.zstd = false;
   dense.bf16 = true;
-  for (const JobConfig& config : {JobConfig(), Unusual(), sync, dense}) {
+  ffm.factors.kind = sparse::ModelKind::kFfm;
+  ffm.factors.fields = 39;
+  for (const JobConfig& config : {JobConfig(), Unusual(), sync, dense, fm, ffm}) {
     const auto fields = io::StateFields::Decode(config.Fields().Encode());
     ASSERT_TRUE(fields.ok()) << fields.status().message();
     const auto read = JobConfig::From(*fields);
@@ -48,6 +56,7 @@ TEST(JobConfig, FieldsRoundTrip) {
     EXPECT_EQ(read->bf16, config.bf16);
     EXPECT_EQ(read->data, config.data);
     EXPECT_EQ(read->dense, config.dense);
+    EXPECT_EQ(read->factors, config.factors);
     if (!config.dense) {
       EXPECT_EQ(read->update.rule, config.update.rule);
       EXPECT_EQ(read->update.rate, config.update.Rate());
@@ -70,6 +79,32 @@ TEST(JobConfig, EveryMissingFieldIsAnError) {
     EXPECT_NE(read.status().message().find(left_out), std::string::npos) << read.status().message();
     EXPECT_EQ(CheckSameJob(whole, fields).message().find("the job has " + left_out + " "), 0u);
   }
+}
+
+TEST(JobConfig, AnotherKindOrShapeIsAnotherJob) {
+  const JobConfig lr = Unusual(), fm = WithFactors();
+  JobConfig wide = fm, seeded = fm;
+  wide.factors.factors = 16;
+  seeded.factors.seed = 10;
+  const auto difference = [](const JobConfig& ours, const JobConfig& theirs) {
+    return CheckSameJob(ours.Fields(), theirs.Fields()).message();
+  };
+  EXPECT_EQ(difference(lr, fm), "the job has model lr, found fm");
+  EXPECT_EQ(difference(fm, lr), "the job has model fm, found lr");
+  EXPECT_EQ(difference(fm, wide), "the job has factors 12, found 16");
+  EXPECT_EQ(difference(fm, seeded), "the job has factor_seed 9, found 10");
+}
+
+TEST(JobConfig, BadFactorsAreRefused) {
+  JobConfig config = WithFactors();
+  config.factors.factors = 10;
+  const auto fields = io::StateFields::Decode(config.Fields().Encode());
+  const auto read = JobConfig::From(*fields);
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.status().message(), "factors: expected a multiple of 4 from 4 to 64, found 10");
+  config = WithFactors();
+  config.dense.emplace();
+  EXPECT_EQ(config.Validate().message(), "factors: expected none beside the dense blocks of a net");
 }
 
 TEST(JobConfig, DifferenceIsNamed) {

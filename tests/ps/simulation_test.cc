@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -83,6 +84,41 @@ TEST(Simulation, RestoredJobGivesTheSameModel) {
     job.resume = true;
     job.stop_at = ~uint64_t{0};
     EXPECT_TRUE(SameBits(RunJob(job), Serial(job)));
+  }
+}
+
+// Factorization machines: a pull brings blocks of factors, and a push those of their gradients.
+TEST(Simulation, FactorsStayTheSameWhateverHappensInSync) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    const millrace::test::MemoryFolder folder;
+    const Job job = {.seed = seed,
+                     .shards = 1 + seed % 3,
+                     .workers = 1 + seed % 4,
+                     .faults = kBadNetwork,
+                     .crash = seed % 2 ? 0.05 : 0,
+                     .checkpoint = 0.3,
+                     .checkpoints = folder.path(),
+                     .factors = seed % 2 ? 4u : 12u};
+    const std::vector<float> numbers = RunJob(job);
+    EXPECT_TRUE(SameBits(numbers, Serial(job)));
+    EXPECT_TRUE(
+        std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }));
+  }
+}
+
+TEST(Simulation, EveryPushOfFactorsIsAppliedOnceWithoutSync) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(seed);
+    const Job job = {.seed = seed,
+                     .shards = 1 + seed % 3,
+                     .workers = 1 + seed % 4,
+                     .mode = seed % 2 ? Mode::kAsync : Mode::kSsp,
+                     .faults = kBadNetwork,
+                     .crash = 0.03,
+                     .ones = true,
+                     .factors = 8};
+    EXPECT_EQ(RunJob(job), ExpectedCounts(job));
   }
 }
 

@@ -83,6 +83,74 @@ TEST(LocalStore, StateRoundTripsExactly) {
   }
 }
 
+// Keys from 1,000 to 1,999 and from 4,000 on have a rate, l1 and l2 of their own.
+UpdateOptions Grouped(Rule rule, bool normalize) {
+  const double l1 = rule == Rule::kFtrl ? 0.3 : 0;
+  return {.rule = rule,
+          .rate = 0.1,
+          .l2 = 0.01,
+          .normalize = normalize,
+          .key_groups = {.groups = {{.rate = 3, .l1 = l1, .l2 = 0.5}},
+                         .ranges = {{1000, 1}, {2000, 0}, {3000, 0}, {4000, 1}}}};
+}
+
+std::unique_ptr<LocalStore> Make(uint64_t num_features, const UpdateOptions& options) {
+  auto store = LocalStore::Create({num_features}, options);
+  EXPECT_TRUE(store.ok()) << store.status().message();
+  return std::move(*store);
+}
+
+TEST(LocalStore, KeysOfAGroupAreTrainedLikeAModelWithItsNumbers) {
+  for (const Rule rule : kRules) {
+    for (const uint64_t features : {uint64_t{5000}, uint64_t{0}}) {
+      for (const bool normalize : {false, true}) {
+        SCOPED_TRACE(RuleName(rule));
+        const UpdateOptions grouped = Grouped(rule, normalize);
+        UpdateOptions run = grouped, own = GroupOptions(grouped, 1);
+        run.key_groups = own.key_groups = {};
+        EXPECT_DOUBLE_EQ(own.rate, 0.3);
+        auto store = Make(features, grouped), of_run = Make(features, run);
+        auto of_group = Make(features, own);
+        EXPECT_FALSE(store->direct());
+        for (LocalStore* each : {store.get(), of_run.get(), of_group.get()}) {
+          PushRandom(*each, 1, 100);
+        }
+        const auto weights = AllWeights(*store), run_weights = AllWeights(*of_run);
+        const auto group_weights = AllWeights(*of_group);
+        int differ = 0;
+        for (size_t k = 0; k < weights.size(); ++k) {
+          const bool in_group = (k >= 1000 && k < 2000) || (k >= 4000 && k < 5000);
+          ASSERT_EQ(weights[k], in_group ? group_weights[k] : run_weights[k]) << k;
+          differ += group_weights[k] != run_weights[k] ? 1 : 0;
+        }
+        EXPECT_GT(differ, 3000);
+        auto copy = Make(features, grouped), from_weights = Make(features, grouped);
+        store->ForEach([&](uint64_t key, std::span<const float> state) {
+          EXPECT_TRUE(copy->Load(key, state).ok());
+          EXPECT_TRUE(from_weights->LoadWeight(key, state[0]).ok());
+        });
+        EXPECT_EQ(AllWeights(*copy), weights);
+        const auto again = AllWeights(*from_weights);
+        for (size_t k = 0; k < weights.size(); ++k) ASSERT_NEAR(again[k], weights[k], 1e-5) << k;
+      }
+    }
+  }
+}
+
+// With other numbers of a group, FTRL needs another z for the same weight.
+TEST(LocalStore, WeightsStayWhenTheNumbersOfAGroupChange) {
+  const UpdateOptions before = Grouped(Rule::kFtrl, false);
+  UpdateOptions after = before;
+  after.key_groups.groups[0] = {.rate = 0.5, .l1 = 2, .l2 = 7};
+  auto store = Make(5000, before), next = Make(5000, after);
+  PushRandom(*store, 1, 100);
+  store->ForEach([&](uint64_t key, std::span<const float> state) {
+    EXPECT_TRUE(next->LoadTrainedWith(before, key, state).ok());
+  });
+  const auto weights = AllWeights(*store), now = AllWeights(*next);
+  for (size_t k = 0; k < weights.size(); ++k) ASSERT_NEAR(now[k], weights[k], 1e-5) << k;
+}
+
 TEST(LocalStore, HashedKeyTableTakesTheLargestKeysAndGrows) {
   auto store = Make(0, Rule::kSgd);
   std::vector<uint64_t> keys = {0, 1, ~uint64_t{0} - 1, ~uint64_t{0}};

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace millrace::sparse {
 namespace {
@@ -39,6 +42,51 @@ TEST(UpdateOptions, ScalesAndCentersReadBack) {
     EXPECT_EQ(read->centers[i].key, options.centers[i].key);
     EXPECT_EQ(read->centers[i].center, options.centers[i].center);
   }
+}
+
+TEST(UpdateOptions, KeyGroupsReadBack) {
+  UpdateOptions options;
+  io::StateFields without, fields;
+  AddUpdateOptions(options, without);
+  EXPECT_FALSE(without.Text("option.key_groups").ok());
+  options.key_groups = {.groups = {{.rate = 0.1, .l1 = 2, .l2 = 1e-7}, {.rate = 3}},
+                        .ranges = {{7, 2}, {7, 1}, {uint64_t{1} << 60, 0}}};
+  AddUpdateOptions(options, fields);
+  const auto read = UpdateOptionsFrom(fields);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(read->key_groups.groups, options.key_groups.groups);
+  EXPECT_EQ(read->key_groups.RangesText(), options.key_groups.RangesText());
+  EXPECT_EQ(read->key_groups.RangesText(), "7:2 7:1 1152921504606846976:0");
+  GroupCursor cursor(read->key_groups.ranges);
+  EXPECT_EQ(cursor.Of(6), 0u);
+  EXPECT_EQ(cursor.Of(7), 1u);  // the last range of a key
+  EXPECT_EQ(cursor.Of(uint64_t{1} << 60), 0u);
+  EXPECT_EQ(cursor.Of(8), 1u);
+}
+
+TEST(UpdateOptions, MalformedKeyGroupsAreCorrupt) {
+  for (const auto& [groups, ranges] :
+       std::vector<std::pair<const char*, const char*>>{{"1:0", "0:1"},
+                                                        {"1:0:0:0", "0:1"},
+                                                        {"1:0:0 ", "0:1"},
+                                                        {"1:0:0", "0"},
+                                                        {"1:0:0", "-1:1"},
+                                                        {"1:0:0", "0:2"},
+                                                        {"1:0:0", "5:1 4:1"},
+                                                        {"x:0:0", "0:1"},
+                                                        {"1:0:0", "0:1;5:1"}}) {
+    SCOPED_TRACE(std::string(groups) + ", " + ranges);
+    EXPECT_FALSE(KeyGroupsFrom(groups, ranges).ok());
+  }
+  EXPECT_TRUE(KeyGroupsFrom("1:0:0", "0:1").ok());
+  const auto with = [](KeyGroup group) {
+    return UpdateOptions{.rule = Rule::kSgd, .key_groups = {.groups = {group}, .ranges = {{0, 1}}}}
+        .Validate();
+  };
+  EXPECT_TRUE(with({}).ok());
+  EXPECT_FALSE(with({.rate = 0}).ok());
+  EXPECT_FALSE(with({.l1 = 1}).ok()) << "not for SGD";
+  EXPECT_FALSE(with({.l2 = -1}).ok());
 }
 
 TEST(UpdateOptions, MalformedCentersAreCorrupt) {

@@ -53,6 +53,7 @@ inline rpc::ExchangeRequest RandomRequest(uint64_t seed, size_t most_bytes) {
   request.pull_list = static_cast<int64_t>(random.Next());
   request.pull_keys = RandomBytes(random, most_bytes);
   request.keep_list = random.Below(2) == 0;
+  request.pull_of = static_cast<int32_t>(random.Below(3));
   return request;
 }
 
@@ -91,7 +92,8 @@ inline ExchangeRequest RequestOf(const rpc::ExchangeRequest& from) {
           .pulls = from.pulls,
           .pull_list = static_cast<uint64_t>(from.pull_list),
           .pull_keys = from.pull_keys,
-          .keep_list = from.keep_list};
+          .keep_list = from.keep_list,
+          .pull_of = static_cast<PullOf>(from.pull_of)};
 }
 
 inline rpc::ExchangeRequest ToGenerated(const ExchangeRequest& from) {
@@ -112,6 +114,7 @@ inline rpc::ExchangeRequest ToGenerated(const ExchangeRequest& from) {
   to.pull_list = static_cast<int64_t>(from.pull_list);
   to.pull_keys = from.pull_keys;
   to.keep_list = from.keep_list;
+  to.pull_of = static_cast<int32_t>(from.pull_of);
   to.__isset = {};
   return to;
 }

@@ -47,8 +47,18 @@ struct Job {
   double misbehave = 0;  // a worker makes a call that it may not make, before a step
   std::function<void(uint64_t step)> before_step = nullptr;
 
+  uint32_t factors = 0;  // of a factorization machine; 0: an lr
+
   // The seed decides whether values are normalized: two numbers for each key.
   bool has_scales() const { return seed % 3 == 2 && !ones; }
+  sparse::FactorShape shape() const {
+    if (factors == 0) return {};
+    return {.kind = sparse::ModelKind::kFm, .factors = factors, .init = 0.1, .seed = seed};
+  }
+  // In an exchange.
+  NumberLayout layout() const {
+    return {.per_key = has_scales() ? size_t{2} : size_t{1}, .per_feature = shape().width()};
+  }
 };
 
 inline std::vector<uint64_t> KeysOf(const Job& job, size_t worker, uint64_t step) {
@@ -75,6 +85,8 @@ inline std::vector<float> GradientOf(const Job& job, size_t worker, uint64_t ste
                                      std::span<const float> weights) {
   float sum = 0;
   for (const float w : weights) sum += w;
+  const std::span<const uint64_t> features = io::FeatureKeys(keys);
+  const std::span<const float> factors = weights.last(features.size() * job.factors);
   std::vector<float> gradient(keys.size(), -1.0f);
   for (size_t i = 0; i < keys.size() && !job.ones; ++i) {
     Random random(DeriveSeed(job.seed + 1, worker * 1000 + step, keys[i]));
@@ -82,6 +94,9 @@ inline std::vector<float> GradientOf(const Job& job, size_t worker, uint64_t ste
   }
   for (size_t i = 0; i < keys.size() && job.has_scales(); ++i) {
     gradient.push_back(LargestOf(job, worker, step, keys[i]));
+  }
+  for (size_t i = 0; i < factors.size(); ++i) {
+    gradient.push_back(job.ones ? -1.0f : 0.0625f * (factors[i] + gradient[i / job.factors]));
   }
   return gradient;
 }
@@ -101,6 +116,7 @@ inline JobConfig ConfigOf(const Job& job) {
   config.update.rule = sparse::Rule::kSgd;
   config.update.rate = job.ones ? 1 : 0.3;
   config.update.normalize = job.has_scales();
+  config.factors = job.shape();
   return config;
 }
 
@@ -121,7 +137,7 @@ inline Status Step(const Job& job, SimCluster& cluster, RemoteStore& store, size
     if (cluster.Happens(0.1)) store.Prefetch(kSteps + step, std::vector<uint64_t>{1, 2, 3});
     if (cluster.Happens(0.9)) store.Prefetch(step + 2, KeysOf(job, worker, step + 1));
   }
-  std::vector<float> weights(store.has_scales() ? 2 * keys.size() : keys.size());
+  std::vector<float> weights(job.layout().Count(keys));
   RETURN_IF_ERROR(store.PullBatch(step + 1, keys, weights));
   for (int i = 0; worker == job.slow_worker && i < 30; ++i) cluster.Yield(worker);
   const std::vector<float> gradient = GradientOf(job, worker, step, keys, weights);
@@ -174,7 +190,7 @@ inline void Misbehave(const Job& job, SimCluster& cluster, JobSession& session, 
   std::string keys, gradient;
   EncodeKeys(std::vector<uint64_t>{1}, keys);
   FloatCodec floats;
-  const std::vector<float> numbers(job.has_scales() ? 2 : 1, 1.0f);
+  const std::vector<float> numbers(job.layout().Count(1, 1), 1.0f);
   EXPECT_TRUE(floats.Encode(numbers, {}, gradient).ok());
   push.pushes = true;
   push.rows = 1;
@@ -275,15 +291,23 @@ inline void LiveOn(const Job& job, SimCluster& cluster, size_t worker) {
   EXPECT_TRUE(status.ok()) << status.message();
 }
 
-// Where the weight of a key is in the vectors below: the intercept comes last.
+// Where the weight of a key is in the vectors below: the intercept comes behind the features, and
+// the factors of all features follow.
 inline size_t IndexOf(uint64_t key) { return key == io::kInterceptKey ? kFeatures : key; }
+inline size_t NumbersOf(const Job& job) { return kFeatures + 1 + kFeatures * job.factors; }
+inline std::span<float> FactorsOf(const Job& job, std::vector<float>& numbers, uint64_t key) {
+  return std::span(numbers).subspan(kFeatures + 1 + key * job.factors, job.factors);
+}
 
-inline std::vector<float> WeightsOf(SimCluster& cluster, size_t shards) {
-  const Sharding sharding(kFeatures, shards);
-  std::vector<float> weights(kFeatures + 1);
+inline std::vector<float> WeightsOf(SimCluster& cluster, const Job& job) {
+  const Sharding sharding(kFeatures, job.shards);
+  std::vector<float> weights(NumbersOf(job));
   for (uint64_t i = 0; i <= kFeatures; ++i) {
     const Sharding::Place place = sharding.Of(i < kFeatures ? i : io::kInterceptKey);
-    EXPECT_TRUE(cluster.shard(place.shard).store().Pull({&place.local, 1}, {&weights[i], 1}).ok());
+    sparse::LocalStore& store = cluster.shard(place.shard).store();
+    EXPECT_TRUE(store.Pull({&place.local, 1}, {&weights[i], 1}).ok());
+    if (i == kFeatures) continue;
+    EXPECT_TRUE(store.PullFactors({&place.local, 1}, FactorsOf(job, weights, i)).ok());
   }
   return weights;
 }
@@ -292,17 +316,20 @@ inline std::vector<float> WeightsOf(SimCluster& cluster, size_t shards) {
 inline std::vector<float> RunJob(const Job& job) {
   SimCluster cluster(job.seed, job.shards, job.workers, job.faults, job.checkpoints);
   cluster.Run([&](size_t worker) { LiveOn(job, cluster, worker); });
-  return WeightsOf(cluster, job.shards);
+  return WeightsOf(cluster, job);
 }
 
 // What sync training must give, in plain loops: each step's gradients added up in the order of
 // workers, divided by their rows, and applied once. With scales, the steps are those of the
-// weights of normalized values.
+// weights of normalized values. A feature has its initial factors, of normalized values, until it
+// is trained.
 inline std::vector<float> Serial(const Job& job) {
-  std::vector<float> weights(kFeatures + 1), scales(kFeatures + 1);
+  std::vector<float> weights(NumbersOf(job)), scales(kFeatures + 1);
+  std::vector<bool> trained(kFeatures);
   scales.back() = 1;  // the intercept's
   for (uint64_t step = 0; step < kSteps; ++step) {
     std::map<uint64_t, float> sum;
+    std::map<uint64_t, std::vector<float>> block_sum;
     double rows = 0;
     for (size_t worker = 0; worker < job.workers; ++worker) {
       const std::vector<uint64_t> keys = KeysOf(job, worker, step);
@@ -311,10 +338,23 @@ inline std::vector<float> Serial(const Job& job) {
       for (size_t i = 0; i < keys.size() && job.has_scales(); ++i) {
         pulled.push_back(scales[IndexOf(keys[i])]);
       }
+      for (const uint64_t key : io::FeatureKeys(keys)) {
+        std::vector<float> factors(job.factors);
+        InitialFactors(job.shape(), key, factors);
+        const std::span<float> now = FactorsOf(job, weights, key);
+        if (trained[key]) factors.assign(now.begin(), now.end());
+        pulled.insert(pulled.end(), factors.begin(), factors.end());
+      }
       const std::vector<float> gradient = GradientOf(job, worker, step, keys, pulled);
       for (size_t i = 0; i < keys.size(); ++i) {
         const auto [at, is_new] = sum.emplace(keys[i], gradient[i]);
         if (!is_new) at->second += gradient[i];
+      }
+      const std::span<const uint64_t> features = io::FeatureKeys(keys);
+      const std::span blocks = std::span(gradient).last(features.size() * job.factors);
+      for (size_t i = 0; i < features.size(); ++i) {
+        const auto [at, is_new] = block_sum.emplace(features[i], std::vector<float>(job.factors));
+        for (size_t f = 0; f < job.factors; ++f) at->second[f] += blocks[i * job.factors + f];
       }
       rows += RowsOf(job, worker, step);
     }
@@ -326,11 +366,26 @@ inline std::vector<float> Serial(const Job& job) {
       }
     }
     for (size_t i = 0; i < kFeatures; ++i) {
-      if (old_scales[i] > 0) weights[i] *= sparse::GrowthFactor(old_scales[i], scales[i]);
+      if (old_scales[i] <= 0) continue;
+      const float growth = sparse::GrowthFactor(old_scales[i], scales[i]);
+      weights[i] *= growth;
+      for (float& v : FactorsOf(job, weights, i)) v *= growth;
     }
     for (const auto& [key, g] : sum) {
       const float scale = job.has_scales() ? scales[IndexOf(key)] : 1;
       weights[IndexOf(key)] -= 0.3f * (g * static_cast<float>(1 / rows)) / (scale * scale);
+    }
+    for (const auto& [key, g] : block_sum) {
+      const float scale = job.has_scales() ? scales[key] : 1;
+      const std::span<float> now = FactorsOf(job, weights, key);
+      if (!trained[key]) {
+        InitialFactors(job.shape(), key, now);
+        for (float& v : now) v /= scale;
+      }
+      trained[key] = true;
+      for (size_t f = 0; f < job.factors; ++f) {
+        now[f] -= 0.3f * (g[f] * static_cast<float>(1 / rows)) / (scale * scale);
+      }
     }
   }
   return weights;
@@ -341,10 +396,16 @@ inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 inline std::vector<float> ExpectedCounts(const Job& job) {
-  std::vector<float> counts(kFeatures + 1);
+  std::vector<float> counts(NumbersOf(job));
   for (size_t worker = 0; worker < job.workers; ++worker) {
     for (uint64_t step = 0; step < kSteps; ++step) {
-      for (const uint64_t key : KeysOf(job, worker, step)) ++counts[IndexOf(key)];
+      for (const uint64_t key : KeysOf(job, worker, step)) {
+        const bool is_new = counts[IndexOf(key)]++ == 0;
+        if (key == io::kInterceptKey) continue;
+        const std::span<float> factors = FactorsOf(job, counts, key);
+        if (is_new) InitialFactors(job.shape(), key, factors);
+        for (float& v : factors) ++v;
+      }
     }
   }
   return counts;

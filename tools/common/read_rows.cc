@@ -29,9 +29,12 @@ class RowReader {
     ASSIGN_OR_RETURN(auto source, io::OpenBlocks(file, blocks_));
     io::RecordReader records(std::move(source), blocks_.framing);
     io::RecordView record;
+    uint64_t bytes = 0;
     for (uint64_t rows = 0; reading_.rows_per_file == 0 || rows < reading_.rows_per_file; ++rows) {
+      if (reading_.bytes_per_file > 0 && bytes >= reading_.bytes_per_file) break;
       ASSIGN_OR_RETURN(const bool more, records.Next(record));
       if (!more) break;
+      bytes += record.bytes.size();
       const Status used = use_(record.bytes);
       if (!used.ok()) RETURN_IF_ERROR(Skip(Located(file, record.offset, used)));
       if (++rows_ % kProgressRows != 0) continue;

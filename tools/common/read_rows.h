@@ -17,6 +17,8 @@ struct RowReading {
   // `files`, `format`, `on_corrupt`, `max_record_bytes` and rows.csv have an effect.
   io::InputOptions input = {};
   uint64_t rows_per_file = 0;  // 0: all
+  // Of a file, no row is read after this number of bytes, decompressed; 0: no limit.
+  uint64_t bytes_per_file = 0;
 };
 
 // Rows that were left out because of OnCorrupt::kSkip.

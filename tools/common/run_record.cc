@@ -180,9 +180,17 @@ Status RunRecord::StartProfile() { return FromText(profile_.Start(options_.profi
 Status RunRecord::FinishProfile() { return FromText(profile_.Finish()); }
 
 Status RunRecord::Append(const std::string& line, const trainer::MetricsRow& row) {
+  PrintLine(line);
+  return AppendRow(row);
+}
+
+void RunRecord::PrintLine(const std::string& line) {
   if (progress_) progress_->Hide();
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
+}
+
+Status RunRecord::AppendRow(const trainer::MetricsRow& row) {
   return log_ ? log_->Append(row, WallNow()) : Status();
 }
 

@@ -68,6 +68,9 @@ class RunRecord {
 
   // Prints `line` on standard output and adds the row to the metrics log.
   Status Append(const std::string& line, const trainer::MetricsRow& row);
+  // The two parts of it.
+  void PrintLine(const std::string& line);
+  Status AppendRow(const trainer::MetricsRow& row);
   // Prints "program: note" on standard error.
   void Note(const std::string& note);
   Status AddGraph(const std::string& graph_def);

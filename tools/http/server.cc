@@ -580,8 +580,8 @@ class Server::Impl {
       acceptor_.close(ignored);
       // Connections that are handed over to other threads now come before this.
       for (const auto& loop : loops_) {
-        net::post(loop->io, [this, &drained = *loop] {
-          drained.drain_since = Clock::now();
+        net::post(loop->io, [this, &draining = *loop] {
+          draining.drain_since = Clock::now();
           const std::lock_guard lock(mu_);
           ++draining_;
         });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/environment.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <sstream>
@@ -61,6 +63,18 @@ Result<std::optional<Rank>> RankFromEnvironment() {
   if (Variable("OMPI_COMM_WORLD_RANK")) return OpenMpiRank();
   if (Variable("SLURM_PROCID")) return SlurmRank();
   return std::optional<Rank>();
+}
+
+Result<PodEnvironment> PodFromEnvironment() {
+  PodEnvironment pod;
+  pod.tf_config = Variable("TF_CONFIG");
+  if (Variable("JOB_COMPLETION_INDEX")) {
+    ASSIGN_OR_RETURN(pod.completion_index, Number("JOB_COMPLETION_INDEX"));
+  }
+  char host[256] = "";
+  ::gethostname(host, sizeof host - 1);
+  pod.host_name = host;
+  return pod;
 }
 
 std::string SearchPath() { return Variable("PATH").value_or("/usr/local/bin:/usr/bin:/bin"); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment variables that mpirun, srun, ssh and the shell set. No other code of the project
-// reads environment variables.
+// The environment variables that mpirun, srun, Kubernetes, ssh and the shell set. No other code of
+// the project reads environment variables.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,14 @@ struct Rank {
 
 // Nothing if neither OMPI_COMM_WORLD_RANK nor SLURM_PROCID is set.
 Result<std::optional<Rank>> RankFromEnvironment();
+
+// What tells a process of a cluster that something else starts, such as a pod, its role.
+struct PodEnvironment {
+  std::optional<std::string> tf_config;    // TF_CONFIG
+  std::optional<size_t> completion_index;  // JOB_COMPLETION_INDEX
+  std::string host_name;
+};
+Result<PodEnvironment> PodFromEnvironment();
 
 // PATH
 std::string SearchPath();

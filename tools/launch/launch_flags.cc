@@ -27,6 +27,17 @@ DEFINE_string(rendezvous, "",
               "the same flags, "
               "and the first num_ps ranks (default 1) become servers");
 
+DEFINE_string(
+    ps_hosts, "",
+    "with worker_hosts: HOST:PORT of each server; ps-{0..2}.clicks:7000 stands for three");
+DEFINE_string(
+    worker_hosts, "",
+    "the hosts of workers, by index, of a job whose processes something else starts, such "
+    "as pods: this process becomes the one of its host name or JOB_COMPLETION_INDEX. "
+    "Without it TF_CONFIG says the same");
+DEFINE_string(token_file, "",
+              "with worker_hosts or TF_CONFIG: file with the secret token of the job");
+
 DEFINE_uint64(restart, LaunchOptions{}.restarts,
               "number of restarts after process failures: of a failed worker (--rejoin), or, if a "
               "server or worker 0 fails, of the whole job from its last checkpoint (--resume)");
@@ -52,6 +63,37 @@ namespace millrace::launch {
 namespace {
 
 using tools::IsGiven;
+
+// The role of this process if something else starts those of the job.
+Result<std::optional<ClusterTask>> TaskFromFlags(const PodEnvironment& pod) {
+  if (!FLAGS_worker_hosts.empty()) {
+    ASSIGN_OR_RETURN(ClusterTask task, TaskOfHost(FLAGS_ps_hosts, FLAGS_worker_hosts, pod.host_name,
+                                                  pod.completion_index));
+    return std::optional(std::move(task));
+  }
+  if (!pod.tf_config) {
+    if (FLAGS_token_file.empty()) return std::optional<ClusterTask>();
+    return Invalid(
+        "--token_file: millrace-launch makes the token of a job that it starts; expected "
+        "--worker_hosts or TF_CONFIG");
+  }
+  ASSIGN_OR_RETURN(ClusterTask task, TaskFromTfConfig(*pod.tf_config));
+  return std::optional(std::move(task));
+}
+
+// What starts the processes also places, stops and restarts them.
+Status CheckTaskFlags() {
+  const std::string source = FLAGS_worker_hosts.empty() ? "TF_CONFIG" : "--worker_hosts";
+  for (const char* flag :
+       {"deploy_mode", "num_ps", "num_workers", "hosts", "ssh", "rendezvous", "restart",
+        "start_timeout", "stop_timeout", "server_grace", "log_dir", "dashboard"}) {
+    if (!IsGiven(flag)) continue;
+    return Invalid(std::string("--") + flag + " with " + source +
+                   ", which describes a job whose processes something else starts: expected one "
+                   "of them");
+  }
+  return {};
+}
 
 Result<JobShape> ShapeFromFlags(const std::optional<Rank>& rank) {
   const bool has_numbers = IsGiven("num_ps") || IsGiven("num_workers");
@@ -207,12 +249,16 @@ std::string Joined(Words::const_iterator begin, Words::const_iterator end) {
 const tools::CommandSpec& LaunchSpec() {
   static const tools::CommandSpec spec = {
       .name = "millrace-launch",
-      .job = "starts a whole training job: on this host, on other hosts, or under mpirun or srun",
+      .job =
+          "starts a whole training job: on this host, on other hosts, under mpirun or srun, or in "
+          "pods",
       .arguments = "-- COMMAND...",
       .groups = {{"What to start",
                   {"deploy_mode", "num_ps", "num_workers"},
                   {{"deploy_mode", tools::OneOf({"single", "cluster", "cluster2"})}}},
-                 {"Where", {"hosts", "ssh", "rendezvous"}, {{"rendezvous", tools::Folder()}}},
+                 {"Where",
+                  {"hosts", "ssh", "rendezvous", "ps_hosts", "worker_hosts", "token_file"},
+                  {{"rendezvous", tools::Folder()}, {"token_file", tools::File()}}},
                  {"Failures and time limits",
                   {"restart", "start_timeout", "stop_timeout", "server_grace"}},
                  {"Programs and output",
@@ -224,8 +270,9 @@ const tools::CommandSpec& LaunchSpec() {
                    {"tls_ca", tools::File()},
                    {"log_dir", tools::Folder()}}}},
       .always = {"deploy_mode", "num_ps", "num_workers", "hosts", "rendezvous", "restart",
-                 "stop_timeout", "log_dir", "dashboard"},
+                 "stop_timeout", "log_dir", "dashboard", "worker_hosts", "token_file"},
       .needs = {{{"ssh"}, {"hosts"}},
+                {{"ps_hosts"}, {"worker_hosts"}},
                 {{"start_timeout"}, {"num_ps", "hosts", "rendezvous"}},
                 {{"server_grace", "ps_program", "ps_flags", "tls_cert", "tls_key", "tls_ca"},
                  {"num_ps"}}},
@@ -236,7 +283,10 @@ const tools::CommandSpec& LaunchSpec() {
           "millrace-launch --num_ps=2 --num_workers=4 --hosts=node1,node2 --restart=3 -- "
           "millrace-lr --mode=async ...",
           "mpirun -n 4 millrace-launch --num_ps=1 --rendezvous=/shared/meet -- millrace-lr "
-          "--mode=sync ..."}};
+          "--mode=sync ...",
+          "millrace-launch --ps_hosts='ps-{0..1}.clicks:7000' "
+          "--worker_hosts='worker-{0..3}.clicks' "
+          "--token_file=token -- millrace-lr --mode=sync ...   (in each pod)"}};
   return spec;
 }
 
@@ -262,11 +312,18 @@ Status ExplainDashes(const Words& words, const Status& wrong) {
                  Joined(command, words.end()));
 }
 
-Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command,
-                                             const std::optional<Rank>& rank) {
-  RETURN_IF_ERROR(CheckRanks(rank));
+Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command, const std::optional<Rank>& rank,
+                                             const PodEnvironment& pod) {
   LaunchOptions options;
-  ASSIGN_OR_RETURN(options.shape, ShapeFromFlags(FLAGS_rendezvous.empty() ? std::nullopt : rank));
+  ASSIGN_OR_RETURN(options.task, TaskFromFlags(pod));
+  if (options.task) {
+    RETURN_IF_ERROR(CheckTaskFlags());
+    options.shape = options.task->shape();
+    options.token_file = FLAGS_token_file;
+  } else {
+    RETURN_IF_ERROR(CheckRanks(rank));
+    ASSIGN_OR_RETURN(options.shape, ShapeFromFlags(FLAGS_rendezvous.empty() ? std::nullopt : rank));
+  }
   RETURN_IF_ERROR(
       tools::CheckEffects(LaunchSpec(), {{"num_ps", {std::to_string(options.shape.num_ps)}}}));
   ASSIGN_OR_RETURN(options.hosts, HostsFromFlags());

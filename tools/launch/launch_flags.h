@@ -26,6 +26,7 @@ Status ExplainDashes(const Words& words, const Status& wrong);
 
 // The options from the parsed flags and the command after "--". `rank` is that of mpirun or srun.
 // Checks everything that can be checked without starting a process.
-Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command, const std::optional<Rank>& rank);
+Result<LaunchOptions> LaunchOptionsFromFlags(const Words& command, const std::optional<Rank>& rank,
+                                             const PodEnvironment& pod);
 
 }  // namespace millrace::launch

@@ -4,9 +4,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/launch/plan/cluster_task.h"
 #include "tools/launch/plan/command.h"
 #include "tools/launch/plan/placement.h"
 
@@ -14,11 +16,14 @@ namespace millrace::launch {
 
 struct LaunchOptions {
   JobShape shape;
-  std::vector<std::string> hosts;     // ssh destinations; empty: this host, without ssh
-  Words ssh = {"ssh"};                // the client and its flags
-  Words server = {"millrace-ps"};     // the server program and its additional flags
-  Words worker;                       // the command
-  Words tls;                          // for servers and workers
+  std::vector<std::string> hosts;  // ssh destinations; empty: this host, without ssh
+  Words ssh = {"ssh"};             // the client and its flags
+  Words server = {"millrace-ps"};  // the server program and its additional flags
+  Words worker;                    // the command
+  Words tls;                       // for servers and workers
+  // Something else starts each process of the job, and this one becomes one of them.
+  std::optional<ClusterTask> task;
+  std::string token_file;             // of such a job; empty: none
   size_t restarts = 0;                // of the whole job or of single workers, in total
   std::string log_dir;                // empty: no log files
   uint16_t dashboard_port = 0;        // of the live page on this host; 0: none

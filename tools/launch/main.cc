@@ -3,14 +3,17 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "tools/common/help.h"
 #include "tools/common/program.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/launch/child/process_shim.h"
+#include "tools/launch/child/program_path.h"
 #include "tools/launch/child/token_file.h"
 #include "tools/launch/environment.h"
 #include "tools/launch/hosts.h"
@@ -63,9 +66,44 @@ Result<int> RunJob(const LaunchOptions& options, const std::string& directory) {
   return status;
 }
 
+// Becomes the process of `task`, so that signals and the exit status are those of the program. What
+// starts it may start it again at any time with the same command: it goes on with what is there.
+Result<int> BecomeTask(const LaunchOptions& options, const ClusterTask& task) {
+  if (!task.id) {
+    return Print(std::string(kProgram) + ": worker 0 evaluates: an evaluator has nothing to do\n");
+  }
+  const ProcessId id = *task.id;
+  const JobFlags flags = {.num_ps = task.ps_hosts.size(),
+                          .num_workers = task.worker_hosts.size(),
+                          .ps_hosts = task.ps_hosts,
+                          .worker_hosts = task.worker_hosts,
+                          .tls = options.tls};
+  Words words;
+  if (id.role == Role::kServer) {
+    words = ServerCommand(options.server, options.worker, flags, id.index,
+                          ListenAddress(task.ps_hosts[id.index]));
+  } else {
+    const bool may_resume = FlagIn(options.worker, "run_dir") && !FlagIn(options.worker, "resume");
+    const Start start = !IsChief(id) ? Start::kRejoin : may_resume ? Start::kResume : Start::kFirst;
+    words = WorkerCommand(options.worker, flags, id.index, start);
+  }
+  if (!options.token_file.empty()) words.push_back("--token_file=" + options.token_file);
+  ASSIGN_OR_RETURN(const std::string path, FindProgram(words[0], SearchPath()));
+  Print(std::string(kProgram) + ": " + NameOf(id) + " of " + std::to_string(flags.num_ps) +
+        " servers and " + std::to_string(flags.num_workers) + " workers\n");
+  std::fflush(stdout);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv(path.c_str(), arguments.data());
+  return IoError(path, errno);
+}
+
 Result<int> Run(const Words& command) {
   ASSIGN_OR_RETURN(const std::optional<Rank> rank, RankFromEnvironment());
-  ASSIGN_OR_RETURN(const LaunchOptions options, LaunchOptionsFromFlags(command, rank));
+  ASSIGN_OR_RETURN(const PodEnvironment pod, PodFromEnvironment());
+  ASSIGN_OR_RETURN(const LaunchOptions options, LaunchOptionsFromFlags(command, rank, pod));
+  if (options.task) return BecomeTask(options, *options.task);
   std::error_code error;
   const std::string directory = std::filesystem::current_path(error).string();
   if (error) return IoError("no working directory", error.value());

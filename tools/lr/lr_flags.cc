@@ -45,6 +45,8 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
 DEFINE_string(weight_feature, millrace::io::kWeightFeature,
               "name of the feature with the example's weight, if the records have it; empty: all "
               "weights are 1");
+DEFINE_string(field_feature, millrace::io::FeatureNames{}.field,
+              "ffm: name of the feature with the fields");
 DEFINE_string(positive_label, "",
               "the label that becomes 1, every other becomes 0; if empty, labels must be 0, 1 or "
               "-1 (which becomes 0)");
@@ -69,13 +71,21 @@ DEFINE_uint64(
 DEFINE_bool(intercept, millrace::sparse::ModelShape{}.intercept,
             "the model has an intercept, which is not regularised; --nointercept: none");
 DEFINE_string(model, "lr",
-              "lr (logistic regression) or fm (factorization machine, with pairwise interactions)");
-DEFINE_uint64(factors, millrace::sparse::kDefaultFmFactors,
-              "fm: factors a feature, a multiple of 4 up to 64; with --continue as in the earlier "
+              "lr (logistic regression), fm (factorization machine, with pairwise interactions) or "
+              "ffm (field-aware: a feature has other factors for each field of its partners)");
+DEFINE_uint64(factors, 0,
+              "factors of a feature (ffm: for each field), a multiple of 4 up to 64; if not given, "
+              "8 for fm and 4 for ffm; with --continue as in the earlier "
               "run");
-DEFINE_double(factor_l2, UpdateOptions{}.factor_l2, "fm: L2 strength of the factors");
+DEFINE_double(factor_l2, UpdateOptions{}.factor_l2, "fm, ffm: L2 strength of the factors");
 DEFINE_double(factor_init, millrace::sparse::kDefaultFactorInit,
-              "fm: standard deviation of the initial factors, which derive from seed and key");
+              "fm, ffm: standard deviation of the initial factors, which derive from seed and key");
+DEFINE_uint64(num_fields, 0,
+              "ffm: all fields of libffm text and TFRecords are below this number; a feature spec "
+              "and Criteo text have their own");
+DEFINE_uint64(admit_factors, millrace::sparse::FactorShape{}.admit,
+              "fm, ffm, hashed-key tables: a feature has factors from this one on of the training "
+              "batches that contain it, and a weight alone before");
 DEFINE_string(optimizer, millrace::sparse::RuleName(UpdateOptions{}.rule),
               "sgd, adagrad, ftrl or adam");
 DEFINE_string(learning_rate, "auto",
@@ -96,6 +106,19 @@ DEFINE_double(adagrad_initial, UpdateOptions{}.adagrad_initial,
               "adagrad: initial sum of squared gradients; that of TensorFlow is 0.1");
 DEFINE_string(kernel, TrainOptions{}.kernel,
               "auto (the fastest), or native, mkl, plain: compacted batches with these kernels");
+
+DEFINE_string(sweep, "",
+              "train several configurations at once on the same rows: "
+              "\"learning_rate=0.05,0.1;l1=0,1\" (each combination), or random:N (N draws, seeded: "
+              "the optimizer's default rate / 10 .. * 10 and, with ftrl, l1=0.01..10), or "
+              "\"random:N;learning_rate=0.01..1;l2=0,1\"; also ftrl_beta, adagrad_epsilon, "
+              "adagrad_initial, factor_l2. The best model is kept");
+DEFINE_uint64(
+    sweep_halving, 0,
+    "drop the worse half of the configurations, by progressive loss, after this number of "
+    "examples, twice as many, four times as many, ...; 0: none");
+DEFINE_bool(sweep_models, false,
+            "keep the models of all configurations, as run_dir/sweep/NUMBER/model.bin");
 
 DEFINE_uint64(batch_size, 0,
               "examples per step; 0: 100, or fewer if a pass would have less than 300 steps; with "
@@ -245,7 +268,21 @@ void TakeEarlierKind(const sparse::FactorShape& earlier, sparse::FactorShape& sh
   if (!IsGiven("model")) shape.kind = earlier.kind;
   if (shape.kind != earlier.kind || shape.kind == sparse::ModelKind::kLr) return;
   if (!IsGiven("factors")) shape.factors = earlier.factors;
+  if (!IsGiven("num_fields")) shape.fields = earlier.fields;
   if (!IsGiven("factor_init")) shape.init = earlier.init;
+  if (!IsGiven("admit_factors")) shape.admit = earlier.admit;
+}
+
+// The rows of an ffm have fields. `number`: what the command line or the earlier run says.
+Status TakeFields(uint64_t number, TrainOptions& options) {
+  sparse::FactorShape& shape = options.shape.factors;
+  if (shape.kind != sparse::ModelKind::kFfm) return {};
+  RETURN_IF_ERROR(io::UseFields(number, options.train));
+  if (!options.test.files.empty()) {
+    RETURN_IF_ERROR(io::UseFields(options.train.rows.num_fields, options.test));
+  }
+  shape.fields = static_cast<uint32_t>(options.train.rows.num_fields);
+  return shape.Validate();
 }
 
 // Options of the earlier run that the command line does not give.
@@ -282,6 +319,10 @@ Status TakeEarlierOptions(LrOptions& lr) {
     options.shape.num_features = num_features;
     options.train.rows.num_features = options.test.rows.num_features = num_features;
   }
+  RETURN_IF_ERROR(TakeFields(IsGiven("num_fields")         ? FLAGS_num_fields
+                             : options.train.rows.features ? 0
+                                                           : options.shape.factors.fields,
+                             options));
   if (!earlier.checkpoint) return {};
   if (FLAGS_batch_size == 0) TakeEarlierBatchSize(earlier.info.data, options);
   const Status same_keys = TakeEarlierKeys(earlier.info.data, options);
@@ -292,6 +333,20 @@ Status TakeEarlierOptions(LrOptions& lr) {
                                               .update = options.update},
                                              earlier.info);
   return fits.ok() ? fits : Invalid("--continue=" + FLAGS_continue + ": " + fits.message());
+}
+
+// Fields of the spec with l1, l2 or rate; the first two stand for those of the run.
+void SetKeyGroups(const io::EncoderPlan* features, UpdateOptions& update) {
+  update.key_groups = {};
+  if (!features) return;
+  const io::FieldGroups fields = features->spec().Groups();
+  for (const io::FieldUpdate& own : fields.updates) {
+    update.key_groups.groups.push_back(
+        {.rate = own.rate, .l1 = own.l1.value_or(update.l1), .l2 = own.l2.value_or(update.l2)});
+  }
+  for (const auto& [first_key, group] : fields.ranges) {
+    update.key_groups.ranges.push_back({.first = first_key, .group = group});
+  }
 }
 
 size_t Threads() {
@@ -312,7 +367,8 @@ Result<InputOptions> Input(const std::string& patterns) {
   input.rows = {.names = {.label = FLAGS_label_feature,
                           .index = FLAGS_index_feature,
                           .value = FLAGS_value_feature,
-                          .weight = FLAGS_weight_feature},
+                          .weight = FLAGS_weight_feature,
+                          .field = FLAGS_field_feature},
                 .num_features = FLAGS_num_features,
                 .index_base = FLAGS_index_base,
                 .hash_bits = FLAGS_hash_bits,
@@ -399,14 +455,16 @@ Result<UpdateOptions> Update() {
 Result<sparse::FactorShape> Factors() {
   sparse::FactorShape shape;
   ASSIGN_OR_RETURN(shape.kind, sparse::ModelKindFromName(FLAGS_model));
-  if (shape.kind == sparse::ModelKind::kFfm) {
-    return Invalid("--model=ffm: this version trains no ffm; expected lr or fm");
-  }
   shape.init = FLAGS_factor_init;
   shape.seed = FLAGS_seed;
+  shape.admit =
+      static_cast<uint32_t>(std::min<uint64_t>(FLAGS_admit_factors, sparse::kMaxAdmit + 1));
   if (shape.kind == sparse::ModelKind::kLr) return shape;
+  const bool is_ffm = shape.kind == sparse::ModelKind::kFfm;
+  const uint64_t usual = is_ffm ? sparse::kDefaultFfmFactors : sparse::kDefaultFmFactors;
   constexpr uint64_t kMost = ~uint32_t{0};
-  shape.factors = static_cast<uint32_t>(std::min(FLAGS_factors, kMost));
+  shape.factors =
+      static_cast<uint32_t>(std::min(IsGiven("factors") ? FLAGS_factors : usual, kMost));
   RETURN_IF_ERROR(shape.Validate());
   return shape;
 }
@@ -446,6 +504,11 @@ Status CheckFlags() {
                    ": expected a run outside --run_dir=" + FLAGS_run_dir +
                    ", which the new run replaces");
   }
+  if (!FLAGS_sweep.empty() && (FLAGS_resume || FLAGS_checkpoint_every > 0)) {
+    return Invalid(
+        "--sweep writes no checkpoints while it trains: expected no --resume and no "
+        "--checkpoint_every");
+  }
   if (FLAGS_dashboard > 65535) {
     return Invalid("--dashboard=" + std::to_string(FLAGS_dashboard) +
                    ": expected a port, 1 to 65535");
@@ -454,6 +517,34 @@ Status CheckFlags() {
     return Invalid("--cache=" + std::to_string(FLAGS_cache) + ": expected at most 2^30 megabytes");
   }
   return {};
+}
+
+// `update`: of all that the sweep leaves open.
+Result<std::vector<trainer::SweepConfig>> Sweep(const UpdateOptions& update) {
+  if (FLAGS_sweep.empty()) return std::vector<trainer::SweepConfig>();
+  ASSIGN_OR_RETURN(auto configs, trainer::ParseSweep(FLAGS_sweep, update, FLAGS_seed));
+  for (const auto& [name, value] : configs.front().options) {
+    if (IsGiven(name.c_str())) {
+      return Invalid("--" + name + " and --sweep=" + FLAGS_sweep + ": expected it in one of them");
+    }
+    const bool has_auto = std::any_of(configs.begin(), configs.end(),
+                                      [](const auto& config) { return config.update.rate == 0; });
+    if (name == "learning_rate" && has_auto && !FLAGS_continue.empty()) {
+      return Invalid(
+          "--sweep=" + FLAGS_sweep +
+          ": learning_rate=auto: a run with --continue tries no rates; expected numbers");
+    }
+    if (name == "factor_l2" && FLAGS_model == "lr") {
+      return Invalid("--sweep=" + FLAGS_sweep + ": factor_l2 belongs to --model=fm");
+    }
+    for (const auto& [prefix, rule] :
+         {std::pair("ftrl_", sparse::Rule::kFtrl), std::pair("adagrad_", sparse::Rule::kAdaGrad)}) {
+      if (!name.starts_with(prefix) || update.rule == rule) continue;
+      return Invalid("--sweep=" + FLAGS_sweep + ": " + name + " belongs to --optimizer=" +
+                     sparse::RuleName(rule) + ", found " + sparse::RuleName(update.rule));
+    }
+  }
+  return configs;
 }
 
 Status CheckRemote(const TrainOptions& train) {
@@ -477,78 +568,87 @@ const CommandSpec& LrSpec() {
   static const CommandSpec spec = tools::WithRemoteFlags(
       {.name = "millrace-lr",
        .job = "trains and evaluates click models: logistic regression, factorization machines",
-       .groups =
-           {{"Data",
-             {"train", "test", "format", "features", "num_features", "label_feature",
-              "index_feature", "value_feature", "weight_feature", "positive_label", "index_base",
-              "hash_bits", "vw_hash_all", "unknown_key", "on_corrupt", "max_record_mb", "duckdb"},
-             {{"train", tools::InputFile()},
-              {"test", tools::InputFile()},
-              {"duckdb", File()},
-              {"features", File()},
-              {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
-                                "json", "table"})},
-              {"unknown_key", OneOf({"error", "ignore"})},
-              {"on_corrupt", OneOf({"fail", "skip"})}}},
-            {"Optimizer",
-             {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
-              "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel"},
-             {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
-              {"normalize", OneOf({"auto", "on", "off"})},
-              {"decay", OneOf({"constant", "sqrt"})},
-              {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
-            {"Model",
-             {"model", "factors", "factor_l2", "factor_init", "intercept"},
-             {{"model", OneOf({"lr", "fm"})}}},
-            {"Schedule",
-             {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop", "save_best",
-              "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache", "threads",
-              "hogwild"},
-             {{"save_best",
-               OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
-              {"order", OneOf({"shuffled", "files"})}}},
-            RunFlags({"",
-                      {"continue", "save_state", "model_format", "dashboard"},
-                      {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
-            WorkerFlags()},
+       .groups = {{"Data",
+                   {"train", "test", "format", "features", "num_features", "label_feature",
+                    "index_feature", "value_feature", "weight_feature", "field_feature",
+                    "num_fields", "positive_label", "index_base", "hash_bits", "vw_hash_all",
+                    "unknown_key", "on_corrupt", "max_record_mb", "duckdb"},
+                   {{"train", tools::InputFile()},
+                    {"test", tools::InputFile()},
+                    {"duckdb", File()},
+                    {"features", File()},
+                    {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
+                                      "json", "table"})},
+                    {"unknown_key", OneOf({"error", "ignore"})},
+                    {"on_corrupt", OneOf({"fail", "skip"})}}},
+                  {"Optimizer",
+                   {"optimizer", "learning_rate", "normalize", "decay", "l1", "l2", "ftrl_beta",
+                    "adagrad_epsilon", "adagrad_initial", "batch_size", "kernel", "sweep",
+                    "sweep_halving", "sweep_models"},
+                   {{"optimizer", OneOf({"sgd", "adagrad", "ftrl", "adam"})},
+                    {"normalize", OneOf({"auto", "on", "off"})},
+                    {"decay", OneOf({"constant", "sqrt"})},
+                    {"kernel", OneOf({"auto", "native", "mkl", "plain"})}}},
+                  {"Model",
+                   {"model", "factors", "factor_l2", "factor_init", "admit_factors", "intercept"},
+                   {{"model", OneOf({"lr", "fm", "ffm"})}}},
+                  {"Schedule",
+                   {"epochs", "max_examples", "eval_every", "test_batch_size", "early_stop",
+                    "save_best", "seed", "order", "shuffle_capacity", "min_after_dequeue", "cache",
+                    "threads", "hogwild"},
+                   {{"save_best",
+                     OneOf({"auc", "logloss", "ne", "accuracy", "f1", "precision", "recall"})},
+                    {"order", OneOf({"shuffled", "files"})}}},
+                  RunFlags(
+                      {"",
+                       {"continue", "save_state", "model_format", "dashboard"},
+                       {{"continue", File()}, {"model_format", OneOf({"binary", "text", "npy"})}}}),
+                  WorkerFlags()},
        .always = {"model",        "train",         "test",       "format",           "features",
                   "on_corrupt",   "max_record_mb", "optimizer",  "learning_rate",    "normalize",
                   "l2",           "intercept",     "batch_size", "kernel",           "epochs",
                   "max_examples", "seed",          "order",      "shuffle_capacity", "threads",
                   "continue"},
-       .needs = {{{"factors", "factor_l2", "factor_init"}, {"model"}, {"fm"}},
-                 {{"hogwild"}, {"model"}, {"lr"}},
-                 {{"label_feature", "index_feature", "value_feature", "weight_feature"},
-                  {"format"},
-                  {"tfrecord"}},
-                 {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
-                 {{"unknown_key"}, {"test"}},
-                 {{"unknown_key"}, {"num_features"}},
-                 {{"num_features", "label_feature", "index_feature", "value_feature",
-                   "weight_feature", "positive_label", "index_base", "hash_bits", "vw_hash_all",
-                   "unknown_key"},
-                  {"features"},
-                  {""}},
-                 {{"duckdb"}, {"format"}, {"table"}},
-                 {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
-                 {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
-                 {{"vw_hash_all"}, {"format"}, {"vw"}},
-                 {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
-                 {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
-                 {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
-                 {{"hogwild"}, {"optimizer"}, {"sgd"}},
-                 {{"hogwild"}, {"mode"}, {"single"}},
-                 {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
-                 {{"early_stop", "save_best"}, {"eval_every"}},
-                 {{"save_best"}, {"run_dir"}},
-                 {{"min_after_dequeue"}, {"shuffle_capacity"}},
-                 {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
-                 {.flags = {"cache"},
-                  .with = {"epochs"},
-                  .except = {"0", "1"},
-                  .text = "--epochs of 2 or more"},
-                 {{"model_format"}, {"model_out", "run_dir"}},
-                 {{"dashboard", "save_state"}, {"run_dir"}}},
+       .needs =
+           {{{"factors", "factor_l2", "factor_init", "admit_factors"}, {"model"}, {"fm", "ffm"}},
+            {{"num_fields", "field_feature"}, {"model"}, {"ffm"}},
+            {{"num_fields"}, {"format"}, {"tfrecord", "libffm"}},
+            {{"hogwild"}, {"model"}, {"lr"}},
+            {{"label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
+             {"format"},
+             {"tfrecord"}},
+            {{"positive_label"}, {"format"}, {"tfrecord", "libsvm", "libffm", "vw", "criteo"}},
+            {{"unknown_key"}, {"test"}},
+            {{"unknown_key"}, {"num_features"}},
+            {{"num_features", "label_feature", "index_feature", "value_feature", "weight_feature",
+              "field_feature", "num_fields", "positive_label", "index_base", "hash_bits",
+              "vw_hash_all", "unknown_key"},
+             {"features"},
+             {""}},
+            {{"duckdb"}, {"format"}, {"table"}},
+            {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
+            {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
+            {{"vw_hash_all"}, {"format"}, {"vw"}},
+            {{"decay"}, {"optimizer"}, {"sgd", "adam"}},
+            {{"l1", "ftrl_beta"}, {"optimizer"}, {"ftrl"}},
+            {{"adagrad_epsilon", "adagrad_initial"}, {"optimizer"}, {"adagrad"}},
+            {{"hogwild"}, {"optimizer"}, {"sgd"}},
+            {{"hogwild"}, {"mode"}, {"single"}},
+            {{"sweep"}, {"mode"}, {"single"}},
+            {{"sweep_halving", "sweep_models"}, {"sweep"}},
+            {{"sweep_models"}, {"run_dir"}},
+            {{"hogwild", "save_best"}, {"sweep"}, {""}},
+            {{"eval_every", "test_batch_size", "early_stop", "save_best"}, {"test"}},
+            {{"early_stop", "save_best"}, {"eval_every"}},
+            {{"save_best"}, {"run_dir"}},
+            {{"min_after_dequeue"}, {"shuffle_capacity"}},
+            {{"min_after_dequeue"}, {"order"}, {"shuffled"}},
+            {.flags = {"cache"},
+             .with = {"epochs"},
+             .except = {"0", "1"},
+             .text = "--epochs of 2 or more"},
+            {{"model_format"}, {"model_out", "run_dir"}},
+            {{"dashboard", "save_state"}, {"run_dir"}}},
        .examples = {
            "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
            "--run_dir=runs/1",
@@ -557,6 +657,8 @@ const CommandSpec& LrSpec() {
            "millrace-lr --train='rows-*.csv' --features=spec.json --run_dir=runs/1",
            "millrace-lr --train=\"sql:SELECT * FROM 'day-*/*.parquet' ORDER BY ts\" --order=files "
            "--features=spec.json",
+           "millrace-lr --train='data/train-*' --test='data/test-*' --num_features=33762578 "
+           "--run_dir=runs/3 --sweep='learning_rate=0.05,0.1,0.2;l1=0,1'",
            "millrace-lr --train='data/train-*' --num_features=33762578 --run_dir=runs/1 --resume",
            "millrace-lr --train='day2/*' --order=files --continue=runs/1 --run_dir=runs/2",
            "millrace-launch --deploy_mode=cluster2 -- millrace-lr --mode=sync "
@@ -580,6 +682,7 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.train.shape = {.num_features = FLAGS_num_features, .intercept = FLAGS_intercept};
   ASSIGN_OR_RETURN(options.train.shape.factors, Factors());
   RETURN_IF_ERROR(TakeFeatures(options.train));
+  if (FLAGS_continue.empty()) RETURN_IF_ERROR(TakeFields(FLAGS_num_fields, options.train));
   options.train.kernel = FLAGS_kernel;
   options.train.max_examples = FLAGS_max_examples;
   options.train.hogwild = FLAGS_hogwild;
@@ -595,12 +698,11 @@ Result<LrOptions> LrOptionsFromFlags() {
   options.model_out = FLAGS_model_out;
   options.save_state = FLAGS_save_state && !FLAGS_run_dir.empty();
   RETURN_IF_ERROR(TakeEarlierOptions(options));
+  SetKeyGroups(options.train.train.rows.features.get(), options.train.update);
   RETURN_IF_ERROR(options.train.Validate());
-  if (options.session && options.train.shape.factors.kind != sparse::ModelKind::kLr) {
-    return Invalid(
-        "--model=fm trains in one process: expected no --ps_hosts and no --mode of a job, or "
-        "--model=lr");
-  }
+  ASSIGN_OR_RETURN(options.sweep, Sweep(options.train.update));
+  options.sweep_halving = FLAGS_sweep_halving;
+  options.sweep_models = FLAGS_sweep_models;
   return options;
 }
 

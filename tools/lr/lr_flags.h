@@ -14,6 +14,7 @@
 #include "trainer/run/run_folder.h"
 #include "trainer/sparse/cluster_backend.h"
 #include "trainer/sparse/sparse_trainer.h"
+#include "trainer/sweep/sweep_grid.h"
 
 namespace millrace::lr {
 
@@ -29,6 +30,9 @@ struct LrOptions {
   bool save_state = false;      // at the end
   std::string model_out;        // empty: the run folder's model/
   trainer::ModelFormat model_format = trainer::ModelFormat::kBinary;
+  std::vector<trainer::SweepConfig> sweep;  // empty: one model
+  uint64_t sweep_halving = 0;               // see SweepOptions
+  bool sweep_models = false;                // keep the models of all configurations
 };
 
 // Expands file patterns and checks every flag.

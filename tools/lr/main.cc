@@ -17,6 +17,7 @@
 #include "tools/common/run_record.h"
 #include "tools/dashboard/dashboard.h"
 #include "tools/lr/lr_flags.h"
+#include "tools/lr/sweep_run.h"
 #include "trainer/model/model_reader.h"
 #include "trainer/sparse/auto_rate.h"
 
@@ -366,8 +367,7 @@ int Main(const std::vector<std::string>& words) {
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
   IgnoreBrokenPipes();  // a closed output must not end the training
-  Run run(*options);
-  const Result<int> code = run.Go();
+  const Result<int> code = options->sweep.empty() ? Run(*options).Go() : RunSweep(*options);
   const int status = code.ok() ? *code : Fail(kProgram, code.status());
   // All output is written. An input thread may be blocked in a read, so no thread is joined.
   const int checked = CheckedStatus(kProgram, status);

@@ -19,6 +19,11 @@ mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc"; trap 'umount "$
 cp "$packages"/millrace_*_*.deb "$root/root/millrace.deb"
 cp "$packages"/libmillrace-dev_*_*.deb "$root/root/libmillrace-dev.deb"
 cp "$packages"/libmillrace-score0_*_*.deb "$root/root/libmillrace-score0.deb"
+python=  # the package, if the build made it
+if compgen -G "$packages/python3-millrace_*_*.deb" >/dev/null; then
+  python=python3-millrace
+  cp "$packages"/python3-millrace_*_*.deb "$root/root/python3-millrace.deb"
+fi
 inside apt-get update -qq
 list_files() { (cd "$root" && find . -xdev -path ./proc -prune -o -path ./var -prune -o -path ./root -prune -o -print | sort); }
 
@@ -59,9 +64,20 @@ inside sh -c 'cd /root && printf "y,a,b\n1,x,1\n0,y,2\n" >rows.csv && printf "{\
   millrace-predict export --model=rows --out=rows.serving >/dev/null && millrace-predict --model=rows rows.csv >expected &&
   score_rows/score_rows rows.serving <rows.jsonl | cmp - expected && cat expected'
 
+if [ -n "$python" ]; then
+  say "Python"
+  inside apt-get install -y -qq --no-install-recommends python3-sklearn /root/python3-millrace.deb >/dev/null
+  inside dpkg -s python3-millrace | grep -E '^(Status|Version|Depends)'
+  inside python3 -c 'import itertools, millrace
+batches = list(itertools.islice(millrace.read_records("/root/data/test-*", num_features=33762578, batch_size=1000), 10))
+model = millrace.LogisticRegression(batch_size=100)
+for batch in batches: model.partial_fit(batch.X, batch.y, classes=[0, 1])
+print(millrace.__version__, "last loss", round(model.loss_, 3), millrace.Run("/root/run"))'
+fi
+
 say "apt-get purge"
 with=$(list_files)
-inside apt-get purge -y -qq millrace libmillrace-dev libmillrace-score0 >/dev/null
+inside apt-get purge -y -qq millrace libmillrace-dev libmillrace-score0 $python >/dev/null
 gone=$(comm -23 <(echo "$with") <(list_files))
 left=$(list_files | grep -i millrace || true)
 echo "$(wc -l <<<"$gone") files and folders removed, left: ${left:-nothing}"

@@ -22,8 +22,12 @@ namespace millrace::predict {
 
 // Scores: one number per line, in the order of the input.
 
-enum class ScoreKind { kProbability, kMargin };
-// Accepts "probability", "margin".
+enum class ScoreKind {
+  kProbability,
+  kMargin,
+  kLabeled,  // "label,weight,margin" after a line of these names: millrace-report compares runs
+};
+// Accepts "probability", "margin", "labeled".
 Result<ScoreKind> ScoreKindFromName(std::string_view name);
 
 constexpr size_t kDefaultSliceValues = 20;

@@ -88,8 +88,7 @@ class Explainer {
       for (size_t j = i + 1; j < rows_.nnz(); ++j) {
         const std::span<const float> b = model_.Factors(rows_.wide_keys[j]);
         if (b.empty()) continue;
-        double part =
-            ValueOf(i) * ValueOf(j) * std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+        const double part = ValueOf(i) * ValueOf(j) * Product(a, FieldOf(j), b, FieldOf(i));
         sum += part;
         parts_.push_back({rows_.wide_keys[i], rows_.wide_keys[j], part});
       }
@@ -97,6 +96,15 @@ class Explainer {
     return sum;
   }
 
+  // Those of a for the field of b, times those of b for the field of a.
+  double Product(std::span<const float> a, size_t field_of_b, std::span<const float> b,
+                 size_t field_of_a) const {
+    const size_t k = model_.info().factors.factors;
+    const auto of_a = a.subspan(field_of_b * k, k), of_b = b.subspan(field_of_a * k, k);
+    return std::inner_product(of_a.begin(), of_a.end(), of_b.begin(), 0.0);
+  }
+  // 0 unless the model is an ffm.
+  size_t FieldOf(size_t i) const { return rows_.batch.fields.empty() ? 0 : rows_.batch.fields[i]; }
   double ValueOf(size_t i) const {
     return rows_.batch.values.empty() ? 1.0 : double{rows_.batch.values[i]};
   }

@@ -7,7 +7,6 @@
 
 #include "io/state/state_file.h"
 #include "sparse/score/serving_writer.h"
-#include "tools/common/program.h"
 #include "trainer/model/model_reader.h"
 
 namespace millrace::predict {
@@ -15,11 +14,12 @@ namespace {
 
 // Calls visit(key, numbers) for each feature with a number that is not zero, and for the intercept.
 template <typename Visit>
-Status ForEachFeature(trainer::ModelReader& reader, const Visit& visit) {
+Status ForEachFeature(trainer::ModelReader& reader, const std::function<bool()>& should_stop,
+                      const Visit& visit) {
   const size_t numbers = 1 + reader.info().factors.width();
   io::StateBlock block;
   while (true) {
-    if (tools::Interrupted()) return Cancelled("interrupted");
+    if (should_stop && should_stop()) return Cancelled("interrupted");
     ASSIGN_OR_RETURN(const bool more, reader.Next(block));
     if (!more) return {};
     for (size_t i = 0; i < block.size(); ++i) {
@@ -54,23 +54,20 @@ Result<ExportSummary> ExportModel(const ExportOptions& options) {
   if (info.num_features == 0 && options.layout == score::Layout::kDense) {
     return Invalid("--layout=dense: the model has any 64-bit key, which needs a hash table");
   }
-  if (info.factors.kind == sparse::ModelKind::kFfm) {
-    return Invalid(options.model + ": expected a model of kind lr or fm, found " +
-                   sparse::KindText(info.factors));
-  }
-  RETURN_IF_ERROR(ForEachFeature(*first_pass, [&](uint64_t key, std::span<const float>) -> Status {
-    summary.features += key != io::kInterceptKey;
-    return {};
-  }));
+  RETURN_IF_ERROR(ForEachFeature(*first_pass, options.should_stop,
+                                 [&](uint64_t key, std::span<const float>) -> Status {
+                                   summary.features += key != io::kInterceptKey;
+                                   return {};
+                                 }));
   summary.table = TableFor(options, info, summary.features);
   io::StateFields fields;
   trainer::AddModelInfo(info, fields);
   ASSIGN_OR_RETURN(score::ServingWriter writer,
                    score::ServingWriter::Create(options.out, summary.table, fields));
   ASSIGN_OR_RETURN(const auto second_pass, trainer::ModelReader::Open(options.model));
-  RETURN_IF_ERROR(ForEachFeature(*second_pass, [&](uint64_t key, std::span<const float> numbers) {
-    return writer.Add(key, numbers);
-  }));
+  RETURN_IF_ERROR(ForEachFeature(
+      *second_pass, options.should_stop,
+      [&](uint64_t key, std::span<const float> numbers) { return writer.Add(key, numbers); }));
   RETURN_IF_ERROR(writer.Finish());
   summary.bytes = writer.file_bytes();
   return summary;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,7 @@ struct ExportOptions {
   std::string out;
   score::WeightsType weights = score::WeightsType::kF32;
   std::optional<score::Layout> layout = {};  // none: the better one
+  std::function<bool()> should_stop = {};    // true ends the work with kCancelled
 };
 
 struct ExportSummary {

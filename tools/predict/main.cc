@@ -41,7 +41,8 @@ DEFINE_string(duckdb, "",
               "tools/get_duckdb.sh puts it");
 DEFINE_string(output, "probability",
               "what to write for each row, one line per row in the order of the input: "
-              "probability or margin; of a net: the class and its probability");
+              "probability, margin, or labeled (label, weight and margin, with --metrics: what "
+              "millrace-report compares); of a net: the class and its probability");
 DEFINE_string(out, "-", "output file; - is standard output (not for export)");
 DEFINE_bool(
     metrics, false,
@@ -58,8 +59,8 @@ DEFINE_string(unknown_key, "ignore",
               "weight of 0), or error (which names file, row and key)");
 DEFINE_uint64(
     explain, 0,
-    "after each score, the so many features with the largest part of it: weight times "
-    "value, by the names of the feature spec; of an fm also interactions of two features");
+    "after each score, the N features with the largest part of it: weight times "
+    "value, by the names of the feature spec; of an fm or ffm also interactions of two features");
 DEFINE_uint64(top, 0,
               "list this many of the largest weights instead of scoring; rows may be named whose "
               "feature names are shown");
@@ -85,6 +86,8 @@ DEFINE_string(value_feature, millrace::io::FeatureNames{}.value,
               "name of the feature with the values");
 DEFINE_string(weight_feature, millrace::io::kWeightFeature,
               "name of the feature with the example's weight, if the records have it; empty: none");
+DEFINE_string(field_feature, millrace::io::FeatureNames{}.field,
+              "ffm: name of the feature with the fields");
 DEFINE_string(weights, "f32",
               "the type of the weights: f32 (scores of the same bits as here), or f16 or bf16 of "
               "half the size");
@@ -117,6 +120,7 @@ using io::InputFormat;
 constexpr size_t kBatchRows = 1000;
 // Resolved values of --model, see tools::CheckEffects.
 constexpr char kNet[] = "a net";
+constexpr char kFfm[] = "an ffm";
 constexpr char kWithFeatures[] = "a model with a feature spec";
 
 Result<std::vector<std::string>> FilesOf(const Args& args) {
@@ -209,6 +213,7 @@ Result<io::RowOptions> RowsOf(InputFormat format, const trainer::ModelInfo& info
   if (!as_trained || IsGiven("index_feature")) rows.names.index = FLAGS_index_feature;
   if (!as_trained || IsGiven("value_feature")) rows.names.value = FLAGS_value_feature;
   if (!as_trained || IsGiven("weight_feature")) rows.names.weight = FLAGS_weight_feature;
+  if (!as_trained || IsGiven("field_feature")) rows.names.field = FLAGS_field_feature;
   if (!FLAGS_metrics) rows.names.weight = "";  // scores do not depend on it
   if (info.input) rows.positive_label = info.input->rows.positive_label;
   rows.num_features = info.num_features;
@@ -228,13 +233,13 @@ const CommandSpec& PredictSpec() {
                    {{"model", File()},
                     {"format", OneOf({"auto", "tfrecord", "libsvm", "libffm", "vw", "criteo", "csv",
                                       "json", "table"})},
-                    {"output", OneOf({"probability", "margin"})},
+                    {"output", OneOf({"probability", "margin", "labeled"})},
                     {"out", File()}}},
                   {"Inspecting a model", {"top", "vocabulary"}, {{"vocabulary", File()}}},
                   {"Input",
                    {"unknown_key", "on_corrupt", "max_record_mb", "index_base", "hash_bits",
                     "vw_hash_all", "label_feature", "index_feature", "value_feature",
-                    "weight_feature", "threads", "duckdb"},
+                    "weight_feature", "field_feature", "threads", "duckdb"},
                    {{"duckdb", File()},
                     {"unknown_key", OneOf({"error", "ignore"})},
                     {"on_corrupt", OneOf({"fail", "skip"})}}}},
@@ -242,7 +247,8 @@ const CommandSpec& PredictSpec() {
        .needs =
            {{{"format", "output", "metrics", "slices", "slice_values", "explain", "unknown_key",
               "on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
-              "label_feature", "index_feature", "value_feature", "weight_feature", "threads"},
+              "label_feature", "index_feature", "value_feature", "weight_feature", "field_feature",
+              "threads"},
              {"top"},
              {"0"}},
             {{"metrics", "slices", "slice_values", "unknown_key", "threads"}, {"explain"}, {"0"}},
@@ -251,7 +257,7 @@ const CommandSpec& PredictSpec() {
             {{"threads"}, {"slices"}, {""}},
             {{"top", "slices", "slice_values", "explain", "format", "output", "unknown_key",
               "on_corrupt", "max_record_mb", "index_base", "hash_bits", "vw_hash_all",
-              "label_feature", "index_feature", "value_feature", "weight_feature"},
+              "label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
              {"model"},
              {},
              {kNet},
@@ -261,22 +267,26 @@ const CommandSpec& PredictSpec() {
             {{"index_base"}, {"format"}, {"libsvm", "libffm"}},
             {{"hash_bits"}, {"format"}, {"vw", "criteo"}},
             {{"vw_hash_all"}, {"format"}, {"vw"}},
-            {{"label_feature", "index_feature", "value_feature", "weight_feature"},
+            {{"label_feature", "index_feature", "value_feature", "weight_feature", "field_feature"},
              {"format"},
              {"tfrecord"}},
             {{"label_feature", "weight_feature"}, {"metrics"}},
             {{"index_base", "hash_bits", "vw_hash_all", "label_feature", "index_feature",
-              "value_feature", "weight_feature"},
+              "value_feature", "weight_feature", "field_feature"},
              {"model"},
              {},
              {kWithFeatures},
-             "a model without a feature spec"}},
+             "a model without a feature spec"},
+            {{"field_feature"}, {"model"}, {kFfm}}},
        .examples = {
            "millrace-predict --model=runs/1 'data/test-*.tfrecord' > scores",
            "millrace-predict --model=model.bin --metrics --out=/dev/null test.libsvm",
            "zcat test.svm.gz | millrace-predict --model=model.bin -",
            "millrace-predict --model=runs/lenet --metrics t10k-images-idx3-ubyte "
            "t10k-labels-idx1-ubyte > classes",
+           "millrace-predict --model=runs/1 --metrics --output=labeled "
+           "--out=runs/1/predictions.csv "
+           "test.csv",
            "millrace-predict --model=runs/1 --explain=5 rows.csv",
            "millrace-predict --model=runs/1 --metrics --slices=site,country --out=/dev/null "
            "rows.csv",
@@ -313,6 +323,9 @@ Status CheckFlags(const Args& args) {
   if (FLAGS_unknown_key == "error" && FLAGS_on_corrupt == "skip") {
     return Invalid("--unknown_key=error ends the run: expected no --on_corrupt=skip with it");
   }
+  if (FLAGS_output == "labeled" && (!FLAGS_metrics || !FLAGS_slices.empty())) {
+    return Invalid("--output=labeled writes labels: expected --metrics with it, and no --slices");
+  }
   if (FLAGS_top == 0 && args.empty()) {
     return Invalid("no input: name files, globs in quotes, @list, or - for standard input");
   }
@@ -321,12 +334,13 @@ Status CheckFlags(const Args& args) {
 
 // The input rows, read as the model needs them.
 Result<io::InputOptions> InputFromFlags(const Args& args, const trainer::ModelInfo& info) {
+  const bool is_ffm = info.factors.kind == sparse::ModelKind::kFfm;
   io::InputOptions input;
   ASSIGN_OR_RETURN(input.files, FilesOf(args));
   ASSIGN_OR_RETURN(input.format, FormatOf(input.files, info));
-  RETURN_IF_ERROR(
-      tools::CheckEffects(PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
-                                          {"model", {HasFeatures(info) ? kWithFeatures : ""}}}));
+  RETURN_IF_ERROR(tools::CheckEffects(
+      PredictSpec(), {{"format", {io::InputFormatName(input.format)}},
+                      {"model", {HasFeatures(info) ? kWithFeatures : "", is_ffm ? kFfm : ""}}}));
   if (HasFeatures(info)) {
     input.rows.duckdb = FLAGS_duckdb;
     RETURN_IF_ERROR(io::UseFeatures(info.input->rows.features, input));
@@ -335,6 +349,7 @@ Result<io::InputOptions> InputFromFlags(const Args& args, const trainer::ModelIn
   } else {
     ASSIGN_OR_RETURN(input.rows, RowsOf(input.format, info));
   }
+  if (is_ffm) RETURN_IF_ERROR(io::UseFields(info.factors.fields, input));
   ASSIGN_OR_RETURN(input.on_corrupt, io::OnCorruptFromName(FLAGS_on_corrupt));
   ASSIGN_OR_RETURN(input.max_record_bytes, tools::MaxRecordBytes(FLAGS_max_record_mb));
   return input;
@@ -466,6 +481,11 @@ Status RunTop(const trainer::Model& model, const Args& args) {
   if (!args.empty() && !HasFeatures(model.info())) {
     return Invalid("--top reads rows only for a model with a feature spec: leave out " + args[0]);
   }
+  if (!FLAGS_vocabulary.empty() && HasFeatures(model.info())) {
+    return Invalid(
+        "--vocabulary has no effect: it belongs to models without a feature spec; rows show the "
+        "names of features");
+  }
   if (!args.empty()) {
     ASSIGN_OR_RETURN(options.input, InputFromFlags(args, model.info()));
     CatchInterrupts();
@@ -515,7 +535,8 @@ Status RunExport(const Args& args) {
   if (FLAGS_model.empty()) return Invalid("no model: write --model=FILE, or --model=RUN_DIR");
   if (FLAGS_out == "-") return Invalid("no file: write --out=FILE");
   if (!args.empty()) return Invalid("unexpected argument '" + args[0] + "': export reads no input");
-  ExportOptions options = {.model = FLAGS_model, .out = FLAGS_out};
+  ExportOptions options = {
+      .model = FLAGS_model, .out = FLAGS_out, .should_stop = tools::Interrupted};
   ASSIGN_OR_RETURN(options.weights, score::WeightsTypeFromName(FLAGS_weights));
   if (FLAGS_layout != "auto") {
     options.layout = FLAGS_layout == "hash" ? score::Layout::kHash : score::Layout::kDense;

@@ -204,7 +204,12 @@ class Scorer {
   Status AddBatch(const io::CsrBatch& batch) {
     margins_.resize(batch.rows());
     RETURN_IF_ERROR(model_.Margins(batch, scratch_, margins_));
-    for (const float margin : margins_) AppendScore(options_.kind, margin, '\n', out_);
+    if (options_.kind == ScoreKind::kLabeled) {
+      RETURN_IF_ERROR(CheckLabels(batch.labels));
+      AppendLabeled(batch);
+    } else {
+      for (const float margin : margins_) AppendScore(options_.kind, margin, '\n', out_);
+    }
     coverage_.Add(batch, scratch_);
     if (options_.metrics) {
       RETURN_IF_ERROR(CheckLabels(batch.labels));
@@ -213,6 +218,15 @@ class Scorer {
     if (progress_) progress_->Add(batch.rows());
     summary_.rows += batch.rows();
     return {};
+  }
+
+  void AppendLabeled(const io::CsrBatch& batch) {
+    if (summary_.rows == 0) out_.Append("label,weight,margin\n");
+    for (size_t i = 0; i < batch.rows(); ++i) {
+      AppendScore(ScoreKind::kMargin, batch.labels[i], ',', out_);
+      AppendScore(ScoreKind::kMargin, batch.weights.empty() ? 1.0f : batch.weights[i], ',', out_);
+      AppendScore(ScoreKind::kMargin, margins_[i], '\n', out_);
+    }
   }
 
   Status CheckLabels(std::span<const float> labels) const {
@@ -240,7 +254,8 @@ class Scorer {
 Result<ScoreKind> ScoreKindFromName(std::string_view name) {
   if (name == "probability") return ScoreKind::kProbability;
   if (name == "margin") return ScoreKind::kMargin;
-  return Invalid("--output=" + std::string(name) + ": expected probability or margin");
+  if (name == "labeled") return ScoreKind::kLabeled;
+  return Invalid("--output=" + std::string(name) + ": expected probability, margin or labeled");
 }
 
 // Margins have the fewest digits that parse to the same float.

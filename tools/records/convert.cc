@@ -174,6 +174,9 @@ Result<ConvertOptions> OptionsFromFlags(const Args& args) {
   }
   ASSIGN_OR_RETURN(options.text, TextOptionsFromFlags(options.format));
   RETURN_IF_ERROR(tools::CheckEffects(ConvertSpec(), {{"format", {FormatName(options.format)}}}));
+  if (tools::IsGiven("field_feature") && options.format != Format::kLibffm && !FLAGS_write_fields) {
+    return Invalid("--field_feature has no effect without --write_fields");
+  }
   if (options.format == Format::kCriteo) RETURN_IF_ERROR(CheckCriteoKeys(options.inputs));
   if (options.format == Format::kImages && options.inputs.size() != 1) {
     return Invalid("images: expected one folder of class folders, found " +

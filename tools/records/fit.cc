@@ -39,19 +39,9 @@ Status Fit(const Args& args) {
   RETURN_IF_ERROR(io::UseColumns(spec, reading.input));
   RETURN_IF_ERROR(CheckColumnsOf(reading.input, spec));
   tools::CatchInterrupts();
-  const auto columns =
-      io::MakeColumnReader(reading.input.format, {.columns = spec.Columns(),
-                                                  .csv = reading.input.rows.csv,
-                                                  .table = reading.input.rows.table});
   io::FeatureFitter fitter(spec);
-  io::FieldRow row;
-  SkippedRows skipped;
-  const auto add = [&](std::string_view record) -> Status {
-    ASSIGN_OR_RETURN(const bool is_row, columns->Read(record, row));
-    return is_row ? fitter.Add(row) : Status();
-  };
-  RETURN_IF_ERROR(ReadRows(reading, add, skipped));
-  PrintSkipped(skipped);
+  RETURN_IF_ERROR(ReadFieldRows(reading, spec.Columns(),
+                                [&](const io::FieldRow& row) { return fitter.Add(row); }));
   ASSIGN_OR_RETURN(const io::FeatureSpec fitted, fitter.Finish());
   return WriteSpec(fitted);
 }

@@ -28,10 +28,18 @@ using tools::CommandSpec;
 using tools::File;
 using tools::OneOf;
 
+constexpr size_t kMaxColumns = 20000;         // as many fields as a spec may have
+constexpr uint64_t kSampleBytes = 256 << 20;  // the sample is kept in memory
+
 struct Sample {
   std::vector<std::string> records;
   std::vector<std::string> columns;
 };
+
+Status TooManyColumns() {
+  return Invalid("expected rows with at most " + std::to_string(kMaxColumns) +
+                 " columns, found more");
+}
 
 // A stream can be read only once.
 Result<Sample> ReadSample(const RowReading& reading) {
@@ -40,11 +48,13 @@ Result<Sample> ReadSample(const RowReading& reading) {
   SkippedRows skipped;
   sample.columns = reading.input.rows.csv.columns;
   if (reading.input.rows.table) sample.columns = reading.input.rows.table->columns;
+  if (sample.columns.size() > kMaxColumns) return TooManyColumns();
   const auto add = [&](std::string_view record) -> Status {
     ASSIGN_OR_RETURN(const std::vector<std::string> names,
                      io::ColumnNamesOf(reading.input.format, record));
     for (const std::string& name : names) {
       if (seen.insert(name).second) sample.columns.push_back(name);
+      if (sample.columns.size() > kMaxColumns) return TooManyColumns();
     }
     sample.records.emplace_back(record);
     return {};
@@ -104,6 +114,7 @@ Status Infer(const Args& args) {
   ASSIGN_OR_RETURN(reading.input, RowInput(args));
   RETURN_IF_ERROR(io::UseColumns({}, reading.input));
   reading.rows_per_file = (FLAGS_sample - 1) / reading.input.files.size() + 1;
+  reading.bytes_per_file = kSampleBytes / reading.input.files.size() + 1;
   tools::CatchInterrupts();
   ASSIGN_OR_RETURN(const Sample sample, ReadSample(reading));
   ASSIGN_OR_RETURN(const Summaries summaries, Summarize(reading, sample));

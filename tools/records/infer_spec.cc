@@ -19,7 +19,7 @@ using io::FieldSpec;
 constexpr uint64_t kMaxBuckets = 32;
 constexpr uint64_t kFewNumbers = 20;         // integers of so few values are categories
 constexpr double kMissingShare = 0.01;       // a missing value then has a key
-constexpr double kDistinctShare = 0.9;       // texts of so many values identify rows
+constexpr double kDistinctShare = 0.9;       // texts with a larger share identify rows
 constexpr uint64_t kMinValuesToTell = 1000;  // for that
 constexpr uint64_t kKeysPerValue = 16;       // few values then share a key
 
@@ -60,6 +60,15 @@ std::string NamesOf(const std::vector<const ColumnSummary*>& columns) {
   return names;
 }
 
+std::string ColumnNames(const std::vector<ColumnSummary>& columns) {
+  constexpr size_t kMost = 30;
+  std::string names;
+  for (size_t i = 0; i < std::min(columns.size(), kMost); ++i) {
+    names += (i == 0 ? "" : ", ") + Printable(columns[i].name());
+  }
+  return "the columns are " + names + (columns.size() > kMost ? ", ..." : "");
+}
+
 Result<const ColumnSummary*> FindLabel(const std::vector<ColumnSummary>& columns, uint64_t rows,
                                        const std::string& label) {
   std::vector<const ColumnSummary*> two_valued, yes_no;
@@ -69,7 +78,9 @@ Result<const ColumnSummary*> FindLabel(const std::vector<ColumnSummary>& columns
     two_valued.push_back(&column);
     if (IsYesNo(column)) yes_no.push_back(&column);
   }
-  if (!label.empty()) return Invalid("label: there is no column '" + label + "'");
+  if (!label.empty()) {
+    return Invalid("label: there is no column '" + label + "'; " + ColumnNames(columns));
+  }
   for (const std::string_view name : kLabelNames) {
     for (const ColumnSummary* column : two_valued) {
       if (Lower(column->name()) == name) return column;
@@ -84,7 +95,8 @@ Result<const ColumnSummary*> FindLabel(const std::vector<ColumnSummary>& columns
   return Invalid(
       "label: expected one column that looks like a label (two values, in every row), "
       "found " +
-      (found.empty() ? "none" : NamesOf(found)) + ": name it with --label");
+      (found.empty() ? "none" : NamesOf(found)) + ": name it with --label" +
+      (found.empty() ? "; " + ColumnNames(columns) : ""));
 }
 
 io::LabelSpec LabelOf(const ColumnSummary& column) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "io/record/output_file.h"
+#include "io/rows/column_reader.h"
 #include "tools/records/commands.h"
 
 DEFINE_string(features, "", "feature spec (JSON); millrace-records infer writes one");
@@ -24,6 +25,22 @@ Result<io::InputOptions> RowInput(const tools::Args& args) {
   }
   input.rows.duckdb = FLAGS_duckdb;
   return input;
+}
+
+Status ReadFieldRows(const RowReading& reading, const std::vector<std::string>& columns,
+                     const std::function<Status(const io::FieldRow&)>& use) {
+  const auto reader = io::MakeColumnReader(
+      reading.input.format,
+      {.columns = columns, .csv = reading.input.rows.csv, .table = reading.input.rows.table});
+  io::FieldRow row;
+  SkippedRows skipped;
+  const auto read = [&](std::string_view record) -> Status {
+    ASSIGN_OR_RETURN(const bool is_row, reader->Read(record, row));
+    return is_row ? use(row) : Status();
+  };
+  RETURN_IF_ERROR(ReadRows(reading, read, skipped));
+  PrintSkipped(skipped);
+  return {};
 }
 
 Result<io::FeatureSpec> SpecFromFlags(bool may_be_open) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "io/base/printable.h"
-#include "io/rows/column_reader.h"
 #include "tools/common/program.h"
 #include "tools/common/remote_flags.h"
 #include "tools/records/commands.h"
@@ -56,19 +55,9 @@ Result<std::string> StatFields(const Args& args) {
   reading.input.rows.labels = io::Labels::kOptional;
   RETURN_IF_ERROR(io::CheckNames(reading.input));
   tools::CatchInterrupts();
-  const auto columns =
-      io::MakeColumnReader(reading.input.format, {.columns = plan->columns(),
-                                                  .csv = reading.input.rows.csv,
-                                                  .table = reading.input.rows.table});
   FieldStats stats(plan);
-  io::FieldRow row;
-  SkippedRows skipped;
-  const auto add = [&](std::string_view record) -> Status {
-    ASSIGN_OR_RETURN(const bool is_row, columns->Read(record, row));
-    return is_row ? stats.Add(row) : Status();
-  };
-  RETURN_IF_ERROR(ReadRows(reading, add, skipped));
-  PrintSkipped(skipped);
+  RETURN_IF_ERROR(ReadFieldRows(reading, plan->columns(),
+                                [&](const io::FieldRow& row) { return stats.Add(row); }));
   return FLAGS_json ? stats.Json() : PrintableLines(stats.Text());
 }
 

@@ -8,40 +8,6 @@
 namespace millrace::report {
 namespace {
 
-double Saved(const Bottleneck& bottleneck, const StepBreakdown& breakdown) {
-  const std::string_view name = bottleneck.name;
-  if (name == "network") return breakdown.saved_without_network_s;
-  if (name == "server") return breakdown.saved_without_server_s;
-  if (name == "barrier") return breakdown.saved_without_barrier_s;
-  return bottleneck.seconds;
-}
-
-// The time of decoding at full speed. Threads that pause between batches, because the run is
-// blocked on something else, find cold caches after each pause.
-double DecodingTime(std::string_view name, const StepBreakdown& breakdown) {
-  constexpr double kPausing = 0.5;  // busy for at most this share of the time
-  const auto threads = static_cast<double>(std::max<size_t>(1, breakdown.input_threads));
-  const double busy_s = breakdown.decode_busy_s + breakdown.read_busy_s;
-  const bool is_wait = name == "network" || name == "server" || name == "barrier";
-  if (!is_wait || busy_s > kPausing * threads * breakdown.total_s) return breakdown.decode_busy_s;
-  return std::min(breakdown.decode_fast_s, breakdown.decode_busy_s);
-}
-
-// The input threads keep their own speed; without the wait for input, they still decode.
-double InputFloor(std::string_view name, const StepBreakdown& breakdown) {
-  const auto threads = static_cast<double>(std::max<size_t>(1, breakdown.input_threads));
-  const double reading_s = name == "input" ? 0 : breakdown.read_busy_s;
-  return (DecodingTime(name, breakdown) + reading_s) / threads;
-}
-
-// The remaining work of all processes needs the cores.
-double CpuFloor(std::string_view name, const StepBreakdown& breakdown, double cores) {
-  if (cores <= 0) return 0;
-  double gone_s = breakdown.decode_busy_s - DecodingTime(name, breakdown);
-  if (name == "compute") gone_s += breakdown[Part::kCompute];
-  return std::max(0.0, breakdown.host_cpu_s - gone_s) / cores;
-}
-
 // One worker is the straggler if it causes this share of all barrier waits.
 constexpr double kStragglerShare = 0.6;
 
@@ -131,21 +97,110 @@ double SavedWithoutStraggler(int64_t straggler, const StepBreakdown& breakdown) 
     sum.seconds += waits.seconds;
     sum.waits += waits.waits;
   }
+  const double all_s = std::max(1e-9, usual.seconds + slow.seconds);
   constexpr double kEnough = 0.05;  // the share of all waits that is needed to know the usual one
-  if (usual.waits < kEnough * (usual.waits + slow.waits)) return slow.seconds;
-  return std::max(0.0, slow.seconds - slow.waits * usual.seconds / usual.waits);
+  if (usual.waits < kEnough * (usual.waits + slow.waits)) return slow.seconds / all_s;
+  return std::max(0.0, slow.seconds - slow.waits * usual.seconds / usual.waits) / all_s;
 }
 
-double SecondsWithout(const Bottleneck& bottleneck, const StepBreakdown& breakdown, double cores) {
-  const std::string_view name = bottleneck.name;
-  const double thread_s = breakdown.total_s - Saved(bottleneck, breakdown);
-  return std::max({thread_s, InputFloor(name, breakdown), CpuFloor(name, breakdown, cores), 1e-9});
+double PredictedGain(const std::vector<StepBreakdown>& workers, const WhatIf& what_if) {
+  double now_s = 0, then_s = 0;
+  for (const StepBreakdown& worker : workers) {
+    now_s += worker.pipeline.measured_s;
+    then_s += PredictedSeconds(worker.pipeline, what_if);
+  }
+  return now_s / std::max(1e-9, then_s);
 }
+
+namespace {
+
+// What the parts are called in Diagnosis::bottleneck.
+const char* BottleneckName(Cause cause) {
+  switch (cause) {
+    case Cause::kReading:
+    case Cause::kDecompression:
+    case Cause::kDecoding:
+    case Cause::kKeySplit:
+      return "input";
+    case Cause::kTraining:
+      return "compute";
+    case Cause::kEvaluation:
+      return "evaluation";
+    case Cause::kCheckpoint:
+      return "checkpoint";
+    case Cause::kNetwork:
+      return "network";
+    case Cause::kServer:
+      return "server";
+    case Cause::kBarrier:
+      return "barrier";
+    case Cause::kOtherProcesses:
+      break;
+  }
+  return "host";
+}
+
+// Without all of its input, or without another cause.
+double GainWithoutAll(const std::vector<StepBreakdown>& workers, Cause cause) {
+  return PredictedGain(workers, IsInput(cause) ? WhatIf::WithoutInput() : WhatIf::Without(cause));
+}
+
+// The cause without which the run gains most. All parts are slow while other programs have the
+// cores, so these come first.
+Cause FindCause(const std::vector<StepBreakdown>& workers) {
+  constexpr double kMuch = 1.25;  // times as fast
+  if (GainWithoutAll(workers, Cause::kOtherProcesses) >= kMuch) return Cause::kOtherProcesses;
+  Cause best = Cause::kTraining;
+  double best_gain = GainWithoutAll(workers, best);
+  for (const Cause cause : {Cause::kReading, Cause::kEvaluation, Cause::kCheckpoint,
+                            Cause::kNetwork, Cause::kServer, Cause::kBarrier}) {
+    const double gain = GainWithoutAll(workers, cause);
+    if (gain > best_gain) best = cause, best_gain = gain;
+  }
+  if (!IsInput(best)) return best;
+  // The stage of the input without which the run gains most.
+  best = Cause::kDecoding;
+  for (const Cause stage : {Cause::kReading, Cause::kDecompression, Cause::kKeySplit}) {
+    if (PredictedGain(workers, WhatIf::Without(stage)) >
+        PredictedGain(workers, WhatIf::Without(best)))
+      best = stage;
+  }
+  return best;
+}
+
+double ShareOf(const StepBreakdown& breakdown, Cause cause) {
+  const double total_s = std::max(1e-9, breakdown.total_s);
+  switch (cause) {
+    case Cause::kReading:
+    case Cause::kDecompression:
+    case Cause::kDecoding:
+    case Cause::kKeySplit:
+      return breakdown.input_s() / total_s;
+    case Cause::kTraining:
+      return breakdown[Part::kCompute] / total_s;
+    case Cause::kEvaluation:
+      return breakdown[Part::kEvaluation] / total_s;
+    case Cause::kCheckpoint:
+      return breakdown[Part::kCheckpoint] / total_s;
+    case Cause::kNetwork:
+      return breakdown[Part::kNetwork] / total_s;
+    case Cause::kServer:
+      return breakdown[Part::kServer] / total_s;
+    case Cause::kBarrier:
+      return breakdown[Part::kBarrier] / total_s;
+    case Cause::kOtherProcesses:
+      break;
+  }
+  return breakdown.others_cpu_s / std::max(1e-9, breakdown.host_core_s);
+}
+
+}  // namespace
 
 Diagnosis DiagnoseRun(const RunData& run, const Limits& limits) {
   Diagnosis diagnosis;
   const std::vector<ServerLoad> servers = ServerLoads(run);
   const double share = ServerWorkShare(servers);
+  diagnosis.server_works = share >= kServerWorks;
   for (const ProcessData& process : run.processes) {
     if (auto breakdown = MakeStepBreakdown(run, process, share < kServerWorks ? share : 0))
       diagnosis.workers.push_back(std::move(*breakdown));
@@ -156,25 +211,35 @@ Diagnosis DiagnoseRun(const RunData& run, const Limits& limits) {
     return diagnosis;
   }
   diagnosis.breakdown = MeanBreakdown(diagnosis.workers);
+  std::vector<StepBreakdown> about = diagnosis.workers;
   const int64_t slow = FindStraggler(diagnosis.breakdown);
   const std::string straggler = slow < 0 ? "" : "worker-" + std::to_string(slow);
   // A straggler does not wait for itself: the waits are in the breakdowns of the other workers.
-  const std::vector<StepBreakdown> others = Others(diagnosis.workers, straggler);
-  size_t num_workers = diagnosis.workers.size();
+  std::vector<StepBreakdown> others = Others(diagnosis.workers, straggler);
   if (!straggler.empty() && !others.empty() &&
       LargestPart(MeanBreakdown(others)).name == std::string_view("barrier")) {
     diagnosis.breakdown = MeanBreakdown(others);
-    diagnosis.breakdown.saved_without_barrier_s = SavedWithoutStraggler(slow, diagnosis.breakdown);
+    const double saved = SavedWithoutStraggler(slow, diagnosis.breakdown);
+    for (StepBreakdown& worker : others) {
+      for (PipelineSlice& slice : worker.pipeline.slices) slice.saved_s[Cause::kBarrier] *= saved;
+    }
     diagnosis.straggler = straggler;
-    num_workers = others.size();
+    about = std::move(others);
   }
-  const Bottleneck worst = LargestPart(diagnosis.breakdown);
-  diagnosis.bottleneck = worst.name;
-  diagnosis.share = worst.seconds / std::max(1e-9, diagnosis.breakdown.total_s);
-  diagnosis.speedup_without = diagnosis.breakdown.total_s /
-                              SecondsWithout(worst, diagnosis.breakdown, run.Number("host.cores"));
+  diagnosis.cause = FindCause(about);
+  if (!diagnosis.straggler.empty()) diagnosis.cause = Cause::kBarrier;
+  diagnosis.bottleneck = BottleneckName(diagnosis.cause);
+  diagnosis.share = ShareOf(diagnosis.breakdown, diagnosis.cause);
+  for (size_t c = 0; c < kCauses; ++c) {
+    const auto cause = static_cast<Cause>(c);
+    diagnosis.speedups.emplace_back(cause, PredictedGain(about, WhatIf::Without(cause)));
+  }
+  diagnosis.speedup_without = diagnosis.speedups[static_cast<size_t>(diagnosis.cause)].second;
+  std::stable_sort(diagnosis.speedups.begin(), diagnosis.speedups.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  diagnosis.advice = MakeAdvice(run, diagnosis, about);
   diagnosis.sentence = Sentence(run, diagnosis, servers);
-  diagnosis.evidence = Evidence(run, diagnosis, num_workers, limits);
+  diagnosis.evidence = Evidence(run, diagnosis, about.size(), limits);
   return diagnosis;
 }
 

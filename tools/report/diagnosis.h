@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/report/run_data.h"
@@ -16,7 +17,7 @@ struct Bottleneck {
   double seconds;
 };
 
-// The part that takes the most time.
+// The part of the training thread that takes the most time.
 Bottleneck LargestPart(const StepBreakdown& breakdown);
 
 // A server's work on requests after the workers' warm-up.
@@ -35,23 +36,32 @@ double ServerWorkShare(const std::vector<ServerLoad>& servers);
 // Below this share a slow server is one that waits: without the waiting it still has its work.
 inline constexpr double kServerWorks = 0.5;
 
-// The seconds that `breakdown`, of the other workers, would save if worker `straggler` were as fast
-// as they are: waits for it would be as long as waits for any other worker.
+// The share of the barrier waits in `breakdown`, of the other workers, that they would not have if
+// worker `straggler` were as fast as they are: waits for it would be as long as waits for any other
+// worker.
 double SavedWithoutStraggler(int64_t straggler, const StepBreakdown& breakdown);
 
-// The seconds that are left when `bottleneck` takes no time. Never less than the work that runs
-// in parallel to the training thread: the input threads, and all processes of the host on its
-// cores. `cores` 0: unknown.
-double SecondsWithout(const Bottleneck& bottleneck, const StepBreakdown& breakdown, double cores);
+// How many times as fast the workers would be together.
+double PredictedGain(const std::vector<StepBreakdown>& workers, const WhatIf& what_if);
+
+// A change that the user can make, and what it gains.
+struct Advice {
+  std::string text;  // "convert the files to zstd (millrace-records convert --compression=zstd)"
+  double gain = 1;   // times as fast; 0: unknown
+};
 
 struct Diagnosis {
-  // "input", "compute", "network", "server", "barrier", "evaluation", "checkpoint"; "unknown"
-  // without a trace that has steps.
+  // "input", "compute", "network", "server", "barrier", "evaluation", "checkpoint", "host" (other
+  // processes have its cores); "unknown" without a trace that has steps.
   std::string bottleneck = "unknown";
+  Cause cause = Cause::kTraining;  // the same more precisely: which part of the input
   // "worker-2", if the bottleneck is "barrier" and most waits there are for one worker.
   std::string straggler;
+  bool server_works = true;    // false: the servers mostly wait for locks, requests or a core
   double share = 0;            // of the time, that the bottleneck takes
-  double speedup_without = 1;  // at most this, if the bottleneck took no time
+  double speedup_without = 1;  // at most this, if `cause` took no time
+  std::vector<std::pair<Cause, double>> speedups;  // the same for all causes, largest first
+  std::vector<Advice> advice;                      // best first
   std::string sentence;
   std::vector<std::string> evidence;  // one line each
   StepBreakdown breakdown;            // the one that `share` is about
@@ -71,6 +81,13 @@ Diagnosis DiagnoseRun(const RunData& run, const Limits& limits = {});
 // "Input-bound: 61.2 % of the time ...". `diagnosis` has all but sentence and evidence.
 std::string Sentence(const RunData& run, const Diagnosis& diagnosis,
                      const std::vector<ServerLoad>& servers);
+
+// What to change, by cause (advice.cc). `workers`: those that the diagnosis is about.
+std::vector<Advice> MakeAdvice(const RunData& run, const Diagnosis& diagnosis,
+                               const std::vector<StepBreakdown>& workers);
+
+// "--eval_every=200000: up to 3.9 times as fast"
+std::string AdviceText(const Advice& advice);
 
 // Why a run without traced steps has no diagnosis.
 std::string NoStepsSentence(const RunData& run);

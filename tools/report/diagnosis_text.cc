@@ -52,16 +52,35 @@ std::string TopComputeOps(const RunData& run, const std::vector<StepBreakdown>& 
   return text;
 }
 
-std::string InputWhy(const StepBreakdown& breakdown) {
+// "decompression 61 %, decoding 20 %": the stages of the input threads, largest first.
+std::string InputStages(const StepBreakdown& breakdown) {
+  std::vector<std::pair<double, std::string>> stages;
+  const double all_s = std::max(1e-9, breakdown.input_busy());
+  for (size_t c = 0; c < kInputCauses; ++c) {
+    const double share = breakdown.input_busy_s.values[c] / all_s;
+    if (share >= 0.005)
+      stages.emplace_back(-share,
+                          Format("%s %.0f %%", CauseName(static_cast<Cause>(c)), 100 * share));
+  }
+  std::sort(stages.begin(), stages.end());
+  std::string text;
+  for (const auto& [share, stage] : stages) text += (text.empty() ? "" : ", ") + stage;
+  return text;
+}
+
+std::string InputWhy(const Diagnosis& diagnosis) {
+  const StepBreakdown& breakdown = diagnosis.breakdown;
   const double waiting = std::max(1e-9, breakdown.input_s());
   const double disk = breakdown[Part::kDisk] / waiting;
-  if (disk >= 0.5) {
+  if (diagnosis.cause == Cause::kReading && disk >= 0.5) {
     return Format("in %.0f %% of it the input threads read, at %s", 100 * disk,
                   RateText(breakdown.read_bytes / std::max(1e-9, breakdown.total_s)).c_str());
   }
-  return Format("the input threads decode for %s (%zu of them), reading takes %s",
-                TimeText(breakdown.decode_busy_s).c_str(), breakdown.input_threads,
-                TimeText(breakdown.read_busy_s).c_str());
+  const double busy_s = breakdown.input_busy();
+  if (busy_s <= 0) return "the input threads have no trace that shows why";
+  const char* verb = diagnosis.cause == Cause::kDecoding ? "decoding" : CauseName(diagnosis.cause);
+  return Format("%s takes %.0f %% of the input threads' work (%zu of them)", verb,
+                100 * breakdown.input_busy_s[diagnosis.cause] / busy_s, breakdown.input_threads);
 }
 
 const char* Phrase(const std::string& bottleneck) {
@@ -71,6 +90,7 @@ const char* Phrase(const std::string& bottleneck) {
   if (bottleneck == "server") return "waiting for servers";
   if (bottleneck == "barrier") return "waiting at the barrier";
   if (bottleneck == "evaluation") return "evaluating the model";
+  if (bottleneck == "host") return "other processes on the same cores";
   return "writing checkpoints";
 }
 
@@ -91,7 +111,7 @@ std::string BarrierWhy(const Diagnosis& diagnosis) {
 std::string Why(const RunData& run, const Diagnosis& diagnosis,
                 const std::vector<ServerLoad>& servers) {
   const StepBreakdown& breakdown = diagnosis.breakdown;
-  if (diagnosis.bottleneck == "input") return InputWhy(breakdown);
+  if (diagnosis.bottleneck == "input") return InputWhy(diagnosis);
   if (diagnosis.bottleneck == "compute") return TopComputeOps(run, diagnosis.workers);
   if (diagnosis.bottleneck == "network") {
     const double exchanges = std::max(1.0, breakdown.exchanges);
@@ -116,6 +136,9 @@ std::string Why(const RunData& run, const Diagnosis& diagnosis,
                       100 * share);
   }
   if (diagnosis.bottleneck == "barrier") return BarrierWhy(diagnosis);
+  if (diagnosis.bottleneck == "host")
+    return Format("the run has the rest of the %.0f cores",
+                  breakdown.host_core_s / std::max(1e-9, breakdown.total_s));
   return Format("the run has %llu steps", static_cast<unsigned long long>(breakdown.steps));
 }
 
@@ -123,7 +146,7 @@ std::string Why(const RunData& run, const Diagnosis& diagnosis,
 void AddStepTime(const StepBreakdown& breakdown, size_t workers, std::vector<std::string>& lines) {
   if (breakdown.steps == 0) return;
   const auto threads = static_cast<double>(std::max<size_t>(1, breakdown.input_threads));
-  const double input_s = (breakdown.decode_busy_s + breakdown.read_busy_s) / threads;
+  const double input_s = breakdown.input_busy() / threads;
   const double steps_s =
       breakdown.total_s - breakdown[Part::kEvaluation] - breakdown[Part::kCheckpoint];
   const double own_s = steps_s - breakdown.input_s();
@@ -133,9 +156,7 @@ void AddStepTime(const StepBreakdown& breakdown, size_t workers, std::vector<std
   const char* pace =
       own_s >= input_s ? "the training thread sets the pace" : "the input threads set the pace";
   if (std::max(own_s, input_s) < kBusy * steps_s) {
-    pace = breakdown.start_up_s > 0
-               ? "neither sets the pace: the rest is the start-up"
-               : "neither sets the pace: input threads wait for each other or for a core";
+    pace = "neither sets the pace: input threads wait for each other or for a core";
   }
   const auto per_step = [&](double seconds) {
     return seconds * 1e6 * static_cast<double>(workers) / static_cast<double>(breakdown.steps);
@@ -199,18 +220,19 @@ void AddTraffic(const RunData& run, const StepBreakdown& breakdown,
              BytesText(ToCount(breakdown.sent_bytes + breakdown.received_bytes)).c_str()));
 }
 
-// Says that the time is mostly that of the start-up, which a longer run does not have.
+// Says that much of the traced time was the start-up, which a longer run does not have.
 std::string StartUpText(const RunData& run, const StepBreakdown& breakdown) {
   if (breakdown.start_up_s <= 0) return "";
-  std::string text = Format(" %.0f %% of this time is start-up (the first %s)",
-                            100 * breakdown.start_up_s / breakdown.total_s,
-                            breakdown.start_up_steps == 1
-                                ? "step"
-                                : (WithCommas(breakdown.start_up_steps) + " steps").c_str());
+  std::string text = Format(
+      " %.0f %% of the traced time was start-up (the first %s), which is left "
+      "out here",
+      100 * breakdown.start_up_share,
+      breakdown.start_up_steps == 1 ? "step"
+                                    : (WithCommas(breakdown.start_up_steps) + " steps").c_str());
   const uint64_t steps = ToCount(run.Number("steps"));
   if (steps < 2 * kTracedSteps)
     return text + ": the run is too short to tell what limits a long one.";
-  return text + Format(": --profile_steps=%llu:%llu shows the run without it.",
+  return text + Format("; --profile_steps=%llu:%llu shows the middle of the run.",
                        static_cast<unsigned long long>(steps / 2),
                        static_cast<unsigned long long>(steps / 2 + kTracedSteps));
 }
@@ -308,6 +330,8 @@ std::vector<std::string> TraceBounds(const RunData& run,
 std::vector<std::string> Evidence(const RunData& run, const Diagnosis& diagnosis,
                                   size_t num_workers, const Limits& limits) {
   std::vector<std::string> lines = TraceBounds(run, diagnosis.workers);
+  if (const std::string stages = InputStages(diagnosis.breakdown); !stages.empty())
+    lines.push_back("input threads: " + stages);
   AddStepTime(diagnosis.breakdown, num_workers, lines);
   AddTraffic(run, MeanBreakdown(diagnosis.workers), lines);
   AddLimits(run, limits, diagnosis, lines);
@@ -319,12 +343,22 @@ std::string Sentence(const RunData& run, const Diagnosis& d,
   std::string name = d.bottleneck;
   name[0] = static_cast<char>(name[0] - 'a' + 'A');
   if (!d.straggler.empty()) name = "Straggler";
-  return Format("%s-bound: %.1f %% of the time (%s of %s) goes into %s; %s. ", name.c_str(),
-                100 * d.share, TimeText(d.share * d.breakdown.total_s).c_str(),
-                TimeText(d.breakdown.total_s).c_str(), Phrase(d.bottleneck),
+  const double all_s = d.bottleneck == "host" ? d.breakdown.host_core_s : d.breakdown.total_s;
+  return Format("%s-bound: %.1f %% of the %s (%s of %s) goes into %s; %s. ", name.c_str(),
+                100 * d.share, d.bottleneck == "host" ? "cores' time" : "time",
+                TimeText(d.share * all_s).c_str(), TimeText(all_s).c_str(), Phrase(d.bottleneck),
                 Why(run, d, servers).c_str()) +
-         Format("Without it the run would be at most %.2f times as fast.", d.speedup_without) +
+         Format("Without %s the run would be at most %.2f times as fast.",
+                d.bottleneck == "host" ? "them"
+                : IsInput(d.cause)     ? CauseName(d.cause)
+                                       : "it",
+                d.speedup_without) +
          StartUpText(run, d.breakdown);
+}
+
+std::string AdviceText(const Advice& advice) {
+  if (advice.gain <= 0) return advice.text;
+  return advice.text + Format(": up to %.1f times as fast", advice.gain);
 }
 
 std::string NoStepsSentence(const RunData& run) {

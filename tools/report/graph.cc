@@ -19,6 +19,7 @@ struct Stage {
 // The stages of a record, in order. Stages whose op a run does not have are left out.
 constexpr Stage kInput[] = {
     {"read_block", "worker input", "files", "input"},
+    {"decompress", "worker input", "decompress", "input"},
     {"frame_crc", "worker input", "records, CRC", "input"},
     {"fetch_chunk", "worker input", "DuckDB", "input"},
     {"table_rows", "worker input", "rows of tables", "input"},

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// millrace-report: op table, bottleneck diagnosis, peaks and report page from run folders.
+// millrace-report: bottleneck diagnosis, op table, peaks and report page of a run folder; several
+// runs side by side.
 
 #include <gflags/gflags.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "io/base/printable.h"
@@ -12,13 +16,17 @@
 #include "tools/common/help.h"
 #include "tools/common/program.h"
 #include "tools/common/progress.h"
+#include "tools/report/comparison.h"
 #include "tools/report/diagnosis.h"
 #include "tools/report/op_table.h"
 #include "tools/report/page.h"
 #include "tools/report/peaks.h"
 #include "tools/report/run_data.h"
 
-DEFINE_bool(html, true, "write RUN_DIR/report.html");
+DEFINE_bool(html, true, "write RUN_DIR/report.html; of several runs --compare");
+DEFINE_string(compare, "", "the page of several runs; empty: compare.html in the first run folder");
+DEFINE_string(watch, "",
+              "list the runs in this folder, on a terminal until Ctrl-C, and nothing else");
 DEFINE_bool(merge, true, "write RUN_DIR/trace-all.json.gz, all processes on one time axis");
 DEFINE_bool(json, false, "print the bottleneck diagnosis as JSON, and nothing else");
 DEFINE_uint64(max_spans, 1500000,
@@ -37,6 +45,7 @@ using tools::Args;
 using tools::BytesText;
 using tools::CommandSpec;
 using tools::Fail;
+using tools::File;
 using tools::IgnoreBrokenPipes;
 using tools::ParsedLine;
 using tools::ParseLine;
@@ -52,19 +61,25 @@ struct ReportOptions {
   bool json = false;  // print the diagnosis only
   bool write_html = true;
   bool write_trace = true;
+  std::string compare;  // the page of several runs
 };
 
 const CommandSpec& ReportSpec() {
   static const CommandSpec spec = {
       .name = "millrace-report",
-      .job = "diagnoses the bottleneck of a run, and writes its report page",
+      .job = "diagnoses the bottleneck of a run, and writes its report page; compares several runs",
       .arguments = "RUN_DIR...",
-      .groups = {{"Output", {"html", "merge", "json", "max_spans", "ops"}},
+      .groups = {{"Output",
+                  {"html", "compare", "merge", "json", "max_spans", "ops", "watch"},
+                  {{"compare", File()}, {"watch", File()}}},
                  {"Limits", {"memory_gb", "network_gbit", "disk_mb"}}},
-      .always = {"json", "memory_gb", "network_gbit", "disk_mb"},
-      .needs = {{{"html", "merge", "max_spans", "ops"}, {"json"}, {"false"}},
-                {{"max_spans"}, {"html"}}},
-      .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml"}};
+      .always = {"watch"},
+      .needs = {{{"json", "memory_gb", "network_gbit", "disk_mb"}, {"watch"}, {""}},
+                {{"html", "merge", "max_spans", "ops", "compare"}, {"watch"}, {""}},
+                {{"html", "merge", "max_spans", "ops", "compare"}, {"json"}, {"false"}},
+                {{"max_spans", "compare"}, {"html"}}},
+      .examples = {"millrace-report runs/1", "millrace-report runs/sync runs/async --nohtml",
+                   "millrace-report runs/* --compare=runs.html", "millrace-report --watch=runs"}};
   return spec;
 }
 
@@ -83,6 +98,7 @@ Result<ReportOptions> ReportOptionsFromFlags() {
   options.json = FLAGS_json;
   options.write_html = FLAGS_html;
   options.write_trace = FLAGS_merge;
+  options.compare = FLAGS_compare;
   return options;
 }
 
@@ -129,9 +145,18 @@ Status WritePage(const RunData& run, const Diagnosis& diagnosis, const std::vect
   return {};
 }
 
+void PrintDiagnosis(const Diagnosis& diagnosis) {
+  std::printf("diagnosis %s\n", Printable(diagnosis.sentence).c_str());
+  for (const Advice& advice : diagnosis.advice)
+    std::printf("try       %s\n", Printable(AdviceText(advice)).c_str());
+  for (const std::string& line : diagnosis.evidence)
+    std::printf("          %s\n", Printable(line).c_str());
+}
+
 Status Report(const RunData& run, const ReportOptions& options) {
-  PrintHead(run);
   const Diagnosis diagnosis = DiagnoseRun(run, options.limits);
+  PrintDiagnosis(diagnosis);
+  PrintHead(run);
   const std::vector<OpRow> ops = MakeOpTable(run);
   const std::vector<ProcessPeaks> peaks = MakePeaks(run);
   if (!ops.empty()) {
@@ -141,9 +166,6 @@ Status Report(const RunData& run, const ReportOptions& options) {
   }
   if (!diagnosis.workers.empty()) std::printf("\n%s", BreakdownText(diagnosis).c_str());
   if (!peaks.empty()) std::printf("\n%s", PeaksText(peaks).c_str());
-  std::printf("\ndiagnosis %s\n", Printable(diagnosis.sentence).c_str());
-  for (const std::string& line : diagnosis.evidence)
-    std::printf("          %s\n", Printable(line).c_str());
   if (options.write_trace && run.num_spans() > 0) {
     const std::string path = run.path + "/trace-" + std::string(kMergedTrace) + ".json.gz";
     RETURN_IF_ERROR(WriteMergedTrace(run, path));
@@ -152,10 +174,75 @@ Status Report(const RunData& run, const ReportOptions& options) {
   return options.write_html ? WritePage(run, diagnosis, ops, peaks, options.max_spans) : Status();
 }
 
+// Frees most of the memory of a run, and keeps its samples.
+void WithoutSpans(RunData& run) {
+  for (ProcessData& process : run.processes) {
+    process.threads = {};
+    process.args = {};
+    process.counters = {};
+    process.flows = {};
+  }
+}
+
+Status ReportComparison(std::vector<ComparedRun> compared, const std::vector<RunData>& runs,
+                        const ReportOptions& options) {
+  const Comparison comparison = Compare(std::move(compared));
+  std::vector<const RunData*> all;
+  for (const RunData& run : runs) all.push_back(&run);
+  std::printf("%s\n%s", ComparisonText(comparison).c_str(), ComparePeaksText(all).c_str());
+  if (!options.write_html) return {};
+  const std::string path =
+      options.compare.empty() ? runs[0].path + "/compare.html" : options.compare;
+  ASSIGN_OR_RETURN(io::OutputFile file, io::OutputFile::Create(path, io::AtPath::kReplace));
+  const std::string page = ComparePageHtml(ComparisonJson(comparison), NewNonce());
+  RETURN_IF_ERROR(file.Write(page));
+  RETURN_IF_ERROR(file.Commit());
+  std::printf("\npage      %s (%s)\n", Printable(path).c_str(), BytesText(page.size()).c_str());
+  return {};
+}
+
+double WallNow() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Several runs have no own pages.
+Status CheckNumberOfRuns(size_t runs) {
+  if (runs < 2 && tools::IsGiven("compare"))
+    return Invalid("--compare has no effect with one run: expected at least two run folders");
+  if (runs < 2) return {};
+  for (const char* flag : {"merge", "max_spans", "ops"}) {
+    if (!tools::IsGiven(flag)) continue;
+    return Invalid(std::string("--") + flag + " has no effect with several runs");
+  }
+  return {};
+}
+
+// On a terminal again and again; a second list replaces the first one.
+Status Watch(const std::string& folder) {
+  const bool follows = ::isatty(STDOUT_FILENO) == 1;
+  if (follows) tools::CatchInterrupts();
+  while (true) {
+    ASSIGN_OR_RETURN(const std::string text, WatchText(folder, WallNow()));
+    std::printf("%s%s", follows ? "\x1b[H\x1b[J" : "", text.c_str());
+    std::fflush(stdout);
+    if (!follows) return {};
+    for (int tenth = 0; tenth < 10; ++tenth) {
+      if (tools::Interrupted()) return {};
+      ::usleep(100'000);
+    }
+  }
+}
+
 Status Go(const Args& paths) {
   ASSIGN_OR_RETURN(const ReportOptions options, ReportOptionsFromFlags());
+  if (!FLAGS_watch.empty()) {
+    if (!paths.empty()) return Invalid("--watch lists all runs of a folder: leave out " + paths[0]);
+    return Watch(FLAGS_watch);
+  }
+  RETURN_IF_ERROR(CheckNumberOfRuns(paths.size()));
   if (paths.empty()) return Invalid("no run folder: expected millrace-report RUN_DIR");
   std::vector<RunData> runs;
+  std::vector<ComparedRun> compared;
   for (const std::string& path : paths) {
     ASSIGN_OR_RETURN(RunData run, LoadRun(path, Traces::kWhole, options.memory_bytes));
     PrintWarnings(run);
@@ -163,15 +250,15 @@ Status Go(const Args& paths) {
       std::fputs(DiagnosisJson(DiagnoseRun(run, options.limits)).c_str(), stdout);
       continue;
     }
-    RETURN_IF_ERROR(Report(run, options));
-    std::printf("\n");
+    if (paths.size() == 1) return Report(run, options);
+    compared.push_back(SummarizeRun(run, options.memory_bytes));
+    // The first ones are those of the run.
+    for (size_t w = run.warnings.size(); w < compared.back().warnings.size(); ++w)
+      std::fprintf(stderr, "%s: %s\n", kProgram, Printable(compared.back().warnings[w]).c_str());
+    WithoutSpans(run);
     runs.push_back(std::move(run));
   }
-  if (runs.size() < 2) return {};
-  std::vector<const RunData*> all;
-  for (const RunData& run : runs) all.push_back(&run);
-  std::printf("%s", ComparePeaksText(all).c_str());
-  return {};
+  return options.json ? Status() : ReportComparison(std::move(compared), runs, options);
 }
 
 int Main(const std::vector<std::string>& words) {

@@ -20,6 +20,8 @@ EMBED(millrace_page_charts, MILLRACE_PAGE_DIR "/charts.js");
 EMBED(millrace_page_timeline, MILLRACE_PAGE_DIR "/timeline.js");
 EMBED(millrace_page_graph, MILLRACE_PAGE_DIR "/graph.js");
 EMBED(millrace_page_script, MILLRACE_PAGE_DIR "/page.js");
+EMBED(millrace_compare_html, MILLRACE_PAGE_DIR "/compare.html");
+EMBED(millrace_compare_script, MILLRACE_PAGE_DIR "/compare.js");
 
 namespace millrace::report {
 namespace {
@@ -41,6 +43,21 @@ std::string Escaped(std::string_view json) {
   return text;
 }
 
+std::string Filled(std::string_view html, std::string_view script, std::string_view data_json,
+                   const std::string& nonce) {
+  std::string page(html);
+  const auto put = [&](std::string_view mark, std::string_view text) {
+    for (size_t at = 0; (at = page.find(mark, at)) != std::string::npos; at += text.size())
+      page.replace(at, mark.size(), text);
+  };
+  put("@POLICY@", ContentPolicy(nonce));
+  put("@NONCE@", nonce);
+  put("@STYLE@", EMBEDDED(millrace_page_css));
+  put("@SCRIPT@", script);
+  put("@DATA@", data_json.empty() ? "null" : Escaped(data_json));
+  return page;
+}
+
 }  // namespace
 
 std::string NewNonce() {
@@ -55,21 +72,17 @@ std::string ContentPolicy(const std::string& nonce) {
 }
 
 std::string PageHtml(std::string_view data_json, const std::string& nonce) {
-  std::string page(EMBEDDED(millrace_page_html));
-  const auto put = [&](std::string_view mark, std::string_view text) {
-    for (size_t at = 0; (at = page.find(mark, at)) != std::string::npos; at += text.size())
-      page.replace(at, mark.size(), text);
-  };
   std::string script(EMBEDDED(millrace_page_charts));
   script += EMBEDDED(millrace_page_timeline);
   script += EMBEDDED(millrace_page_graph);
   script += EMBEDDED(millrace_page_script);
-  put("@POLICY@", ContentPolicy(nonce));
-  put("@NONCE@", nonce);
-  put("@STYLE@", EMBEDDED(millrace_page_css));
-  put("@SCRIPT@", script);
-  put("@DATA@", data_json.empty() ? "null" : Escaped(data_json));
-  return page;
+  return Filled(EMBEDDED(millrace_page_html), script, data_json, nonce);
+}
+
+std::string ComparePageHtml(std::string_view data_json, const std::string& nonce) {
+  std::string script(EMBEDDED(millrace_page_charts));
+  script += EMBEDDED(millrace_compare_script);
+  return Filled(EMBEDDED(millrace_compare_html), script, data_json, nonce);
 }
 
 }  // namespace millrace::report

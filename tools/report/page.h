@@ -18,14 +18,18 @@ namespace millrace::report {
 // browser runs nothing else.
 std::string PageHtml(std::string_view data_json, const std::string& nonce);
 
+// A page of several runs. `data_json` comes from ComparisonJson.
+std::string ComparePageHtml(std::string_view data_json, const std::string& nonce);
+
 // A random text for one page.
 std::string NewNonce();
 
 // The Content-Security-Policy of the page, which it also states itself.
 std::string ContentPolicy(const std::string& nonce);
 
-// Only the diagnosis: bottleneck, straggler, sentence, share, speedup_without, evidence, and for
-// each worker its process, total_s, steps and the seconds of each part.
+// Only the diagnosis: bottleneck, straggler, sentence, share, speedup_without (of the cause),
+// cause, speedups (of all causes), advice (text and gain), evidence, and for each worker its
+// process, total_s, steps and the seconds of each part.
 std::string DiagnosisJson(const Diagnosis& diagnosis);
 
 // All that the page shows. "spans" is base64 of gzip of the spans of all threads, in the order of

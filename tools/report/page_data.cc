@@ -149,6 +149,22 @@ void WriteDiagnosis(const Diagnosis& diagnosis, JsonWriter& json) {
   Text("sentence", diagnosis.sentence, json);
   Value("share", diagnosis.share, json);
   Value("speedup_without", diagnosis.speedup_without, json);
+  if (!diagnosis.workers.empty()) {
+    Text("cause", CauseName(diagnosis.cause), json);
+    json.Key("speedups");
+    json.BeginObject();
+    for (const auto& [cause, speedup] : diagnosis.speedups) Value(CauseName(cause), speedup, json);
+    json.EndObject();
+  }
+  json.Key("advice");
+  json.BeginArray();
+  for (const Advice& advice : diagnosis.advice) {
+    json.BeginObject();
+    Text("text", AdviceText(advice), json);
+    Value("gain", advice.gain, json);
+    json.EndObject();
+  }
+  json.EndArray();
   json.Key("evidence");
   json.BeginArray();
   for (const std::string& line : diagnosis.evidence) json.String(line);

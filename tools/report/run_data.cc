@@ -8,11 +8,12 @@
 #include <limits>
 #include <set>
 
-#include "tools/report/json_cursor.h"
+#include "tools/common/json_cursor.h"
 
 namespace millrace::report {
 namespace {
 
+using tools::JsonCursor;
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxProcesses = 10000;

@@ -7,12 +7,13 @@
 #include <cstdio>
 #include <unordered_map>
 
-#include "tools/report/json_cursor.h"
+#include "tools/common/json_cursor.h"
 
 namespace millrace::report {
 namespace {
 
 using profiler::Cat;
+using tools::JsonCursor;
 
 constexpr size_t kMaxNames = 1 << 16;  // of all processes
 constexpr size_t kMaxThreads = 1 << 16;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "io/base/json.h"
+#include "tools/common/program.h"
 #include "tools/predict/export.h"
 #include "tools/serve/score_json.h"
 #include "trainer/run/run_folder.h"
@@ -126,7 +127,9 @@ Status ModelFollower::Use(const ModelFile& file) {
   if (convert) {
     path =
         options_.work_dir + "/millrace-serve-" + std::to_string(::getpid()) + std::string(kSuffix);
-    RETURN_IF_ERROR(predict::ExportModel({.model = file.path, .out = path}).status());
+    RETURN_IF_ERROR(
+        predict::ExportModel({.model = file.path, .out = path, .should_stop = tools::Interrupted})
+            .status());
   }
   const uint32_t flags = (options_.copy ? MILLRACE_SCORE_COPY : MILLRACE_SCORE_PRELOAD) |
                          (options_.verify && !convert ? MILLRACE_SCORE_VERIFY : 0);

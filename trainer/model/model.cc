@@ -59,8 +59,8 @@ void Model::Set(uint64_t key, float weight, std::span<const float> factors) {
                                                                    [](float v) { return v != 0; });
   if (has_factors) {
     CHECK(factors.size() == factor_width());
-    float* to =
-        is_hashed() ? hashed_factors_.At(key) : dense_factors_.data() + key * factor_width();
+    float* to = has_hashed_factors() ? hashed_factors_.At(key)
+                                     : dense_factors_.data() + key * factor_width();
     std::copy(factors.begin(), factors.end(), to);
   }
   if (weight == 0 && !has_factors) return;
@@ -80,7 +80,7 @@ float Model::Weight(uint64_t key) const {
 
 std::span<const float> Model::Factors(uint64_t key) const {
   if (factor_width() == 0 || key == io::kInterceptKey) return {};
-  if (!is_hashed()) {
+  if (!has_hashed_factors()) {
     if (key >= info_.num_features) return {};
     return {dense_factors_.data() + key * factor_width(), factor_width()};
   }
@@ -90,7 +90,7 @@ std::span<const float> Model::Factors(uint64_t key) const {
 }
 
 void Model::PrefetchFactors(uint64_t key) const {
-  if (is_hashed()) return hashed_factors_.Prefetch(key);
+  if (has_hashed_factors()) return hashed_factors_.Prefetch(key);
   __builtin_prefetch(dense_factors_.data() + key * factor_width());
 }
 
@@ -109,7 +109,7 @@ void Model::AddFactors(const io::CsrBatch& batch, std::span<float> margins) cons
   };
   if (!batch.compacted) {
     return sparse::AddFactorMargins(
-        batch, factor_width(),
+        batch, info_.factors,
         [&](size_t first, size_t count, float* out) { read_all(&batch.cols[first], count, out); },
         margins);
   }
@@ -121,7 +121,9 @@ void Model::AddFactors(const io::CsrBatch& batch, std::span<float> margins) cons
        .features = batch.cols.data(),
        .values = batch.values.empty() ? nullptr : batch.values.data(),
        .factors = factors.data(),
-       .width = factor_width()},
+       .width = factor_width(),
+       .fields = sparse::FieldsFor(info_.factors, batch),
+       .num_fields = info_.factors.fields},
       sums, margins);
 }
 

@@ -75,10 +75,14 @@ class Model {
   explicit Model(const ModelInfo& info)
       : info_(info),
         dense_(info.num_features),
-        dense_factors_(info.num_features * info.factors.width()),
+        dense_factors_(has_hashed_factors() ? 0 : info.num_features * info.factors.width()),
         hashed_factors_(std::max<size_t>(info.factors.width(), 1)) {}
 
   bool is_hashed() const { return info_.num_features == 0; }
+  // Blocks of features that the model has: an ffm has large ones.
+  bool has_hashed_factors() const {
+    return is_hashed() || info_.factors.kind == sparse::ModelKind::kFfm;
+  }
   Status CheckKeys(std::span<const uint64_t> keys) const;
   void PrefetchFactors(uint64_t key) const;
   void ReadFactors(uint64_t key, float* out) const;
@@ -88,7 +92,7 @@ class Model {
   // One of the two is empty.
   HugeArray<sparse::SgdSlot> dense_;  // by key
   sparse::HashedKeyTable<sparse::SgdSlot> hashed_;
-  // The same for [features][factor_width].
+  // One of these two is empty as well: [features][factor_width].
   HugeArray<float> dense_factors_;
   sparse::HashedKeyBlocks hashed_factors_;
   float intercept_ = 0;

@@ -22,21 +22,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a run writes, as fnmatch(3) takes it. Files that are being written have .tmp in their names.
-constexpr const char* kRunFiles[] = {"metrics.csv",
-                                     "metrics.jsonl",
-                                     "events.out.tfevents.*",
-                                     "trace-*.json",
-                                     "trace-all.json.gz",
-                                     "recent-*.json",
-                                     "recent-*.json.tmp",
-                                     "watched",
-                                     "resources-*.csv",
-                                     "report.html",
-                                     "graph.dot",
-                                     "report.html.tmp-*",
-                                     "graph.dot.tmp-*",
-                                     "trace-*.json.tmp-*",
-                                     "progress.json"};
+constexpr const char* kRunFiles[] = {
+    "metrics.csv",       "metrics.jsonl",      "events.out.tfevents.*", "trace-*.json",
+    "trace-all.json.gz", "recent-*.json",      "recent-*.json.tmp",     "watched",
+    "resources-*.csv",   "report.html",        "compare.html",          "predictions.csv",
+    "graph.dot",         "report.html.tmp-*",  "compare.html.tmp-*",    "predictions.csv.tmp-*",
+    "graph.dot.tmp-*",   "trace-*.json.tmp-*", "progress.json",         "sweep.csv",
+    "sweep.csv.tmp-*"};
 #define TWELVE_DIGITS "[0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9][0-9]"
 constexpr const char* kCheckpointFiles[] = {"checkpoint-" TWELVE_DIGITS,
                                             "checkpoint-" TWELVE_DIGITS ".tmp-*", "manifest",
@@ -125,6 +117,25 @@ Status RemoveCheckpoints(const std::string& folder) {
   return {};
 }
 
+// What a sweep writes for each configuration: a folder with its number.
+Status RemoveSweep(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(fs::symlink_status(folder, ignored))) return {};
+  ASSIGN_OR_RETURN(const auto entries, Entries(folder));
+  for (const fs::path& entry : entries) {
+    const std::string name = entry.filename().string();
+    const bool is_ours = fs::is_directory(fs::symlink_status(entry, ignored)) &&
+                         name.find_first_not_of("0123456789") == name.npos;
+    if (!is_ours) continue;
+    RETURN_IF_ERROR(RemoveFiles(entry, kRunFiles));
+    RETURN_IF_ERROR(RemoveFiles(entry, kModelFiles));
+    RETURN_IF_ERROR(RemoveFiles(entry, kTemporaryFiles));
+    fs::remove(entry, ignored);  // unless there is something else in it
+  }
+  fs::remove(folder, ignored);
+  return {};
+}
+
 }  // namespace
 
 Result<RunFolder> RunFolder::Open(const RunFolderOptions& options) {
@@ -189,6 +200,7 @@ Status RunFolder::Begin(const RunInfo& info) {
 // run.json goes last, by being replaced: a run that is half erased is still known as one.
 Status RunFolder::EraseEarlierRun() const {
   RETURN_IF_ERROR(RemoveFiles(path_, kRunFiles));
+  RETURN_IF_ERROR(RemoveSweep(sweep()));
   RETURN_IF_ERROR(RemoveCheckpoints(checkpoints()));
   return RemoveFiles(model(), kModelFiles);
 }

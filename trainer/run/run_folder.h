@@ -6,6 +6,7 @@
 //   events.out.tfevents.*             see metrics_log.h
 //   trace-*.json, resources-*.csv, report.html
 //   checkpoints/, model/ (model.*: the last, best.*: the best)
+//   sweep.csv, sweep/1, sweep/2 ...   of a sweep: the results, and a folder per configuration
 #pragma once
 
 #include <string>
@@ -47,6 +48,7 @@ class RunFolder {
   const std::string& path() const { return path_; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   std::string model() const { return path_ + "/model"; }
+  std::string sweep() const { return path_ + "/sweep"; }
 
   // The status of the run that the folder held when it was opened: "running" (it was killed),
   // "finished", "failed", "interrupted"; empty if there was none.

@@ -203,12 +203,20 @@ Result<std::vector<io::ValueCenter>> ChooseCenters(const Sample& sample, io::Inp
 size_t BatchSizeFor(const Sample& sample, const io::InputOptions& input) {
   const double most = kStepsPerPass * static_cast<double>(kMaxBatch);
   const double rows = sample.complete ? static_cast<double>(sample.rows) : RowsOf(input, most);
-  return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
+  return AutoBatchSize(rows);
 }
 
 double WeightOf(const CsrBatch& batch) {
   if (batch.weights.empty()) return static_cast<double>(batch.rows());
   return std::accumulate(batch.weights.begin(), batch.weights.end(), 0.0);
+}
+
+bool HasOneClass(const Sample& sample) {
+  bool positive = false, negative = false;
+  for (const CsrBatch& batch : sample.batches) {
+    for (const float label : batch.labels) (label > 0 ? positive : negative) = true;
+  }
+  return !positive || !negative;
 }
 
 // Log-odds of the labels, with half a row more of each.
@@ -223,9 +231,9 @@ double InterceptFor(const Sample& sample) {
   return std::log(positives / negatives);
 }
 
-// Replaces keys by numbers from 0 on, and returns how many there are: a trial needs a small model
-// only. The order of keys stays.
-uint64_t NumberKeys(Sample& sample) {
+// Replaces keys by numbers from 0 on, also in `ranges`, and returns how many there are: a trial
+// needs a small model only. The order of keys stays.
+uint64_t NumberKeys(Sample& sample, std::vector<sparse::KeyRange>& ranges) {
   PodVector<uint64_t> all, unique;
   PodVector<uint32_t> numbers;
   for (const CsrBatch& batch : sample.batches) {
@@ -235,6 +243,10 @@ uint64_t NumberKeys(Sample& sample) {
   size_t at = 0;
   for (CsrBatch& batch : sample.batches) {
     for (uint64_t& key : batch.keys) key = numbers[at++];
+  }
+  for (sparse::KeyRange& range : ranges) {
+    const auto first = std::lower_bound(unique.begin(), unique.end(), range.first);
+    range.first = static_cast<uint64_t>(first - unique.begin());
   }
   return unique.size();
 }
@@ -292,6 +304,10 @@ double Rounded(double rate) {
   return std::round(rate / unit) * unit;
 }
 
+// A rate that is not worse on the first rows is too high for factors in the end: they go on to
+// learn noise. So a lower one is preferred for them.
+constexpr size_t kFactorStepsDown = 1;
+
 int StepsDown(uint64_t passes) { return passes > 1 ? kStepsDownHeldOut : kStepsDown; }
 
 struct Trials {
@@ -324,7 +340,7 @@ Result<std::vector<double>> TryRate(const TrainOptions& options, const Sample& s
 Result<Trials> RunTrials(TrainOptions options, Sample sample, uint64_t passes) {
   TRACE_SCOPE("try_rates", profiler::Cat::kCompute);
   Trials trials;
-  options.shape.num_features = NumberKeys(sample);
+  options.shape.num_features = NumberKeys(sample, options.update.key_groups.ranges);
   const double middle = options.update.Rate();
   for (int step = -StepsDown(passes); step <= kStepsUp; ++step) {
     trials.rates.push_back(Rounded(middle * std::pow(10, 0.5 * step)));
@@ -408,6 +424,10 @@ size_t ChooseIn(JudgedRange range, const std::vector<std::vector<double>>& losse
 
 }  // namespace
 
+size_t AutoBatchSize(double rows) {
+  return static_cast<size_t>(std::clamp(rows / kStepsPerPass, 1.0, static_cast<double>(kMaxBatch)));
+}
+
 size_t ChooseTrial(const std::vector<std::vector<double>>& losses, size_t middle,
                    double tolerance) {
   return ChooseIn(Judged(losses), losses, middle, tolerance);
@@ -458,11 +478,21 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
       options.hogwild <= 1 && (options.normalize == Normalize::kOn ||
                                (options.normalize == Normalize::kAuto && sample.has_values));
   choice.raw_values = !choice.normalize && (choice.raw_values || sample.has_values);
-  if (choice.normalize && options.shape.intercept) {
+  const bool may_center = options.shape.factors.kind != sparse::ModelKind::kFfm;
+  if (choice.normalize && options.shape.intercept && may_center) {
     ASSIGN_OR_RETURN(choice.centers, ChooseCenters(sample, options.train));
   }
   if (options.auto_batch_size) {
     choice.batch_size = BatchSizeFor(sample, options.train);
+  }
+  // Every rate is good while all labels are the same: rows that are sorted by their label, or few
+  // positives.
+  if (tries_rates && !sample.complete && HasOneClass(sample)) {
+    choice.note = "the learning rate is the default " + io::NumberText(choice.rate) +
+                  ": the first " + std::to_string(sample.rows) +
+                  " rows, on which rates are tried, have the same label. Rows that are sorted by "
+                  "their label train badly: shuffle the files, or name one for each label";
+    return choice;
   }
   if (!tries_rates) return choice;
   const double share = ShareOf(sample, total_bytes, options.max_examples);
@@ -480,9 +510,10 @@ Result<StartChoice> ChooseStart(const TrainOptions& options) {
   const JudgedRange all = {0, sample.batches.size()};
   ASSIGN_OR_RETURN(const Trials trials, RunTrials(chosen, std::move(sample), choice.passes));
   const JudgedRange range = held_out ? all : Judged(trials.losses);
-  choice.rate =
-      trials.rates[ChooseIn(range, trials.losses, static_cast<size_t>(StepsDown(choice.passes)),
-                            kTolerance * (1 - share))];
+  const bool has_factors = options.shape.factors.kind != sparse::ModelKind::kLr;
+  const size_t preferred =
+      static_cast<size_t>(StepsDown(choice.passes)) - (has_factors ? kFactorStepsDown : 0);
+  choice.rate = trials.rates[ChooseIn(range, trials.losses, preferred, kTolerance * (1 - share))];
   for (size_t i = 0; i < trials.rates.size(); ++i) {
     choice.trials.push_back({trials.rates[i], MeanOf(trials.losses[i], range.begin, range.end)});
   }

@@ -27,7 +27,7 @@ namespace millrace::trainer {
 // The choice depends on the data, the seed, the update options and, for such small data, the
 // epochs, and not on threads, servers or workers: every worker of a job and a resumed run choose
 // the same. The rows are about 0.5 % of the data, or some thousand. Files that cannot be read twice
-// leave the defaults.
+// leave the defaults, and so do first rows of one class, unless they are all.
 Result<StartChoice> ChooseStart(const TrainOptions& options);
 // The same for a run that continues, with the update options and the batch size of the earlier run.
 // They stay, but if all values were ones so far, a run on other values is normalised from now on.
@@ -35,6 +35,10 @@ Result<StartChoice> ChooseStart(const TrainOptions& options);
 Result<StartChoice> ChooseContinuedStart(TrainOptions options);
 // Sets what was chosen.
 void ApplyStart(const StartChoice& choice, TrainOptions& options);
+
+// Rows per step of a run on `rows` rows whose batch size is not given: 100, or fewer so that a pass
+// has some hundred steps.
+size_t AutoBatchSize(double rows);
 
 // `losses` has one list per rate, in the order of rates, with the mean loss of each batch before
 // its step; a list that is shorter than the longest diverged. Large rates win at the beginning of a

@@ -138,7 +138,9 @@ class StoreLearner final : public BatchLearner {
             .features = batch.cols.data(),
             .values = batch.values.empty() ? nullptr : batch.values.data(),
             .factors = factors.data(),
-            .width = store_.factor_width()};
+            .width = store_.factor_width(),
+            .fields = sparse::FieldsFor(store_.factors(), batch),
+            .num_fields = store_.factors().fields};
   }
 
   // `factors`: their number, at the end of weights_ and gradient_.

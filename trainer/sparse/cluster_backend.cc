@@ -14,6 +14,7 @@ namespace {
 void AddConfig(const TrainOptions& options, ps::JobConfig& config) {
   config.num_features = options.shape.num_features;
   config.intercept = options.shape.intercept;
+  config.factors = options.shape.factors;
   config.update = options.update;
   config.data = OptionsDigest(options);
 }
@@ -71,10 +72,12 @@ Status ClusterBackend::Prepare(const TrainOptions& options,
     if (!options.shape.intercept || intercept == 0) return {};
     return session_->LoadWeights({&io::kInterceptKey, 1}, {&intercept, 1});
   }
-  return ReadModelFor(
-      source.earlier.model, options.shape, session_->config().update, source.may_grow,
-      [&](std::span<const uint64_t> keys, std::span<const float> weights,
-          std::span<const float> /*factors*/) { return session_->LoadWeights(keys, weights); });
+  return ReadModelFor(source.earlier.model, options.shape, session_->config().update,
+                      source.may_grow,
+                      [&](std::span<const uint64_t> keys, std::span<const float> weights,
+                          std::span<const float> factors) {
+                        return session_->LoadWeights(keys, weights, factors);
+                      });
 }
 
 Status ClusterBackend::TakeRestored(const ps::RestoredReply& restored) {
@@ -142,14 +145,14 @@ Status ClusterBackend::Checkpoint(const TrainingState& state) {
 }
 
 ModelSource ClusterBackend::Source(uint64_t examples) {
-  return {.info = {.num_features = session_->config().num_features,
-                   .rule = sparse::RuleName(session_->config().update.rule),
-                   .steps = session_->progress().step,
-                   .examples = examples,
-                   .centers = session_->config().update.centers},
-          .for_each = [this](const ModelSource::Visit& visit) {
-            return session_->ReadModel([&](uint64_t key, float weight) { visit(key, weight, {}); });
-          }};
+  return {
+      .info = {.num_features = session_->config().num_features,
+               .rule = sparse::RuleName(session_->config().update.rule),
+               .factors = session_->config().factors,
+               .steps = session_->progress().step,
+               .examples = examples,
+               .centers = session_->config().update.centers},
+      .for_each = [this](const ModelSource::Visit& visit) { return session_->ReadModel(visit); }};
 }
 
 JobReport ClusterBackend::Report() {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/sparse/test_set.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "io/stream/input_files.h"
@@ -29,24 +31,66 @@ Evaluation FailedEvaluation(Status status) {
   return result.get_future();
 }
 
-struct Weights {
-  std::vector<PodVector<float>> batches;
-  float intercept = 0;
-};
-
-Result<Weights> PullWeights(std::span<const CsrBatch> batches, sparse::WeightStore& store) {
-  TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
-  Weights weights = {.batches = std::vector<PodVector<float>>(batches.size())};
-  for (size_t i = 0; i < batches.size(); ++i) {
-    CHECK(batches[i].compacted);
-    weights.batches[i].resize(batches[i].keys.size());
-    RETURN_IF_ERROR(store.Pull(batches[i].keys, weights.batches[i]));
-  }
-  if (store.has_intercept()) {
-    RETURN_IF_ERROR(store.Pull({&io::kInterceptKey, 1}, {&weights.intercept, 1}));
-  }
-  return weights;
+// The bytes of the weights and factors of all batches.
+uint64_t PulledBytes(std::span<const CsrBatch> batches, size_t factor_width) {
+  uint64_t keys = 0;
+  for (const CsrBatch& batch : batches) keys += batch.keys.size() + 1;
+  return keys * (1 + factor_width) * sizeof(float);
 }
+
+// What another store has for some batches now.
+class PulledStore final : public sparse::WeightStore {
+ public:
+  static Result<std::unique_ptr<PulledStore>> Create(std::span<const CsrBatch> batches,
+                                                     sparse::WeightStore& store) {
+    TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
+    auto pulled = std::make_unique<PulledStore>();
+    pulled->has_intercept_ = store.has_intercept();
+    pulled->shape_ = store.factors();
+    pulled->batches_.resize(batches.size());
+    for (size_t i = 0; i < batches.size(); ++i) {
+      CHECK(batches[i].compacted);
+      const std::span<const uint64_t> keys = batches[i].keys;
+      auto& [weights, factors] = pulled->batches_[i];
+      weights.resize(keys.size());
+      RETURN_IF_ERROR(store.Pull(keys, weights));
+      factors.resize(keys.size() * store.factor_width());
+      if (!factors.empty()) RETURN_IF_ERROR(store.PullFactors(keys, factors));
+    }
+    if (pulled->has_intercept_) {
+      RETURN_IF_ERROR(store.Pull({&io::kInterceptKey, 1}, {&pulled->intercept_, 1}));
+    }
+    return pulled;
+  }
+
+  // The next calls are for the keys of that batch.
+  void Select(size_t batch) { batch_ = &batches_[batch]; }
+
+  bool has_intercept() const override { return has_intercept_; }
+  sparse::FactorShape factors() const override { return shape_; }
+  Status Pull(std::span<const uint64_t> keys, std::span<float> weights) override {
+    std::copy(batch_->weights.begin(), batch_->weights.end(), weights.begin());
+    if (io::HasIntercept(keys)) weights.back() = intercept_;
+    return {};
+  }
+  Status PullFactors(std::span<const uint64_t>, std::span<float> factors) override {
+    std::copy(batch_->factors.begin(), batch_->factors.end(), factors.begin());
+    return {};
+  }
+  Status Push(std::span<const uint64_t>, std::span<const float>, const sparse::PushInfo&) override {
+    return Invalid("these weights are not trained");
+  }
+
+ private:
+  struct Batch {
+    PodVector<float> weights, factors;
+  };
+  bool has_intercept_ = false;
+  sparse::FactorShape shape_;
+  std::vector<Batch> batches_;
+  const Batch* batch_ = nullptr;
+  float intercept_ = 0;
+};
 
 }  // namespace
 
@@ -88,15 +132,16 @@ Evaluation TestSet::Evaluate(BatchLearner& learner) {
 
 Result<std::vector<NamedValue>> TestSet::Score(BatchLearner& learner) {
   TRACE_SCOPE("evaluate", profiler::Cat::kEvaluation);
-  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
   BinaryMetricsSum sum;
-  if (complete_) {
-    for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(ScoreBatch(learner, batch, sum));
-  } else {
-    RETURN_IF_ERROR(Read(/*visits_all=*/true,
-                         [&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
-  }
+  RETURN_IF_ERROR(ForEach([&](const CsrBatch& batch) { return ScoreBatch(learner, batch, sum); }));
   return MetricsOf(sum);
+}
+
+Status TestSet::ForEach(const std::function<Status(const CsrBatch& batch)>& visit) {
+  if (loading_.valid()) RETURN_IF_ERROR(loading_.get());
+  if (!complete_) return Read(/*visits_all=*/true, visit);
+  for (const CsrBatch& batch : kept_) RETURN_IF_ERROR(visit(batch));
+  return {};
 }
 
 Evaluation TestSet::EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
@@ -104,21 +149,24 @@ Evaluation TestSet::EvaluateInBackground(BatchLearner& learner, sparse::WeightSt
   const Result<std::span<const CsrBatch>> batches = Batches();
   if (!batches.ok()) return FailedEvaluation(batches.status());
   if (batches->empty()) return Evaluate(learner);
-  auto weights = PullWeights(*batches, store);
-  if (!weights.ok()) return FailedEvaluation(weights.status());
-  return std::async(std::launch::async, [this, &kernels, weights = std::move(*weights)] {
-    profiler::NameThread("evaluate");
-    TRACE_SCOPE("score_test_set", profiler::Cat::kEvaluation);
-    BinaryMetricsSum sum;
-    PodVector<float> margins;
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      margins.resize(kept_[i].rows());
-      kernels.margins(kept_[i], weights.batches[i], margins);
-      sparse::AddIntercept(weights.intercept, margins);
-      sum.Add(margins, kept_[i].labels, kept_[i].weights);
-    }
-    return MetricsOf(sum);
-  });
+  if (store.factor_width() > 0 && PulledBytes(*batches, store.factor_width()) > cache_bytes_) {
+    return Evaluate(learner);
+  }
+  auto pulled = PulledStore::Create(*batches, store);
+  if (!pulled.ok()) return FailedEvaluation(pulled.status());
+  return std::async(
+      std::launch::async,
+      [this, &kernels, store = std::move(*pulled)]() -> Result<std::vector<NamedValue>> {
+        profiler::NameThread("evaluate");
+        TRACE_SCOPE("score_test_set", profiler::Cat::kEvaluation);
+        const auto pulled_learner = MakeStoreLearner(*store, kernels, sparse::GradientScale::kSum);
+        BinaryMetricsSum sum;
+        for (size_t i = 0; i < kept_.size(); ++i) {
+          store->Select(i);
+          RETURN_IF_ERROR(ScoreBatch(*pulled_learner, kept_[i], sum));
+        }
+        return MetricsOf(sum);
+      });
 }
 
 Status TestSet::VisitFirst(const std::function<bool(const CsrBatch& batch)>& visit) {

@@ -34,10 +34,16 @@ class TestSet {
   // Deferred: get() computes it. `learner` and the set must outlive that call.
   Evaluation Evaluate(BatchLearner& learner);
   // Pulls the weights now and scores them in another thread, while `store` may change. A set that
-  // does not fit into memory is evaluated with `learner`, deferred. Batches are compacted; the set
-  // outlives the result.
+  // does not fit into memory, also with the factors of its batches, is evaluated with `learner`,
+  // deferred. Batches are compacted; the set outlives the result.
   Evaluation EvaluateInBackground(BatchLearner& learner, sparse::WeightStore& store,
                                   const sparse::Kernels& kernels);
+
+  // Calls visit(batch) for all batches, and ends with its first error. Reads the files like an
+  // evaluation.
+  Status ForEach(const std::function<Status(const io::CsrBatch& batch)>& visit);
+  // Of a sum over the whole set; an error if there is no example.
+  Result<std::vector<NamedValue>> MetricsOf(BinaryMetricsSum& sum) const;
 
   // Calls visit(batch) for one batch after the other until it returns false. Not for files that
   // can be read only once and are not in memory: then it does nothing.
@@ -52,7 +58,6 @@ class TestSet {
   template <typename Visit>
   Status Read(bool visits_all, Visit visit);
   Result<std::vector<NamedValue>> Score(BatchLearner& learner);
-  Result<std::vector<NamedValue>> MetricsOf(BinaryMetricsSum& sum) const;
 
   io::InputOptions input_;
   uint64_t cache_bytes_;

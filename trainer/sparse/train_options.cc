@@ -29,6 +29,9 @@ Status TrainOptions::Validate() const {
   if (hogwild > 1 && (update.normalize || normalize == Normalize::kOn)) {
     return Invalid("hogwild: expected normalize = off, found on");
   }
+  if (hogwild > 1 && !update.key_groups.empty()) {
+    return Invalid("hogwild: expected a feature spec without l1, l2 and rate of fields");
+  }
   RETURN_IF_ERROR(shape.factors.Validate());
   if (hogwild > 1 && shape.factors.kind != sparse::ModelKind::kLr) {
     return Invalid(std::string("hogwild: expected model lr, found ") +

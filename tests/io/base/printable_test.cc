@@ -27,5 +27,13 @@ TEST(Printable, LineEndsStayInTextsOfSeveralLines) {
   EXPECT_EQ(Printable("a\nb\n"), "a\\x0ab\\x0a");
 }
 
+TEST(ListedNames, ManyOrLongNamesAreCut) {
+  EXPECT_EQ(ListedNames({}), "");
+  EXPECT_EQ(ListedNames({"a", "b"}), "a, b");
+  EXPECT_EQ(ListedNames({std::string(1000000, 'x'), "b"}), std::string(100, 'x') + "..., b");
+  EXPECT_TRUE(ListedNames(std::vector<std::string>(51, "c")).ends_with(", c, c, ..."));
+  EXPECT_TRUE(ListedNames(std::vector<std::string>(50, "c")).ends_with(", c, c"));
+}
+
 }  // namespace
 }  // namespace millrace

@@ -63,21 +63,24 @@ FieldRow RowOf(const Values& values) {
 struct Keys {
   std::vector<uint64_t> keys;
   std::vector<float> values;
+  std::vector<uint16_t> fields;
   bool operator==(const Keys&) const = default;
 };
 
 Keys Joined(const CandidateEncoder& encoder, const CandidateRows& rows, size_t r, size_t& own) {
   Keys joined;
-  const auto add = [&](uint64_t key, float value) {
+  const auto add = [&](uint64_t key, float value, uint16_t field) {
     joined.keys.push_back(key);
     joined.values.push_back(value);
+    joined.fields.push_back(field);
   };
   for (size_t run = r == 0 ? 0 : rows.run_end[r - 1]; run < rows.run_end[r]; ++run) {
     const auto [first, shared, count] = rows.runs[run];
     for (size_t i = first; i < first + shared; ++i) {
-      add(encoder.context_keys()[i], encoder.context_values()[i]);
+      add(encoder.context_keys()[i], encoder.context_values()[i], encoder.context_fields()[i]);
     }
-    for (size_t i = 0; i < count; ++i, ++own) add(rows.keys[own], rows.values[own]);
+    for (size_t i = 0; i < count; ++i, ++own)
+      add(rows.keys[own], rows.values[own], rows.fields[own]);
   }
   return joined;
 }
@@ -85,8 +88,8 @@ Keys Joined(const CandidateEncoder& encoder, const CandidateRows& rows, size_t r
 TEST(CandidateEncoder, RowsHaveTheKeysOfTheJoinedRow) {
   const auto plan = Plan(kSpec);
   ASSERT_EQ(plan->columns().size(), kColumns);
-  FeatureEncoder plain(plan, Labels::kOptional);
-  CandidateEncoder encoder(plan);
+  FeatureEncoder plain(plan, Labels::kOptional, /*fields=*/true);
+  CandidateEncoder encoder(plan, /*fields=*/true);
   size_t failed = 0, equal = 0, shared = 0;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
@@ -121,6 +124,7 @@ TEST(CandidateEncoder, RowsHaveTheKeysOfTheJoinedRow) {
                       expected.wide_keys.begin() + static_cast<ptrdiff_t>(expected.nnz()));
       row.values.assign(expected.batch.values.begin(), expected.batch.values.end());
       if (row.values.empty()) row.values.resize(row.keys.size(), 1);
+      row.fields.assign(expected.batch.fields.begin(), expected.batch.fields.end());
       ASSERT_EQ(Joined(encoder, rows, before, own), row);
       shared += rows.runs[runs].shared > 0;
       ++equal;

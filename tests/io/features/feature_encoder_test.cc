@@ -104,6 +104,24 @@ TEST(FeatureEncoderTest, NarrowKeysFollowTheLayout) {
   EXPECT_TRUE(row.values.empty());  // all ones
 }
 
+TEST(FeatureEncoderTest, HashesWithAnUpdateOfTheirOwnHaveOwnKeys) {
+  const std::string fields = R"("fields": [{"name": "a"}, {"name": "b", "l2": 1},
+      {"name": "c", "rule": "number", "rate": 2},
+      {"name": "v", "rule": "vocabulary", "unseen": 0, "values": {}, "l2": 1},
+      {"name": "a x b", "rule": "cross", "of": ["a", "b"], "rate": 2}]})";
+  const Row row = {{"label", {"1"}}, {"a", {"x"}}, {"b", {"y"}}, {"c", {"1"}}, {"v", {"z"}}};
+  const uint64_t a = Token("a", "x"), b = Token("b", "y");
+  const uint64_t cross = Cross("a x b", {a, b});
+  EXPECT_EQ(Encode(Parse(R"({"hash_bits": 10, )" + fields), row).keys,
+            (std::vector<uint64_t>{a % 1024, 1024 + b % 1024, 3072, 3073, 2048 + cross % 1024}));
+  const auto wide = [](uint64_t token, uint64_t group) {
+    return (token & (~uint64_t{0} >> 8)) | group << 56;
+  };
+  EXPECT_EQ(Encode(Parse(R"({"hash_bits": 64, )" + fields), row).keys,
+            (std::vector<uint64_t>{wide(a, 0), wide(b, 1), wide(Token("c", "number"), 2),
+                                   wide(Token("v", std::string(1, '\0')), 1), wide(cross, 2)}));
+}
+
 TEST(FeatureEncoderTest, FieldOfAKeyIsThePositionInTheSpec) {
   const FeatureSpec spec = Parse(std::string(R"({"hash_bits": 10, )") + kFields);
   const Row all = {{"label", {"1"}},  {"job", {"Sales", "IT"}}, {"age", {"30"}},
@@ -197,6 +215,29 @@ TEST(FeatureEncoderTest, AProductThatIsNoFloatIsAnError) {
   EXPECT_TRUE(Encode(spec, {{"label", {"1"}}, {"a", {"1e30"}}, {"b", {"2"}}}).status.ok());
   EXPECT_EQ(Encode(spec, {{"label", {"1"}}, {"a", {"1e30"}}, {"b", {"1e30"}}}).status.message(),
             "cross: expected a product of numbers that fits a float");
+}
+
+TEST(FeatureEncoderTest, CrossesOfLongListsAreAnErrorBeforeTheyTakeMemory) {
+  const FeatureSpec spec = Parse(R"({"hash_bits": 64, "fields": [{"name": "a", "separator": "|"},
+      {"name": "b", "separator": "|"}, {"name": "ab", "rule": "cross", "of": ["a", "b"]},
+      {"name": "abb", "rule": "cross", "of": ["a", "b", "ab2"]},
+      {"name": "ab2", "separator": "|", "column": "b", "keys": false}]})");
+  const auto list = [](size_t values) {
+    std::string text = "0";
+    for (size_t i = 1; i < values; ++i) text += "|" + std::to_string(i);
+    return text;
+  };
+  const auto crossed = [&](size_t a, size_t b) {
+    const std::string texts[] = {list(a), list(b)};
+    return Encode(spec, {{"label", {"1"}}, {"a", {texts[0]}}, {"b", {texts[1]}}});
+  };
+  EXPECT_EQ(crossed(300, 40).keys.size(), 300u + 40 + 300 * 40 + 300 * 40 * 40);
+  EXPECT_EQ(crossed(100, 103).status.message(),
+            "cross 'abb': expected at most 1048576 keys of crosses in a row, found 100 x 103 x 103 "
+            "combinations after 10300 keys");
+  EXPECT_EQ(crossed(100000, 100000).status.message(),
+            "cross 'ab': expected at most 1048576 keys of crosses in a row, found 100000 x 100000 "
+            "combinations");
 }
 
 TEST(FeatureEncoderTest, LabelsByTextThresholdAndNumber) {

@@ -44,9 +44,12 @@ TEST(FeatureSpecTest, ReadsEveryMember) {
 
 TEST(FeatureSpecTest, KeysOfHashesComeFirstThenBucketsThenVocabularies) {
   const FeatureSpec spec = Spec();
-  EXPECT_EQ(spec.FirstKey(1), 1024u);
-  EXPECT_EQ(spec.FirstKey(3), 1024u + 4);  // three buckets and missing; gain has no keys
-  EXPECT_EQ(spec.FirstVocabularyKey(), 1024u + 4 + 1);
+  const std::vector<uint64_t> first = spec.FirstKeys();
+  EXPECT_EQ(first[0], 0u);
+  EXPECT_EQ(first[1], 1024u);
+  EXPECT_EQ(first[3], 1024u + 4);  // three buckets and missing; gain has no keys
+  EXPECT_EQ(first[6], 0u);
+  EXPECT_EQ(first.back(), 1024u + 4 + 1);
   EXPECT_EQ(spec.num_features(), 1024u + 4 + 1 + 4);
 }
 
@@ -58,6 +61,60 @@ TEST(FeatureSpecTest, JsonReadsBackAsTheSameSpec) {
     EXPECT_EQ(again->ToJson(), spec.ToJson());
   }
   EXPECT_EQ(spec.ToJson().find('\n'), std::string::npos);
+}
+
+FeatureSpec WithUpdates(const std::string& hash_bits) {
+  const auto spec = ParseFeatureSpec("{\"hash_bits\": " + hash_bits + R"(, "fields": [
+      {"name": "a", "l2": 2},
+      {"name": "b"},
+      {"name": "c", "rule": "number", "rate": 0.5},
+      {"name": "d", "rule": "bucket", "boundaries": [1]},
+      {"name": "v", "rule": "vocabulary", "unseen": 0, "values": {"x": 1, "z": 4}, "l1": 0},
+      {"name": "w", "rule": "vocabulary", "unseen": 2, "values": {"y": 3}},
+      {"name": "e", "rate": 0.5},
+      {"name": "q", "rule": "cross", "of": ["b", "*"], "ignore": ["c", "d", "v", "w", "e"], "l2": 2}
+    ]})",
+                                     "test");
+  EXPECT_TRUE(spec.ok()) << spec.status().message();
+  return *spec;
+}
+
+std::vector<std::pair<uint64_t, size_t>> RangesOf(const FeatureSpec& spec) {
+  std::vector<std::pair<uint64_t, size_t>> ranges;
+  for (const auto& [key, group] : spec.Groups().ranges) ranges.emplace_back(key, group);
+  return ranges;
+}
+
+// b has the first 8 keys, a and q the next ones, then e; c, d and the vocabularies.
+TEST(FeatureSpecTest, HashesWithAnUpdateOfTheirOwnHaveOwnKeys) {
+  const FeatureSpec spec = WithUpdates("3");
+  EXPECT_EQ(spec.fields.back().name, "q: b x a");
+  EXPECT_EQ(spec.FirstKeys(), (std::vector<uint64_t>{8, 0, 24, 25, 27, 27, 16, 8, 27}));
+  EXPECT_EQ(spec.num_features(), 32u);
+  const FieldGroups groups = spec.Groups();
+  ASSERT_EQ(groups.updates.size(), 3u);
+  EXPECT_EQ(groups.updates[0], (FieldUpdate{.l2 = 2}));
+  EXPECT_EQ(groups.updates[1], (FieldUpdate{.rate = 0.5}));
+  EXPECT_EQ(groups.updates[2], (FieldUpdate{.l1 = 0}));
+  using Ranges = std::vector<std::pair<uint64_t, size_t>>;
+  EXPECT_EQ(RangesOf(spec), (Ranges{{8, 1}, {16, 2}, {25, 0}, {27, 3}, {29, 0}, {31, 3}}));
+  constexpr uint64_t kFirstByte = uint64_t{1} << 56;
+  const FeatureSpec wide = WithUpdates("64");
+  EXPECT_EQ(RangesOf(wide), (Ranges{{kFirstByte, 1}, {2 * kFirstByte, 2}, {3 * kFirstByte, 3}}));
+  EXPECT_EQ(wide.num_features(), 0u);
+  EXPECT_TRUE(Spec().Groups().ranges.empty());
+}
+
+TEST(FeatureSpecTest, UpdatesAreReadBackAndBelongToTheDifferenceOfSpecs) {
+  const FeatureSpec spec = WithUpdates("3");
+  const auto again = ParseFeatureSpec(spec.ToJson(), "test");
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->ToJson(), spec.ToJson());
+  EXPECT_EQ(DifferenceOf(spec, *again), "");
+  FeatureSpec other = spec;
+  other.fields[0].update.l2 = 3;
+  EXPECT_NE(DifferenceOf(spec, other).find("\"l2\":3"), std::string::npos)
+      << DifferenceOf(spec, other);
 }
 
 std::vector<std::string> FieldNames(const std::string& fields) {
@@ -90,6 +147,24 @@ TEST(FeatureSpecTest, NoFieldsAreCrossedTwice) {
             (std::vector<std::string>{"a", "b", "c", "q: a x b", "q: b x c", "own"}));
 }
 
+TEST(FeatureSpecTest, BadUpdatesNameThePlace) {
+  const auto error = [](const std::string& more) {
+    return FieldNames("{\"name\": \"a\"}, {\"name\": \"b\", " + more + "}")[0];
+  };
+  EXPECT_EQ(error(R"("l1": -1)"),
+            "test: field 'b': l1: expected a number from 0 to 1e+06, found -1");
+  EXPECT_EQ(error(R"("l2": "x")"), "test: field 2: l2: expected a number");
+  EXPECT_EQ(error(R"("rate": 0)"),
+            "test: field 'b': rate: expected a number from 1e-06 to 1e+06, found 0");
+  EXPECT_EQ(error(R"("rate": 2, "keys": false)"),
+            "test: field 'b': expected no l1, l2 and rate of a field without keys");
+  std::string many = "{\"name\": \"a\"}";
+  for (int i = 0; i < 255; ++i) {
+    many += ", {\"name\": \"f" + std::to_string(i) + "\", \"l2\": " + std::to_string(i + 1) + "}";
+  }
+  EXPECT_EQ(FieldNames(many)[0], "test: fields: expected at most 254 different l1, l2 and rate");
+}
+
 TEST(FeatureSpecTest, BadWildcardsNameThePlace) {
   const auto error = [](const std::string& cross) {
     return FieldNames(R"({"name": "a"}, {"name": "b"}, {"name": "q", "rule": "cross", )" + cross +
@@ -117,13 +192,31 @@ TEST(FeatureSpecTest, DifferenceNamesTheField) {
   EXPECT_EQ(DifferenceOf(spec, spec), "");
   FeatureSpec other = spec;
   other.fields[1].boundaries[0] = 26;
-  EXPECT_NE(DifferenceOf(spec, other).find("\"age\""), std::string::npos);
+  EXPECT_EQ(DifferenceOf(spec, other),
+            R"(field 'age': "boundaries":[25.0,35.5],"missing":"key"} against )"
+            R"("boundaries":[26.0,35.5],"missing":"key"})");
   other = spec;
   other.hash_bits = 11;
   EXPECT_NE(DifferenceOf(spec, other).find("10 against 11"), std::string::npos);
   other = spec;
   other.fields.pop_back();
   EXPECT_NE(DifferenceOf(spec, other).find("'age x job' is missing"), std::string::npos);
+  other = spec;
+  other.fields.erase(other.fields.begin());
+  EXPECT_EQ(DifferenceOf(spec, other), "field 1: 'job' against 'age'");
+}
+
+TEST(FeatureSpecTest, TheDifferenceOfLongListsIsTheElement) {
+  FeatureSpec spec = Spec();
+  for (int i = 0; i < 500; ++i) spec.fields[1].boundaries.push_back(100 + i);
+  FeatureSpec other = spec;
+  other.fields[1].boundaries.back() = 999;
+  EXPECT_EQ(DifferenceOf(spec, other),
+            R"(field 'age': 599.0],"missing":"key"} against 999.0],"missing":"key"})");
+  other = spec;
+  other.fields[1].update.rate = 2;
+  EXPECT_EQ(DifferenceOf(spec, other), R"(field 'age': nothing against "rate":2.0})");
+  EXPECT_EQ(DifferenceOf(other, spec), R"(field 'age': "rate":2.0} against nothing)");
 }
 
 TEST(FeatureSpecTest, OnlyNewValuesOfVocabulariesExtendASpec) {

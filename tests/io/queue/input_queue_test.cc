@@ -64,6 +64,29 @@ TEST_F(InputQueueTest, BadExampleFollowsTheSameRule) {
   EXPECT_EQ((*skipping)->corruption().events, 1u);
 }
 
+TEST_F(InputQueueTest, TheFirstSkippedRowIsThatOfTheFiles) {
+  MakeFiles(2, 300);
+  std::string frames = test::ReadFile(options_.files[0]);
+  const size_t offset = frames.size();
+  for (int i = 0; i < 50; ++i) AppendFrame("this is no example", frames);
+  test::WriteFile(options_.files[0], frames);
+  std::string others = test::ReadFile(options_.files[1]);
+  AppendFrame("nor is this", others);
+  test::WriteFile(options_.files[1], others);
+  options_.on_corrupt = OnCorrupt::kSkip;
+  options_.shuffle_capacity = 200;
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    options_.seed = seed;
+    auto queue = InputQueue::Open(options_);
+    Drain(**queue);
+    const CorruptionStats found = (*queue)->corruption();
+    EXPECT_EQ(found.events, 51u);
+    EXPECT_NE(found.first.find(options_.files[0] + ": offset " + std::to_string(offset) + ": "),
+              std::string::npos)
+        << found.first;
+  }
+}
+
 TEST_F(InputQueueTest, RowsJustBelowTheLimitDoNotFillTheMemory) {
   MakeFiles(1, 1);
   // 100 rows of 10 kB: each is below max_record_bytes, all together are above 32 times that.

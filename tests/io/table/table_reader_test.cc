@@ -215,6 +215,36 @@ TEST_F(TableReaderTest, LongRowIsAnErrorAfterTheRowsBeforeIt) {
       << error.message();
 }
 
+// DuckDB holds up to 2,048 rows at a time, and its memory_limit does not count them.
+TEST_F(TableReaderTest, ParquetFilesOfLongRowsAreRefusedBeforeTheyAreRead) {
+  const auto write = [&](const char* name, const std::string& row, int rows) {
+    Run("COPY (SELECT " + row +
+        " AS a, 'long' || repeat('z', 90000) || i AS \"b, c\", i AS d FROM "
+        "range(" +
+        std::to_string(rows) + ") t(i)) TO '" + (folder_ / name) + "' (FORMAT parquet)");
+    return folder_ / name;
+  };
+  const auto open = [&](const std::string& path) {
+    BlockOptions options = {.framing = Framing::kTable, .max_record_bytes = 100000};
+    const auto table = FindTableColumns(kFetched, path, {"a", "d"});
+    EXPECT_TRUE(table.ok()) << table.status().message();
+    options.table = *table;
+    return TableReader::Open(path, options).status().message();
+  };
+  // 3.2 MB are allowed: the other column is not read.
+  EXPECT_EQ(open(write("short.parquet", "repeat('x', 1000) || i", 2048)), "");
+  const std::string path = write("text.parquet", "repeat('x', 2000) || i", 2048);
+  EXPECT_TRUE(open(path).starts_with(
+      path +
+      ": expected at most 3200000 bytes in the 2048 rows that DuckDB reads at a time, found "
+      "about 41"))
+      << open(path);
+  EXPECT_EQ(open(write("few.parquet", "repeat('x', 2000) || i", 1000)), "");
+  const std::string list = "list_transform(range(4000), x -> 'v')";  // 4,000 equal texts: few bytes
+  EXPECT_NE(open(write("list.parquet", list, 100)).find("found about 6"), std::string::npos);
+  EXPECT_EQ(open(write("list.parquet", list, 30)), "");
+}
+
 TEST_F(TableReaderTest, ErrorWhileTheQueryRunsIsReported) {
   const std::string source =
       "sql:SELECT CASE WHEN i = 20000 THEN CAST('x' || i AS BIGINT) END AS a FROM range(30000) "

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "io/record/byte_source.h"
 #include "tests/support/test_files.h"
 
 namespace millrace::io {
@@ -73,6 +76,20 @@ TEST(CsvDialect, ErrorsNameTheFile) {
                 ": first record: cell 2 (byte 3): expected a closing quote, found the end of the "
                 "record");
   EXPECT_EQ(FindCsvDialectOfFile(folder / "absent.csv").status().code(), Code::kNotFound);
+}
+
+TEST(CsvDialect, AFirstRecordOfMoreThanTheFirstBytesIsAnError) {
+  std::string record = "label";
+  while (record.size() < kFirstBytes - 100) record += ",column" + std::to_string(record.size());
+  const size_t columns = 1 + static_cast<size_t>(std::count(record.begin(), record.end(), ','));
+  const std::string rows = std::string("\n") + std::string(kFirstBytes, ',') + "\n";
+  const auto found = FindCsvDialect(record + rows, {});
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  EXPECT_EQ(found->columns.size(), columns);
+  const std::string long_record = record + "," + std::string(100, 'x');
+  EXPECT_EQ(FindCsvDialect(long_record + rows, {}).status().message(),
+            "first record: expected its end in the first 262144 bytes, found none");
+  EXPECT_TRUE(FindCsvDialect(long_record + rows, {.columns = {"a", "b"}}).ok());
 }
 
 TEST(CsvDialect, WantedColumnsMustExistOnce) {

@@ -148,8 +148,10 @@ class FlippedBitTest : public ServerTest {
     ASSERT_TRUE(worker.Finish().ok());
     ASSERT_TRUE(worker.session->WaitAllFinished().ok());
     if (w == 0) {
-      const Status read = worker.session->ReadModel(
-          [&](uint64_t key, float weight) { model.emplace_back(key, weight); });
+      const Status read =
+          worker.session->ReadModel([&](uint64_t key, float weight, std::span<const float>) {
+            model.emplace_back(key, weight);
+          });
       ASSERT_TRUE(read.ok()) << read.message();
     }
     const Status left = worker.Leave();

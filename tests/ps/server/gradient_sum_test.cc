@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "io/base/random.h"
+#include "io/batch/csr_batch.h"
 
 namespace millrace::ps {
 namespace {
@@ -52,6 +53,41 @@ TEST(GradientSum, KeepsTheLargestValueOfEachKey) {
             (std::vector<uint64_t>{0, 1, 5, 9, 11}));
   EXPECT_EQ(std::vector<float>(sum.gradient().begin(), sum.gradient().end()),
             (std::vector<float>{4, 1.5f, 7, 9, 7, 64, 8, 64, 32, 1}));
+}
+
+// The intercept has no block.
+TEST(GradientSum, SumsTheBlocksOfEachFeatureFromLeftToRight) {
+  Random random(7);
+  GradientSum sum;
+  for (const size_t width : {4, 12}) {
+    for (int round = 0; round < 300; ++round) {
+      sum.Clear();
+      std::map<uint64_t, std::vector<float>> expected;
+      std::vector<std::vector<uint64_t>> keys(1 + random.Below(4));
+      std::vector<std::vector<float>> blocks(keys.size());
+      for (size_t list = 0; list < keys.size(); ++list) {
+        for (uint64_t key = 0; key < 20; ++key) {
+          if (random.Below(3) > 0) continue;
+          keys[list].push_back(key);
+          std::vector<float>& all = expected[key];
+          const bool is_new = all.empty();
+          all.resize(width);
+          for (float& x : all) {
+            blocks[list].push_back(static_cast<float>(random.Uniform()) - 0.5f);
+            x = is_new ? blocks[list].back() : x + blocks[list].back();
+          }
+        }
+        if (random.Below(2) == 0) keys[list].push_back(io::kInterceptKey);
+        sum.Add(keys[list], std::vector<float>(keys[list].size(), 1.0f), blocks[list]);
+      }
+      sum.SumBlocks(width);
+      std::vector<float> all;
+      for (const auto& [key, block] : expected) all.insert(all.end(), block.begin(), block.end());
+      ASSERT_EQ(io::FeatureKeys(sum.keys()).size(), expected.size());
+      const std::span<float> found = sum.gradient().subspan(sum.keys().size());
+      ASSERT_EQ(std::vector<float>(found.begin(), found.end()), all);
+    }
+  }
 }
 
 }  // namespace

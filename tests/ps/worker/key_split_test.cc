@@ -69,5 +69,38 @@ TEST(KeySplit, CopiesSeveralNumbersOfEachKey) {
   }
 }
 
+TEST(KeySplit, CopiesTheBlocksOfFeaturesBehindTheirNumbers) {
+  Random random(8);
+  constexpr size_t kWidth = 4;
+  for (const size_t shards : {1, 3}) {
+    const Sharding sharding(10000, shards);
+    std::vector<uint64_t> keys = RandomKeys(random, 200, 10000);
+    keys.push_back(io::kInterceptKey);
+    KeySplit split;
+    split.Assign(sharding, 1, keys);
+    EXPECT_EQ(split.features(), 200u);
+    std::vector<float> numbers(2 * keys.size() + kWidth * 200), back(numbers.size());
+    for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i);
+    size_t features = 0;
+    for (size_t s = 0; s < shards; ++s) {
+      PodVector<float> part;
+      split.Scatter(s, numbers, part, kWidth);
+      const KeySplit::Part& of = split.part(s);
+      ASSERT_EQ(part.size(), 2 * of.keys + kWidth * of.features);
+      EXPECT_EQ(of.keys - of.features, s == 0 ? 1u : 0u);
+      for (size_t i = 0; i < of.features; ++i) {
+        const size_t at = shards == 1 ? i : of.positions[i];
+        for (size_t f = 0; f < kWidth; ++f) {
+          EXPECT_EQ(part[2 * of.keys + i * kWidth + f], numbers[2 * keys.size() + at * kWidth + f]);
+        }
+      }
+      features += of.features;
+      split.Gather(s, part, back, kWidth);
+    }
+    EXPECT_EQ(features, 200u);
+    EXPECT_EQ(back, numbers);
+  }
+}
+
 }  // namespace
 }  // namespace millrace::ps

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -100,6 +101,115 @@ TEST_F(RemoteStoreTest, PredictedBytesAreTheMeasuredOnes) {
     EXPECT_NEAR(static_cast<double>(wire.received), static_cast<double>(wire.predicted_received),
                 0.02 * static_cast<double>(wire.received));
   }
+}
+
+// Of one worker, through servers and in this process. Batches are prefetched, so servers read
+// factors of features that were never pushed.
+TEST_F(RemoteStoreTest, FactorsOnServersAreThoseOfALocalStoreBitForBit) {
+  constexpr size_t kWidth = 8, kKeys = 40;
+  for (const uint64_t num_features : {uint64_t{3000}, uint64_t{0}}) {
+    for (const bool normalize : {false, true}) {
+      SCOPED_TRACE(std::to_string(num_features) + (normalize ? " normalized" : ""));
+      JobConfig config = Config(1, num_features);
+      config.update.rule = sparse::Rule::kAdaGrad;
+      config.update.normalize = normalize;
+      config.factors = {.kind = sparse::ModelKind::kFm, .factors = kWidth, .init = 0.1, .seed = 7};
+      config.num_shards = options_.shard.num_shards = 2;
+      options_.shard.shard = 1;
+      StartServer(1);
+      const std::unique_ptr<Server> second = std::move(server_);
+      options_.shard.shard = 0;
+      StartServer(1);
+      thrift_.servers.push_back({.host = "127.0.0.1", .port = second->port()});
+      auto worker = StartedWorker(config);
+      EXPECT_EQ(worker->store.factor_width(), kWidth);
+      auto local = sparse::LocalStore::Create(
+          {.num_features = num_features, .intercept = true, .factors = config.factors},
+          config.update);
+      ASSERT_TRUE(local.ok());
+
+      Random random(3);
+      const size_t planes = normalize ? 2 : 1;
+      std::vector<uint64_t> keys, next(kKeys + 1), every(3000);
+      std::iota(every.begin(), every.end(), 0);
+      std::vector<float> mine(planes * (kKeys + 1) + kWidth * kKeys), theirs(mine.size());
+      for (uint64_t batch = 0; batch <= 30; ++batch) {
+        keys = next;
+        for (size_t i = 0; i < kKeys; ++i) next[i] = 70 * i + random.Below(70);
+        next.back() = io::kInterceptKey;
+        if (batch == 0) continue;
+        worker->store.Prefetch(batch + 1, next);
+        ASSERT_TRUE(worker->store.PullBatch(batch, keys, theirs).ok());
+        ASSERT_TRUE((*local)->PullBatch(batch, keys, mine).ok());
+        ASSERT_EQ(mine, theirs);
+        std::vector<float> gradient;
+        for (size_t i = 0; i < mine.size(); ++i) {
+          gradient.push_back(static_cast<float>(random.Uniform()) - 0.5f);
+          // The largest |value| of each key.
+          if (i > kKeys && i < planes * (kKeys + 1)) gradient.back() = 1;
+        }
+        const sparse::PushInfo info = {.batch = batch, .rows = 1, .weight = 1};
+        ASSERT_TRUE(worker->Push(keys, gradient, info).ok());
+        ASSERT_TRUE((*local)->Push(keys, gradient, info).ok());
+      }
+      ASSERT_TRUE(worker->Flush().ok());
+      std::vector<float> weights(every.size()), factors(every.size() * kWidth);
+      std::vector<float> local_weights(weights.size()), local_factors(factors.size());
+      ASSERT_TRUE(worker->Pull(every, weights).ok());
+      ASSERT_TRUE(worker->store.PullFactors(every, factors).ok());
+      ASSERT_TRUE((*local)->Pull(every, local_weights).ok());
+      ASSERT_TRUE((*local)->PullFactors(every, local_factors).ok());
+      EXPECT_EQ(weights, local_weights);
+      EXPECT_EQ(factors, local_factors);
+      size_t trained = 0;
+      const Status read =
+          worker->session->ReadModel([&](uint64_t key, float weight, std::span<const float> block) {
+            if (key == io::kInterceptKey) return;
+            ++trained;
+            EXPECT_EQ(weight, weights[key]);
+            const auto of_key = std::span(factors).subspan(key * kWidth, kWidth);
+            EXPECT_TRUE(std::equal(block.begin(), block.end(), of_key.begin(), of_key.end()));
+          });
+      ASSERT_TRUE(read.ok()) << read.message();
+      EXPECT_GT(trained, 500u);
+      ASSERT_TRUE(worker->Finish().ok() && worker->Leave().ok());
+    }
+  }
+}
+
+TEST_F(RemoteStoreTest, WeightsThatAreLoadedHaveTheirFactors) {
+  StartServer(1);
+  JobConfig config = Config(1, 1000);
+  config.factors = {.kind = sparse::ModelKind::kFm, .factors = 4, .init = 0.1};
+  auto worker = Worker(config, 0);
+  const std::vector<uint64_t> keys = {5, 9, io::kInterceptKey};
+  const std::vector<float> weights = {1, 2, 3}, factors = {1, 2, 3, 4, 0, 0, 0, 0, 0, 0, 0, 0};
+  ASSERT_TRUE(worker->session->LoadWeights(keys, weights, factors).ok());
+  ASSERT_TRUE(worker->Start().ok());
+  std::vector<float> pulled(3 + 2 * 4), found(2 * 4), initial(4);
+  ASSERT_TRUE(worker->store.PullBatch(1, keys, pulled).ok());
+  ASSERT_TRUE(worker->store.PullFactors(std::span(keys).first(2), found).ok());
+  InitialFactors(config.factors, 9, initial);
+  EXPECT_EQ(std::vector<float>(pulled.begin(), pulled.begin() + 7),
+            (std::vector<float>{1, 2, 3, 1, 2, 3, 4}));
+  EXPECT_EQ(std::vector<float>(pulled.begin() + 7, pulled.end()), initial)
+      << "a feature without factors starts with initial ones";
+  EXPECT_EQ(found, (std::vector<float>{1, 2, 3, 4, 0, 0, 0, 0}));
+}
+
+// The server must not take memory for numbers that no message can have.
+TEST_F(RemoteStoreTest, ABatchWhoseNumbersFitIntoNoMessageIsAClearError) {
+  StartServer(1);
+  JobConfig config = Config(1, 0);
+  config.factors = {
+      .kind = sparse::ModelKind::kFfm, .factors = 64, .fields = 64, .init = 0.1, .seed = 1};
+  auto worker = StartedWorker(config);
+  std::vector<uint64_t> keys(13000);
+  std::iota(keys.begin(), keys.end(), 1);
+  std::vector<float> numbers(1);
+  EXPECT_EQ(worker->store.PullBatch(1, keys, numbers).message(),
+            "a batch has 13000 features on one server, of 4097 numbers each: expected at most "
+            "50331648 numbers; smaller batches or more servers have fewer");
 }
 
 TEST_F(RemoteStoreTest, WaitingForTwoServersAtOnceIsCountedOnce) {

@@ -22,6 +22,11 @@ std::vector<ModelOptions> AllModels() {
     all.push_back({.factors = factors, .centers = {{3, 17.5f}, {500, -2}, {999, 1e-3f}}});
     all.push_back({.factors = factors, .layout = Layout::kHash, .centers = {{3, 17.5f}}});
   }
+  for (const uint32_t fields : {1u, 5u}) {
+    all.push_back({.factors = 4, .fields = fields});
+    all.push_back({.factors = 8, .fields = fields, .layout = Layout::kHash});
+    all.push_back({.num_features = 0, .factors = 4, .fields = fields, .layout = Layout::kHash});
+  }
   all.push_back({.num_features = 1});
   all.push_back({.num_features = 1, .layout = Layout::kHash, .density = 0});
   return all;
@@ -59,6 +64,7 @@ test::KeyRowsOf JoinedRows(const test::KeyRowsOf& context, const test::KeyRowsOf
     for (uint64_t i = begin; i < end; ++i) {
       joined.keys.push_back(rows.keys[i]);
       if (has_values) joined.values.push_back(rows.values.empty() ? 1 : rows.values[i]);
+      if (!rows.fields.empty()) joined.fields.push_back(rows.fields[i]);
     }
   };
   for (size_t r = 0; r + 1 < candidates.row_begin.size(); ++r) {
@@ -72,6 +78,7 @@ test::KeyRowsOf JoinedRows(const test::KeyRowsOf& context, const test::KeyRowsOf
 test::KeyRowsOf AsOneRow(test::KeyRowsOf rows, size_t max_keys) {
   rows.keys.resize(std::min(rows.keys.size(), max_keys));
   if (!rows.values.empty()) rows.values.resize(rows.keys.size());
+  if (!rows.fields.empty()) rows.fields.resize(rows.keys.size());
   rows.row_begin = {0, rows.keys.size()};
   return rows;
 }
@@ -166,13 +173,63 @@ TEST(Score, ACallOfMoreKeysThanTheLimitIsAnError) {
   EXPECT_EQ(millrace_score_keys(scorer.get(), &many, 0, scores, nullptr, &error), 0);
   EXPECT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, 0, scores, nullptr, &error),
             MILLRACE_SCORE_INVALID);
-  EXPECT_STREQ(error.message, "expected at most 8 keys in one call, found more");
+  EXPECT_STREQ(error.message,
+               "expected at most 8 keys in one call, found more: score fewer rows in a call");
   millrace_score_limit_keys(scorer.get(), 2);
   EXPECT_EQ(millrace_score_keys(scorer.get(), &many, 0, scores, nullptr, &error),
             MILLRACE_SCORE_INVALID);
   millrace_score_limit_keys(scorer.get(), 9);
   EXPECT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, 0, scores, nullptr, &error),
             0);
+}
+
+TEST(Score, AnFfmNeedsFieldsThatItHas) {
+  const test::TemporaryFolder folder;
+  const ModelOptions options = {.factors = 4, .fields = 3};
+  test::MakeModel(options, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  test::KeyRowsOf rows = {.row_begin = {0, 1, 3}, .keys = {5, 6, 7}, .values = {}, .fields = {}};
+  const auto error_of = [&] {
+    double scores[2];
+    millrace_score_error error = {};
+    const millrace_keys keys = rows.view();
+    EXPECT_EQ(millrace_score_keys(scorer.get(), &keys, 0, scores, nullptr, &error),
+              MILLRACE_SCORE_INVALID);
+    return std::string(error.message);
+  };
+  EXPECT_EQ(error_of(),
+            "row 0: fields: expected the field of each key, as the model is an ffm with 4 factors "
+            "for each of 3 fields, found none");
+  rows.fields = {0, 2, 3};
+  EXPECT_EQ(error_of(), "row 1: field of key 7: expected one below 3, found 3");
+  millrace_score_info info = {};
+  ASSERT_EQ(millrace_score_get_info(scorer.get(), &info, nullptr), MILLRACE_SCORE_OK);
+  EXPECT_STREQ(info.kind, "ffm");
+  EXPECT_EQ(info.num_factors, 4u);
+  EXPECT_EQ(info.num_fields, 3u);
+  millrace_score_free_info(&info);
+}
+
+TEST(Score, OneContextWithManyCandidatesHasTheBitsOfTheJoinedRowsOfAnFfm) {
+  const test::TemporaryFolder folder;
+  const ModelOptions options = {.factors = 4, .fields = 5};
+  test::MakeModel(options, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  const test::KeyRowsOf context = {
+      .row_begin = {0, 3}, .keys = {1, 20, 33}, .values = {}, .fields = {0, 1, 2}};
+  const test::KeyRowsOf candidates = {
+      .row_begin = {0, 2, 3}, .keys = {40, 51, 60}, .values = {1, 0.5f, 1}, .fields = {3, 4, 3}};
+  const test::KeyRowsOf joined = {.row_begin = {0, 5, 9},
+                                  .keys = {1, 20, 33, 40, 51, 1, 20, 33, 60},
+                                  .values = {1, 1, 1, 1, 0.5f, 1, 1, 1, 1},
+                                  .fields = {0, 1, 2, 3, 4, 0, 1, 2, 3}};
+  const millrace_keys one = context.view(), many = candidates.view();
+  double scores[2];
+  ASSERT_EQ(millrace_score_key_candidates(scorer.get(), &one, &many, MILLRACE_SCORE_MARGIN, scores,
+                                          nullptr, nullptr),
+            MILLRACE_SCORE_OK);
+  EXPECT_EQ(std::vector<double>(scores, scores + 2),
+            test::ScoresOf(scorer.get(), joined, MILLRACE_SCORE_MARGIN));
 }
 
 TEST(Score, UnknownKeysAreCounted) {
@@ -190,6 +247,38 @@ TEST(Score, UnknownKeysAreCounted) {
     EXPECT_EQ(counts.keys, rows.keys.size());
     EXPECT_EQ(counts.unknown_keys, unknown);
   }
+}
+
+// A context of many keys with many candidates takes neither the memory nor the time of all of them.
+TEST(Score, AContextMultipliesKeysUpToALimit) {
+  const test::TemporaryFolder folder;
+  const trainer::Model model = test::MakeModel({}, 1, folder / "model");
+  const test::OpenScorer scorer(folder / "model");
+  const auto score = [&](size_t context_keys, size_t candidate_rows, std::string& message) {
+    test::KeyRowsOf context, candidates;
+    context.keys.assign(context_keys, 1);
+    context.row_begin.push_back(context_keys);
+    for (size_t r = 0; r < candidate_rows; ++r) {
+      candidates.keys.push_back(r % 1000);
+      candidates.row_begin.push_back(candidates.keys.size());
+    }
+    std::vector<double> scores(candidate_rows);
+    millrace_score_counts counts = {};
+    millrace_score_error error = {};
+    const millrace_keys contexts = context.view(), rows = candidates.view();
+    const int code = millrace_score_key_candidates(
+        scorer.get(), &contexts, &rows, MILLRACE_SCORE_MARGIN, scores.data(), &counts, &error);
+    message = error.message;
+    if (code == MILLRACE_SCORE_OK) {
+      EXPECT_EQ(counts.keys, (context_keys + 1) * candidate_rows);
+    }
+    return code;
+  };
+  std::string message;
+  EXPECT_EQ(score(1000, 3000, message), MILLRACE_SCORE_OK);
+  EXPECT_EQ(score(200000, 100000, message), MILLRACE_SCORE_INVALID);
+  EXPECT_EQ(message,
+            "expected at most 16777216 keys in one call, found more: score fewer rows in a call");
 }
 
 }  // namespace

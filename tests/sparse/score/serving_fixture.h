@@ -21,6 +21,7 @@ namespace millrace::test {
 struct ModelOptions {
   uint64_t num_features = 1000;  // 0: any key
   uint32_t factors = 0;
+  uint32_t fields = 0;  // of an ffm
   score::Layout layout = score::Layout::kDense;
   score::WeightsType type = score::WeightsType::kF32;
   std::vector<io::ValueCenter> centers = {};
@@ -42,6 +43,10 @@ inline trainer::Model MakeModel(const ModelOptions& options, uint64_t seed,
   if (options.factors > 0) {
     info.factors = {.kind = sparse::ModelKind::kFm, .factors = options.factors, .init = 0.01};
   }
+  if (options.fields > 0) {
+    info.factors.kind = sparse::ModelKind::kFfm;
+    info.factors.fields = options.fields;
+  }
   info.centers = options.centers;
   info.input = options.input;
   std::map<uint64_t, std::vector<float>> entries;
@@ -49,12 +54,12 @@ inline trainer::Model MakeModel(const ModelOptions& options, uint64_t seed,
   for (uint64_t number = 0; number < count; ++number) {
     if (random.Uniform() >= options.density) continue;
     std::vector<float>& numbers = entries[KeyOf(options, number)];
-    for (uint32_t i = 0; i <= options.factors; ++i) numbers.push_back(Normalish(random));
+    for (size_t i = 0; i <= info.factors.width(); ++i) numbers.push_back(Normalish(random));
   }
   const float intercept = Normalish(random);
   auto model = trainer::Model::Create(info);
   EXPECT_TRUE(model.ok());
-  const auto numbers = static_cast<uint32_t>(1 + options.factors);
+  const auto numbers = static_cast<uint32_t>(1 + info.factors.width());
   const score::TableShape table =
       options.layout == score::Layout::kHash
           ? score::HashShape(entries.size(), numbers, options.type)
@@ -80,16 +85,23 @@ inline trainer::Model MakeModel(const ModelOptions& options, uint64_t seed,
 struct KeyRowsOf {
   std::vector<uint64_t> row_begin = {0};
   std::vector<uint64_t> keys;
-  std::vector<float> values;  // empty: ones
+  std::vector<float> values;     // empty: ones
+  std::vector<uint16_t> fields;  // for an ffm
 
   millrace_keys view() const {
     return {.rows = row_begin.size() - 1,
             .row_begin = row_begin.data(),
             .keys = keys.data(),
             .values = values.empty() ? nullptr : values.data(),
-            .fields = nullptr};
+            .fields = fields.empty() ? nullptr : fields.data()};
   }
 };
+
+// Fields in order, so that many rows have one entry for each, or of any order.
+inline uint16_t FieldOf(const ModelOptions& options, size_t entry, Random& random) {
+  const size_t field = random.Below(4) > 0 ? entry : random.Below(options.fields);
+  return static_cast<uint16_t>(field % options.fields);
+}
 
 // Empty rows, a long row, repeated keys, keys without a weight and, below num_features, unknown
 // ones.
@@ -104,7 +116,8 @@ inline KeyRowsOf RandomRows(const ModelOptions& options, uint64_t seed) {
     for (size_t i = 0; i < entries; ++i) {
       // A tenth of the keys is not in the model.
       rows.keys.push_back(KeyOf(options, random.Below(features + features / 10)));
-      if (seed % 2 == 0) rows.values.push_back(Normalish(random));
+      if (seed % 2 == 0) rows.values.push_back(r % 3 == 0 ? 1 : Normalish(random));
+      if (options.fields > 0) rows.fields.push_back(FieldOf(options, i, random));
     }
     rows.row_begin.push_back(rows.keys.size());
   }
@@ -120,10 +133,12 @@ inline std::vector<float> ExpectedMargins(const trainer::Model& model, const Key
   for (size_t r = 0; r + 1 < rows.row_begin.size(); ++r) {
     std::vector<uint64_t> keys;
     std::vector<float> values;
+    std::vector<uint16_t> fields;
     for (uint64_t i = rows.row_begin[r]; i < rows.row_begin[r + 1]; ++i) {
       if (num_features > 0 && rows.keys[i] >= num_features) continue;
       keys.push_back(rows.keys[i]);
       values.push_back(rows.values.empty() ? 1.0f : rows.values[i]);
+      if (!rows.fields.empty()) fields.push_back(rows.fields[i]);
     }
     for (const io::ValueCenter& center : centers) {
       const auto found = std::find(keys.begin(), keys.end(), center.key);
@@ -134,7 +149,7 @@ inline std::vector<float> ExpectedMargins(const trainer::Model& model, const Key
         values.push_back(-center.center);
       }
     }
-    builder.AddRow(0, 1, keys, values.data());
+    builder.AddRow(0, 1, keys, values.data(), rows.fields.empty() ? nullptr : fields.data());
   }
   builder.Trim();
   io::CsrBatch& batch = builder.batch;

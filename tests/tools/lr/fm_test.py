@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Factorization machines from the command line: quality, kill and resume, scores, and clear errors.
+"""Factorization machines, field-aware ones too, from the command line: quality, kill and resume, scores, and clear
+errors.
 
 Usage: fm_test.py BIN_DIR
 """
@@ -36,6 +37,34 @@ def write_rows(path, seed, rows):
             a, b, c = (draw.randrange(VALUES) for _ in range(3))
             label = int(draw.random() < (0.9 if a % 2 == b % 2 else 0.1))
             out.write(f"{label} {a}:1 {VALUES + b}:1 {2 * VALUES + c}:1\n")
+
+
+def kill_and_resume(words):
+    """Kills the run with SIGKILL every 0.15 s, up to eight times, and starts it again until it ends."""
+    kills = 0
+    while True:
+        with subprocess.Popen([str(BIN / "millrace-lr"), *map(str, words)], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as process:
+            until = time.monotonic() + 0.15
+            while process.poll() is None and time.monotonic() < until:
+                time.sleep(0.01)
+            if process.poll() is None and kills < 8:
+                process.send_signal(signal.SIGKILL)
+                kills += 1
+                continue
+            if process.wait() != 0:
+                raise AssertionError(f"{words}: status {process.returncode}")
+            break
+    if kills == 0:
+        raise AssertionError(f"{words}: ended before it could be killed")
+
+
+def write_ffm_rows(libsvm, path):
+    """The same rows as libffm text: column 0, 1, 2 is the field."""
+    with open(libsvm, encoding="ascii") as lines, open(path, "w", encoding="ascii") as out:
+        for line in lines:
+            label, *entries = line.split()
+            out.write(" ".join([label, *(f"{field}:{entry}" for field, entry in enumerate(entries))]) + "\n")
 
 
 def logloss(output):
@@ -82,22 +111,7 @@ class FmTest(unittest.TestCase):
             more = ["--epochs=60", f"--num_features={features}", "--checkpoint_every=2000"]
             run("millrace-lr", *self.words(f"whole-{features}", *more))
             name = f"killed-{features}"
-            words = [str(BIN / "millrace-lr"), *self.words(name, *more, "--resume")]
-            kills = 0
-            while True:
-                with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-                    until = time.monotonic() + 0.15
-                    while process.poll() is None and time.monotonic() < until:
-                        time.sleep(0.01)
-                    if process.poll() is not None:
-                        self.assertEqual(process.returncode, 0)
-                        break
-                    if kills == 8:
-                        self.assertEqual(process.wait(), 0)
-                        break
-                    process.send_signal(signal.SIGKILL)
-                    kills += 1
-            self.assertGreater(kills, 0)
+            kill_and_resume(self.words(name, *more, "--resume"))
             self.assertEqual((self.folder / name / "model/model.bin").read_bytes(),
                              (self.folder / f"whole-{features}" / "model/model.bin").read_bytes())
 
@@ -123,9 +137,7 @@ class FmTest(unittest.TestCase):
                 (["--factor_init=0"], "expected a number above 0"),
                 (["--factor_l2=-1"], "expected a number from 0"),
                 (["--model=gbm"], "expected lr, fm or ffm"),
-                (["--mode=sync", "--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=a:2"],
-                 "trains in one process"),
-                (["--model=lr", "--factors=4"], "it belongs to --model=fm, found --model=lr"),
+                (["--model=lr", "--factors=4"], "it belongs to --model=fm or ffm, found --model=lr"),
                 ([f"--model_in={wide}", "--factors=4"], "expected a model of kind fm with 4 factors"),
                 ([f"--model_in={wide}", "--model=lr"], "expected a model of kind lr"),
                 ([f"--continue={wide}", "--factors=4"], "the earlier one fm with 8 factors"),
@@ -135,6 +147,109 @@ class FmTest(unittest.TestCase):
             output = run("millrace-lr", *self.words("refused", *flags), status=2)
             self.assertIn(message, output)
         self.assertEqual(before, {p: p.read_bytes() for p in sorted(wide.rglob("*")) if p.is_file()})
+
+
+class FfmTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.temporary.name)
+        for name, seed, rows in (("train", 1, 12000), ("test", 2, 3000)):
+            write_rows(cls.folder / f"{name}.libsvm", seed, rows)
+            write_ffm_rows(cls.folder / f"{name}.libsvm", cls.folder / f"{name}.ffm")
+            run("millrace-records", "convert", "--format=libffm", f"--out={cls.folder / name}-records",
+                cls.folder / f"{name}.ffm")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def words(self, name, *more, train="train.ffm"):
+        return ["--model=ffm", f"--train={self.folder / train}", f"--num_features={3 * VALUES}", "--num_fields=3",
+                "--epochs=4", "--learning_rate=0.2", f"--run_dir={self.folder / name}", "--sample_ms=0", *more]
+
+    def predict(self, name, *more, test="test.ffm"):
+        return run("millrace-predict", f"--model={self.folder / name}", *more, self.folder / test)
+
+    def test_finds_what_no_linear_model_sees_in_every_format(self):
+        run("millrace-lr", *self.words("ffm", f"--test={self.folder / 'test.ffm'}"))
+        measured = logloss(self.predict("ffm", "--metrics", "--out=/dev/null"))
+        self.assertLess(measured, 0.36)
+        csv = (self.folder / "ffm/metrics.csv").read_text().splitlines()
+        self.assertAlmostEqual(float(csv[-1].split(",")[csv[0].split(",").index("logloss")]), measured, places=5)
+        self.assertIn("ffm with 4 factors for each of 3 fields, 61 weights", run("millrace-predict", f"--model={self.folder / 'ffm'}", "--top=3"))
+        explained = self.predict("ffm", "--explain=3")
+        self.assertRegex(explained.splitlines()[0], r"\t\d+ \* \d+ \+?-?[0-9.]+")
+        # The same rows as TFRecords in another order, with a list of fields: the same scores, and the same quality.
+        scores = self.predict("ffm")
+        self.assertEqual(sorted(self.predict("ffm", test="test-records/*").split()), sorted(scores.split()))
+        run("millrace-lr", *self.words("records", train="train-records/*"))
+        self.assertLess(logloss(self.predict("records", "--metrics", "--out=/dev/null", test="test-records/*")), 0.36)
+        for model_format in ("text", "npy"):
+            run("millrace-lr", *self.words(model_format, f"--model_format={model_format}",
+                                           f"--model_out={self.folder / model_format}.out"))
+        text = self.folder / "text.out"
+        self.assertEqual(run("millrace-predict", f"--model={text}", self.folder / "test.ffm"), scores)
+        run("millrace-predict", "export", f"--model={self.folder / 'ffm'}", f"--out={self.folder / 'ffm.serving'}")
+
+    def test_fields_of_a_feature_spec_have_names(self):
+        for name in ("train", "test"):
+            with open(self.folder / f"{name}.ffm", encoding="ascii") as lines, \
+                    open(self.folder / f"{name}.csv", "w", encoding="ascii") as out:
+                out.write("click,a,b,c\n")
+                for line in lines:
+                    label, *entries = line.split()
+                    out.write(",".join([label, *("v" + entry.split(":")[1] for entry in entries)]) + "\n")
+        (self.folder / "spec.json").write_text(
+            '{"label": "click", "hash_bits": 12, "fields": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}')
+        words = [word for word in self.words("named", f"--features={self.folder / 'spec.json'}", train="train.csv")
+                 if not word.startswith("--num_f")]
+        run("millrace-lr", *words)
+        self.assertLess(logloss(self.predict("named", "--metrics", "--out=/dev/null", test="test.csv")), 0.36)
+        explained = self.predict("named", "--explain=2", test="test.csv")
+        self.assertRegex(explained.splitlines()[0], r"\t[abc]=v\d+ \* [abc]=v\d+ \+?-?[0-9.]+")
+
+    def test_a_killed_run_resumes_bit_for_bit_and_a_new_run_continues(self):
+        more = ["--epochs=40", "--num_features=0", "--checkpoint_every=2000"]
+        run("millrace-lr", *self.words("whole", *more))
+        kill_and_resume(self.words("killed", *more, "--resume"))
+        self.assertEqual((self.folder / "killed/model/model.bin").read_bytes(),
+                         (self.folder / "whole/model/model.bin").read_bytes())
+        continued = ["--train", self.folder / "train.ffm", f"--continue={self.folder / 'whole'}",
+                     f"--run_dir={self.folder / 'next'}", "--sample_ms=0"]
+        self.assertIn("ffm with 4 factors for each of 3 fields", run("millrace-lr", *continued))
+        run("millrace-lr", f"--train={self.folder / 'train.libsvm'}", f"--num_features={3 * VALUES}",
+            f"--model_out={self.folder / 'lr.bin'}")
+        run("millrace-lr", *self.words("warm", f"--model_in={self.folder / 'lr.bin'}"))
+        self.assertLess(logloss(self.predict("warm", "--metrics", "--out=/dev/null")), 0.36)
+
+    def test_bad_flags_rows_and_models_are_clear_errors(self):
+        run("millrace-lr", *self.words("kept"))
+        kept = self.folder / "kept"
+        before = {p: p.read_bytes() for p in sorted(kept.rglob("*")) if p.is_file()}
+        without = [word for word in self.words("refused") if word != "--num_fields=3"]
+        (self.folder / "missing.ffm").write_text("1 0:1:1 1:2\n")
+        for words, message in (
+                (self.words("refused", "--factors=0"), "expected a multiple of 4 from 4 to 64, found 0"),
+                (self.words("refused", "--num_fields=2000"), "fields: expected a number from 1 to 1024"),
+                (without, "num_fields: expected the number of fields of the libffm rows, found 0"),
+                (self.words("refused", "--model=fm"), "it belongs to --model=ffm, found --model=fm"),
+                (without[:1] + [f"--train={self.folder / 'train.libsvm'}"] + without[2:], "this input has no fields"),
+                (self.words("refused", "--mode=sync", "--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=a:2"),
+                 "--model=ffm trains in one process"),
+                (self.words("kept", "--resume", "--num_fields=4"), "the checkpoint ffm with 4 factors for each of 3"),
+                (self.words("refused", f"--continue={kept}", "--num_fields=4"), "the earlier one ffm with 4 factors"),
+                (self.words("refused", f"--model_in={kept}", "--factors=8"), "expected a model of kind ffm with 8")):
+            output = run("millrace-lr", *words, status=2)
+            self.assertIn(message, output)
+        for words, message in (
+                (self.words("refused", "--num_fields=2"),
+                 "train.ffm:1: offset 0: field: expected fields from 0 to below num_fields = 2, found 2"),
+                (self.words("missing", train="missing.ffm"), "missing.ffm:1")):
+            self.assertIn(message, run("millrace-lr", *words, status=1))
+        self.assertEqual(before, {p: p.read_bytes() for p in sorted(kept.rglob("*")) if p.is_file()})
+        output = run("millrace-predict", f"--model={kept}", self.folder / "test.libsvm", status=2)
+        self.assertIn("this input has no fields", output)
 
 
 if __name__ == "__main__":

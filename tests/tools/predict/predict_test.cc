@@ -267,9 +267,9 @@ TEST_F(PredictTest, WrongCommandLinesHaveAdvice) {
   EXPECT_EQ(error(Model()),
             "millrace-predict: no input: name files, globs in quotes, @list, or - for standard "
             "input\n");
-  EXPECT_EQ(
-      error(Model() + "--output=odds x"),
-      "millrace-predict: flag --output has the value 'odds'; expected probability or margin\n");
+  EXPECT_EQ(error(Model() + "--output=odds x"),
+            "millrace-predict: flag --output has the value 'odds'; expected probability, margin or "
+            "labeled\n");
   EXPECT_EQ(error(Model() + "--vocabulary=v x"),
             "millrace-predict: --vocabulary has no effect without --top\n");
   EXPECT_EQ(

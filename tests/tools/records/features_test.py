@@ -5,9 +5,11 @@
 Usage: features_test.py BIN_DIR SHARED_DATA_DIR
 """
 import csv
+import gzip
 import json
 import math
 import pathlib
+import random
 import re
 import subprocess
 import sys
@@ -320,6 +322,105 @@ class Vw(Folder):
         self.assertIn("label: VW text has it before the first '|'", error)
 
 
+class Updates(Folder):
+    """Fields with l1, l2 and a rate of their own."""
+    FLAGS = ["--optimizer=ftrl", "--normalize=off", "--seed=3"]
+
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(1)
+        rows = [(draw.randrange(40), draw.randrange(40), draw.randrange(100), draw.randrange(5)) for _ in range(4000)]
+        text = "".join(f"{int(draw.random() < 0.2 + 0.3 * (a % 2) + 0.3 * (b % 2))},{a},{b},{n},{v}\n"
+                       for a, b, n, v in rows)
+        self.rows = self.write("rows.csv", "label,a,b,n,v\n" + text)
+
+    def spec(self, name, bits=18, **updates):
+        fields = [{"name": "a"}, {"name": "b"}, {"name": "n", "rule": "bucket", "boundaries": [20, 40, 60, 80]},
+                  {"name": "v", "rule": "vocabulary"}, {"name": "a x b", "rule": "cross", "of": ["a", "b"]}]
+        for field in fields:
+            field.update(updates.get(field["name"].replace(" ", "_"), {}))
+        open_spec = self.write("open.json", json.dumps({"hash_bits": bits, "fields": fields}))
+        run("millrace-records", "fit", f"--features={open_spec}", f"--out={self.folder / name}", "--overwrite",
+            self.rows)
+        return self.folder / name
+
+    def weights(self, run_dir):
+        """By name."""
+        out, _ = run("millrace-predict", "--top=5000", f"--model={run_dir}", self.rows)
+        return {name: float(weight) for _, weight, name in (line.split("\t") for line in out.splitlines())}
+
+    def test_l1_and_rates_belong_to_their_fields(self):
+        for bits in (18, 64):
+            spec = self.spec("spec.json", bits, a={"l1": 1e4}, n={"l1": 1e4}, v={"rate": 1e-5})
+            weights = self.weights(self.train(f"run-{bits}", self.rows, spec, *self.FLAGS))
+            of = lambda field: [abs(w) for name, w in weights.items() if name.startswith(f"{field}=") and " x " not in name]
+            self.assertEqual((sum(of("a")), sum(of("n"))), (0, 0))
+            self.assertGreater(min(of("b")), 0.001)
+            self.assertGreater(len(of("b")), 35)  # the others share a key with a cross
+            self.assertLess(max(of("v")), 1e-3)
+            self.assertGreater(max(of("v")), 0)
+
+    def test_the_same_numbers_as_those_of_the_run_give_the_same_weights(self):
+        plain = self.train("plain", self.rows, self.spec("plain.json", 20), "--l2=3", "--l1=0.5", *self.FLAGS)
+        own = {"l1": 0.5, "l2": 3}
+        spec = self.spec("own.json", 20, a=own, b=own, n=own, v=own, a_x_b=own)
+        of_run, of_fields = self.weights(plain), self.weights(self.train("own", self.rows, spec, *self.FLAGS))
+        alone = [name for name in of_run if name in of_fields and "|" not in name]
+        self.assertGreater(len(alone), 500)
+        for name in alone:
+            self.assertAlmostEqual(of_fields[name], of_run[name], places=4)
+
+    def test_servers_train_the_same_model_and_a_run_may_change_their_number(self):
+        launcher = BIN / "millrace-launch"
+        if not launcher.exists():
+            self.skipTest("no millrace-launch")
+        for bits in (18, 64):
+            spec = self.spec("spec.json", bits, a={"l2": 2, "rate": 0.5}, v={"l1": 1}, a_x_b={"rate": 4})
+            alone = weights_of(self.train(f"alone-{bits}", self.rows, spec, *self.FLAGS))
+            words = [f"--train={self.rows}", f"--features={spec}", *LR_FLAGS, *self.FLAGS]
+            job = self.folder / f"job-{bits}"
+            run("millrace-launch", "--num_ps=3", "--num_workers=1", "--", BIN / "millrace-lr", "--mode=sync",
+                "--max_examples=2000", "--checkpoint_every=1000", f"--run_dir={job}", *words)
+            run("millrace-lr", f"--run_dir={job}", "--checkpoint_every=1000", "--resume", *words)
+            together = weights_of(job)
+            self.assertEqual(together.keys(), alone.keys())
+            for key, weight in alone.items():
+                self.assertAlmostEqual(together[key], weight, places=5)
+
+    def test_continuing_takes_the_spec_of_the_earlier_run(self):
+        spec = self.spec("spec.json", b={"l2": 2, "rate": 0.5}, v={"l1": 1})
+        header, *rows = self.rows.read_text().splitlines(keepends=True)
+        first, second = self.write("1.csv", header + "".join(rows[:2000])), self.write("2.csv", header + "".join(rows[2000:]))
+        self.train("1", first, spec, *self.FLAGS)
+        flags = [flag for flag in LR_FLAGS if "rate" not in flag]
+        run("millrace-lr", f"--train={second}", f"--continue={self.folder / '1'}", f"--run_dir={self.folder / '2'}", *flags)
+        self.assertEqual(weights_of(self.folder / "2"),
+                         weights_of(self.train("one", f"{first},{second}", spec, *self.FLAGS)))
+
+    def test_errors(self):
+        spec = self.spec("spec.json", a={"l1": 1})
+        _, error = run("millrace-lr", f"--train={self.rows}", f"--features={spec}", "--optimizer=sgd", status=2)
+        self.assertIn("l1 of a field belongs to the optimizer ftrl", error)
+        spec = self.spec("spec.json", a={"l2": 1})
+        _, error = run("millrace-lr", f"--train={self.rows}", f"--features={spec}", "--optimizer=sgd", "--hogwild=2",
+                       status=2)
+        self.assertIn("expected a feature spec without l1, l2 and rate of fields", error)
+
+    def test_the_python_example_knows_the_keys(self):
+        rows = [{"label": 0, "a": a, "b": a % 7, "n": a, "v": a % 5} for a in range(40)]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        script = pathlib.Path(__file__).parents[3] / "docs/examples/score_row.py"
+        for bits in (18, 64):
+            spec = self.spec("spec.json", bits, a={"l2": 2, "rate": 0.5}, v={"l1": 1}, a_x_b={"rate": 4})
+            run_dir = self.train(f"run-{bits}", self.rows, spec, *self.FLAGS)
+            ours, _ = run("millrace-predict", f"--model={run_dir}", "--format=json", "-", stdin=lines.encode())
+            theirs = subprocess.run([sys.executable, script, run_dir / "model/model.txt"], input=lines,
+                                    capture_output=True, text=True, check=True).stdout
+            self.assertEqual(len(ours.split()), len(rows))
+            for a, b in zip(ours.split(), theirs.split()):
+                self.assertAlmostEqual(float(a), float(b), places=5)
+
+
 class Errors(Folder):
     SPEC = {"label": "y", "fields": [{"name": "n", "rule": "bucket", "boundaries": [1, 2]}, {"name": "t"}]}
 
@@ -350,6 +451,22 @@ class Errors(Folder):
         self.assertIn("4 in, 2 out, 2 skipped", out)
         _, error = run("millrace-records", "stat", f"--features={spec}", "--on_corrupt=skip", rows)
         self.assertIn("2 rows skipped, the first: ", error)
+
+    def test_a_sample_is_bounded(self):
+        rows = self.folder / "wide.json.gz"
+        with gzip.open(rows, "wb", 1) as file:
+            for row in range(20):
+                names = ",".join(f'"c{row * 1100 + i}":1' for i in range(1100))
+                file.write(f'{{"y":{row % 2},{names}}}\n'.encode())
+        _, error = run("millrace-records", "infer", rows, status="error")
+        self.assertIn("wide.json.gz:19: offset ", error)
+        self.assertIn("expected rows with at most 20000 columns, found more", error)
+        rows = self.folder / "long.json.gz"  # 600 MB in memory
+        with gzip.open(rows, "wb", 1) as file:
+            for row in range(40):
+                file.write(f'{{"y":{row % 2},"a":"a{row % 3}","t":"'.encode() + b"x" * 15_000_000 + b'"}\n')
+        _, error = run("millrace-records", "infer", "--label=y", rows)
+        self.assertIn("18 rows in the sample", error)
 
     def test_rows_without_columns(self):
         spec = self.write("spec.json", json.dumps(self.SPEC))

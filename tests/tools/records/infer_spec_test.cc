@@ -107,7 +107,10 @@ TEST(InferFeatureSpec, LabelIsFoundByNameOrValues) {
   EXPECT_EQ(label({text, Column("x", {"a"}), other, Column("z", {"a"})}), "t");
   EXPECT_EQ(label({text, other, yes}, "u"), "u");
   EXPECT_NE(label({text, other}).find("found t, u: name it"), std::string::npos);
-  EXPECT_NE(label({Column("x", {"a"})}).find("found none: name it"), std::string::npos);
+  EXPECT_NE(label({Column("x", {"a"}), Column("y", {"b"})})
+                .find("found none: name it with --label; the columns are x, y"),
+            std::string::npos);
+  EXPECT_EQ(label({text, other}, "w"), "label: there is no column 'w'; the columns are t, u");
   // The rarer value is the positive one.
   EXPECT_EQ(InferFeatureSpec({text, other}, 10, "t")->spec.label.positive,
             std::vector<std::string>{"high"});

@@ -93,6 +93,11 @@ class Browser:
                 raise AssertionError(f"timed out after {seconds} s waiting for {script}; log: {self.log()}")
             time.sleep(0.1)
 
+    def resize(self, width, height):
+        """Also to widths that a window cannot have."""
+        self._call("POST", "/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": {
+            "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}})
+
     def screenshot(self, path, whole_page=False):
         if whole_page:
             height = self.run("return document.documentElement.scrollHeight")

@@ -113,6 +113,48 @@ class PageTest(unittest.TestCase):
             page.screenshot(SHOTS / "report-dark.png", whole_page=True)
             self.assertEqual(page.log(), [])
 
+    def compared_runs(self, count, evaluations):
+        """Folders of runs whose loss curves differ; the first three have test predictions."""
+        folders = []
+        for r in range(count):
+            folder = self.root / f"compared/run-{r}"
+            folder.mkdir(parents=True)
+            (folder / "run.json").write_text(json.dumps({"status": "finished", "seconds": 9.5, "flags": {"learning_rate": f"{0.01 * (r + 1):.2f}"}}))
+            rows = ["step,examples,epoch,seconds,loss,auc,logloss,examples_per_s"]
+            for e in range(1, evaluations + 1):
+                loss = 0.45 + 0.01 * r + 0.1 / e
+                rows.append(f"{e},{1000 * e},0,{e / 10},{loss},{0.9 - loss / 3},{loss + 0.01},{10000 + 10 * r}")
+            (folder / "metrics.csv").write_text("\n".join(rows) + "\n")
+            if r < 3:
+                noise = [0.3 * ((i * 7919 * (r // 2 + 1)) % 101 / 50 - 1) for i in range(500)]
+                lines = [f"{int(i % 3 == 0)},1,{(1 if i % 3 == 0 else -1) + (3 if r == 2 else 1) * n:.4f}" for i, n in enumerate(noise)]
+                (folder / "predictions.csv").write_text("label,weight,margin\n" + "\n".join(lines) + "\n")
+            folders.append(folder)
+        return folders
+
+    def test_twenty_runs_are_compared_on_one_page(self):
+        folders = self.compared_runs(20, 300)
+        run(f"{BIN}/millrace-report", *folders)
+        for width, dark in ((1400, False), (400, True)):
+            with browser.Browser(width=max(width, 500), dark=dark) as page:
+                page.resize(width, 1000)
+                page.open((folders[0] / "compare.html").as_uri())
+                page.wait_for("window.millrace && millrace.charts.length > 0")
+                self.assertEqual(page.run("return millrace.charts.map(c => c.chart.series.length)"), [20] * 4)
+                self.assertEqual(page.run("return millrace.charts[0].name"), "logloss")
+                self.assertEqual(page.run("return new Set(millrace.charts[0].chart.series.map(s => s.color)).size"), 20)
+                self.assertLessEqual(page.run("return document.documentElement.scrollWidth"), width)
+                self.assertEqual(page.run("return [...document.querySelectorAll('.result')].map(r => r.textContent)"), ["tie", "worse"])
+                self.assertIn("0.05", page.run("return document.getElementById('flags-table').textContent"))
+                # Moving the cursor draws all charts; a frame of 60 a second has 16.7 ms.
+                page.screenshot(SHOTS / f"compare-{width}.png", whole_page=True)
+                cost = page.run("const c = millrace.charts[0].chart, begin = performance.now();"
+                                "for (let i = 0; i < 50; ++i) c.group.set(1000 * i); return (performance.now() - begin) / 50;")
+                self.assertLess(cost, 50, "ms for each move of the cursor")
+                page.run("document.querySelector('.chip').click()")
+                self.assertEqual(page.run("return millrace.charts[0].chart.series.length"), 19)
+                self.assertEqual(page.log(), [])
+
     def test_small_run_without_a_trace_says_so(self):
         run_dir = self.root / "small"
         run(f"{BIN}/millrace-lr", *self.data, "--max_examples=3000", "--eval_every=1000", "--sample_ms=5", f"--run_dir={run_dir}")

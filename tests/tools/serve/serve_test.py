@@ -309,6 +309,23 @@ class ServeTest(unittest.TestCase):
             others_are_served()
             keep.close()
 
+    def test_small_requests_that_multiply_their_keys_are_refused(self):
+        many = list(range(30000))
+        requests = [
+            ({"rows": [{"country": many, "ad": many}]}, "row 0: cross 'country x ad': expected at most 1048576 keys"),
+            ({"rows": [{"country": many[:1000], "ad": many[:1000]}] * 30}, "at most 1000000 keys"),
+            ({"context": {"country": many[:1000]}, "candidates": {"ad": many}}, "at most 1000000 keys in one call"),
+            ({"context": {"country": many, "ad": "x"}, "candidates": {"price": many}}, "at most 1000000 keys in one call"),
+            ({"context_keys": many, "candidate_keys": [[1]] * 30000}, "at most 1000000 keys in one call"),
+        ]
+        with self.serve("a.serving") as daemon:
+            for request, message in requests:
+                code, reply = daemon.post(request)
+                self.assertEqual(code, 400)
+                self.assertIn(message, reply["error"])
+            status = pathlib.Path(f"/proc/{daemon.process.pid}/status").read_text(encoding="utf-8")
+            self.assertLess(int(re.search(r"VmHWM:\s+(\d+)", status)[1]), 400 << 10)
+
     def test_two_thousand_slow_connections_stop_nobody(self):
         limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
@@ -472,10 +489,10 @@ class ServeTest(unittest.TestCase):
                     self.assertEqual(connection.getresponse().read()[:10], b'{"scores":')
                 connection.close()
             for cert in (None, "other_"):
-                stranger = ssl.create_default_context(cafile=files["cert"])
+                client = ssl.create_default_context(cafile=files["cert"])
                 if cert:
-                    stranger.load_cert_chain(files["other_cert"], files["other_key"])
-                connection = http.client.HTTPSConnection("127.0.0.1", daemon.port, timeout=30, context=stranger)
+                    client.load_cert_chain(files["other_cert"], files["other_key"])
+                connection = http.client.HTTPSConnection("127.0.0.1", daemon.port, timeout=30, context=client)
                 with self.assertRaises(OSError):
                     connection.request("GET", "/healthz")
                     connection.getresponse()

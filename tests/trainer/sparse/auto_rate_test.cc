@@ -190,6 +190,34 @@ TEST_F(StartTest, OneRowAndOneClassAreNoError) {
   EXPECT_EQ(Choose(Options(Write("empty", ""))).rows, 0u);
 }
 
+// Keys from 100 on, which are half of those of a row, are as good as not there: so are their
+// weights at a rate that is next to nothing.
+TEST_F(StartTest, TrialsTrainFieldsWithTheirOwnNumbers) {
+  TrainOptions options = Options(WriteOnes("ones", 6000));
+  const auto loss = [&](sparse::KeyGroups groups) {
+    options.update.key_groups = std::move(groups);
+    return Choose(options).trials.at(1).loss;
+  };
+  const double plain = loss({});
+  const double without_noise = loss({.groups = {{.rate = 1e-6}}, .ranges = {{100, 1}}});
+  const double without_signal = loss({.groups = {{.rate = 1e-6}}, .ranges = {{0, 1}, {100, 0}}});
+  EXPECT_LT(without_noise, plain);
+  EXPECT_GT(without_signal, plain + 0.01);
+}
+
+TEST_F(StartTest, SortedLabelsLeaveTheDefaultRate) {
+  std::string text;
+  for (int r = 0; r < 40000; ++r) {
+    text += (r < 25000 ? "1 3:" : "0 3:") + std::to_string(r % 7) + "\n";
+  }
+  const StartChoice choice = Choose(Options(Write("sorted", text)));
+  EXPECT_EQ(choice.rate, 0.1);
+  EXPECT_TRUE(choice.trials.empty());
+  EXPECT_EQ(choice.intercept, 0);
+  EXPECT_TRUE(choice.normalize);
+  EXPECT_NE(choice.note.find("have the same label"), std::string::npos) << choice.note;
+}
+
 TEST_F(StartTest, FifoLeavesTheDefaults) {
   const std::string path = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

@@ -31,12 +31,25 @@ sparse::FactorShape Fm(uint32_t factors = 4) {
   return {.kind = ModelKind::kFm, .factors = factors, .init = 0.1, .seed = 3};
 }
 
+constexpr uint32_t kFields = 3;
+
+sparse::FactorShape Ffm(uint32_t factors = 4) {
+  sparse::FactorShape shape = Fm(factors);
+  shape.kind = ModelKind::kFfm;
+  shape.fields = kFields;
+  return shape;
+}
+
+const std::vector<sparse::FactorShape> kShapes = {Fm(), Ffm()};
+
+// The fields of an ffm are random: a row has several entries of one.
 CsrBatch MakeBatch(Random& random, size_t rows, bool has_values) {
   CsrBatch batch;
   batch.Clear();
   for (size_t r = 0; r < rows; ++r) {
     for (size_t n = random.Below(6); n > 0; --n) {  // empty rows as well
       batch.cols.push_back(static_cast<uint32_t>(random.Below(kFeatures)));
+      batch.fields.push_back(static_cast<uint16_t>(random.Below(kFields)));
       if (has_values) batch.values.push_back(3 * test::Normalish(random));
     }
     batch.row_begin.push_back(static_cast<uint32_t>(batch.cols.size()));
@@ -54,8 +67,11 @@ CsrBatch Compacted(CsrBatch batch) {
 TEST(FactorLearner, StepsOnSlotsEqualThoseThroughPullAndPush) {
   for (const Rule rule : sparse::kRules) {
     for (const bool has_values : {false, true}) {
-      for (const bool normalize : {false, true}) {
-        SCOPED_TRACE(std::string(sparse::RuleName(rule)) + (normalize ? " normalized" : ""));
+      for (const int variant : {0, 1, 2, 3}) {
+        const bool normalize = variant % 2 == 1;
+        const sparse::FactorShape& factors = kShapes[variant / 2];
+        SCOPED_TRACE(std::string(sparse::RuleName(rule)) + (normalize ? " normalized " : " ") +
+                     sparse::KindText(factors));
         const sparse::UpdateOptions update = {.rule = rule,
                                               .rate = rule == Rule::kSgd ? 0.02 : 0.0,
                                               .factor_l2 = 0.001,
@@ -63,8 +79,8 @@ TEST(FactorLearner, StepsOnSlotsEqualThoseThroughPullAndPush) {
         std::vector<std::unique_ptr<sparse::LocalStore>> stores;
         std::vector<std::unique_ptr<BatchLearner>> learners;
         for (const uint64_t num_features : {kFeatures, kFeatures, uint64_t{0}}) {
-          auto store =
-              sparse::LocalStore::Create({.num_features = num_features, .factors = Fm()}, update);
+          auto store = sparse::LocalStore::Create(
+              {.num_features = num_features, .factors = factors}, update);
           ASSERT_TRUE(store.ok());
           stores.push_back(std::move(*store));
           learners.push_back(
@@ -124,7 +140,13 @@ class FactorModelTest : public testing::Test {
     options_.test.shuffle_capacity = 0;
     options_.train.epochs = 2;
     SetFeatures(kFeatures);
-    options_.shape.factors = Fm();
+    UseFactors(Fm());
+  }
+
+  void UseFactors(const sparse::FactorShape& factors) {
+    options_.shape.factors = factors;
+    options_.train.rows.num_fields = options_.test.rows.num_fields =
+        factors.kind == ModelKind::kFfm ? factors.fields : 0;
   }
 
   void SetFeatures(uint64_t num_features) {
@@ -169,9 +191,11 @@ TEST_F(FactorModelTest, EveryRuleFindsAnInteractionThatNoLinearModelSees) {
       options_.update.rule = rule;
       options_.update.rate = rule == Rule::kAdam ? 0.01 : 0.3;
       if (rule == Rule::kSgd) options_.update.rate = 3;
-      options_.shape.factors = Fm();
-      EXPECT_LT(Logloss(options_), 0.40);
-      options_.shape.factors = {};
+      for (const sparse::FactorShape& factors : kShapes) {
+        UseFactors(factors);
+        EXPECT_LT(Logloss(options_), 0.40) << sparse::KindText(factors);
+      }
+      UseFactors({});
       EXPECT_GT(Logloss(options_), 0.68);
     }
   }
@@ -192,12 +216,14 @@ TEST_F(FactorModelTest, OneSeedGivesTheSameModelWithAnyNumberOfThreads) {
 
 TEST_F(FactorModelTest, ResumedRunEqualsAnUninterruptedOneBitForBit) {
   for (const Rule rule : sparse::kRules) {
-    for (const uint64_t num_features : {kFeatures, uint64_t{0}}) {
-      SCOPED_TRACE(std::string(sparse::RuleName(rule)) + std::to_string(num_features));
+    for (const int variant : {0, 1, 2, 3}) {
+      const uint64_t num_features = variant % 2 == 0 ? kFeatures : 0;
+      const std::string name = std::string(sparse::RuleName(rule)) + "-" + std::to_string(variant);
+      SCOPED_TRACE(name);
       SetFeatures(num_features);
+      UseFactors(kShapes[variant / 2]);
       options_.update.rule = rule;
-      options_.checkpoints = folder_ / ("checkpoints-" + std::string(sparse::RuleName(rule)) +
-                                        std::to_string(num_features));
+      options_.checkpoints = folder_ / ("checkpoints-" + name);
       options_.resume = false;
       Logloss(options_);
       const std::string expected = test::ReadFile(folder_ / "model");
@@ -266,9 +292,43 @@ TEST_F(FactorModelTest, BinaryAndTextModelsGiveTheScoresOfTraining) {
   }
 }
 
+TEST_F(FactorModelTest, AnFfmHasFactorsForEachFieldInEveryFormat) {
+  UseFactors(Ffm());
+  for (const uint64_t num_features : {kFeatures, uint64_t{0}}) {
+    SetFeatures(num_features);
+    Logloss(options_);
+    const auto binary = LoadModel(folder_ / "model"), text = LoadModel(folder_ / "text");
+    ASSERT_TRUE(binary.ok()) << binary.status().message();
+    ASSERT_TRUE(text.ok()) << text.status().message();
+    EXPECT_EQ(binary->info().factors, Ffm());
+    EXPECT_EQ(text->info().factors, Ffm());
+    EXPECT_EQ(MarginsOf(*binary, num_features), MarginsOf(*text, num_features));
+    // A row of feature 1 in field 0 and feature 22 in field 2.
+    const auto a = binary->Factors(1), b = binary->Factors(22);
+    ASSERT_EQ(a.size(), 4 * kFields);
+    float margin = binary->Weight(1) + binary->Weight(22) + binary->Weight(io::kInterceptKey);
+    for (size_t f = 0; f < 4; ++f) margin += a[2 * 4 + f] * b[f];
+    CsrBatch batch;
+    batch.Clear();
+    batch.cols = {1, 22};
+    batch.fields = {0, 2};
+    batch.row_begin.push_back(2);
+    batch.labels.push_back(0);
+    if (num_features == 0) batch = Compacted(std::move(batch));
+    PodVector<float> scratch;
+    std::vector<float> found(1);
+    ASSERT_TRUE(binary->Margins(batch, scratch, found).ok());
+    EXPECT_NEAR(found[0], margin, 1e-5);
+    EXPECT_NE(test::ReadFile(folder_ / "npy")
+                  .find(num_features > 0 ? "'shape': (61,13)" : "('factors', '<f4', (12,))"),
+              std::string::npos);
+  }
+}
+
 TEST_F(FactorModelTest, ACheckpointReadsAsTheModel) {
   for (const Rule rule : sparse::kRules) {
     SCOPED_TRACE(sparse::RuleName(rule));
+    UseFactors(rule == Rule::kFtrl ? Ffm() : Fm());
     options_.update.rule = rule;
     auto store = sparse::LocalStore::Create(options_.shape, options_.update);
     ASSERT_TRUE(store.ok());
@@ -299,6 +359,11 @@ TEST_F(FactorModelTest, AnotherKindOrWidthIsAnError) {
                 "model: this run has fm with 8 factors, the checkpoint fm with 4 factors"),
             std::string::npos)
       << Failure(other).message();
+  other.shape.factors = Ffm();
+  EXPECT_NE(Failure(other).message().find("this run has ffm with 4 factors for each of 3 fields, "
+                                          "the checkpoint fm with 4 factors"),
+            std::string::npos)
+      << Failure(other).message();
   other.shape.factors = {};
   EXPECT_NE(Failure(other).message().find("this run has lr, the checkpoint fm with 4 factors"),
             std::string::npos)
@@ -322,20 +387,25 @@ TEST_F(FactorModelTest, AnotherKindOrWidthIsAnError) {
       << Failure(next).message();
 }
 
-TEST_F(FactorModelTest, AnFmStartsFromTheWeightsOfAnLrOrFromAnFm) {
-  options_.shape.factors = {};
-  Logloss(options_);
-  std::filesystem::rename(folder_ / "model", folder_ / "lr");
-  options_.shape.factors = Fm();
-  options_.model_in = folder_ / "lr";
-  options_.train.epochs = 3;
-  const double first = Logloss(options_);
-  EXPECT_LT(first, 0.40);
-  std::filesystem::rename(folder_ / "model", folder_ / "fm");
-  options_.model_in = folder_ / "fm";
-  options_.train.epochs = 1;
-  options_.max_examples = 100;
-  EXPECT_LT(Logloss(options_), first + 0.02);
+TEST_F(FactorModelTest, AModelWithFactorsStartsFromTheWeightsOfAnLrOrFromOneOfItsKind) {
+  for (const sparse::FactorShape& factors : kShapes) {
+    SCOPED_TRACE(sparse::KindText(factors));
+    options_.model_in = "";
+    options_.max_examples = 0;
+    UseFactors({});
+    Logloss(options_);
+    std::filesystem::rename(folder_ / "model", folder_ / "lr");
+    UseFactors(factors);
+    options_.model_in = folder_ / "lr";
+    options_.train.epochs = 3;
+    const double first = Logloss(options_);
+    EXPECT_LT(first, 0.40);
+    std::filesystem::rename(folder_ / "model", folder_ / "with_factors");
+    options_.model_in = folder_ / "with_factors";
+    options_.train.epochs = 1;
+    options_.max_examples = 100;
+    EXPECT_LT(Logloss(options_), first + 0.02);
+  }
 }
 
 TEST_F(FactorModelTest, ATextModelWithWrongFactorsIsCorrupt) {

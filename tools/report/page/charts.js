@@ -170,6 +170,7 @@ class LineChart {
       g.beginPath(); g.moveTo(px, this.box.top); g.lineTo(px, this.box.top + this.box.height); g.stroke();
       g.setLineDash([]);
     }
+    if (this.options.hideValues) return;
     this.values.replaceChildren(...this.series.slice(0, 8).map((s, i) => {
       const at = x === null ? s.x.length - 1 : nearest(s.x, x);
       const item = document.createElement('span'), mark = document.createElement('i');

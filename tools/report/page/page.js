@@ -77,7 +77,7 @@ function showDiagnosis(data) {
   const sentence = element('p', undefined, 'sentence');
   if (colon > 0 && d.bottleneck !== 'unknown') sentence.append(element('b', d.sentence.slice(0, colon)), d.sentence.slice(colon));
   else sentence.textContent = data.live && data.run['flags.profile'] === 'true' ? 'The diagnosis follows with the first traced steps.' : d.sentence;
-  const color = css({input: 'input', barrier: 'barrier'}[d.bottleneck] || d.bottleneck) || css('accent');
+  const color = css({input: 'input', barrier: 'barrier', host: 'other'}[d.bottleneck] || d.bottleneck) || css('accent');
   box.style.borderLeftColor = color;
   const split = element('div', undefined, 'split'), totals = {};
   for (const worker of d.workers) {
@@ -102,7 +102,13 @@ function showDiagnosis(data) {
   }
   const evidence = element('ul', undefined, 'evidence');
   for (const line of d.evidence) evidence.append(element('li', line));
-  box.replaceChildren(sentence, split, keys, ...(d.evidence.length ? [evidence] : []));
+  const advice = element('ul', undefined, 'advice');
+  for (const a of d.advice) {
+    const colon = a.gain > 0 ? a.text.lastIndexOf(':') : a.text.length, item = element('li', a.text.slice(0, colon));
+    if (a.gain > 0) item.append(': ', element('b', a.text.slice(colon + 2)));
+    advice.append(item);
+  }
+  box.replaceChildren(sentence, ...(d.advice.length ? [advice] : []), split, keys, ...(d.evidence.length ? [evidence] : []));
 }
 
 const curveTitles = {loss: 'training loss', logloss: 'test logloss', auc: 'test AUC', accuracy: 'test accuracy', train_accuracy: 'training accuracy', precision: 'test precision', recall: 'test recall', f1: 'test F1', ne: 'normalized entropy', calibration: 'calibration', examples_per_s: 'training speed'};

@@ -91,9 +91,10 @@ MILLRACE_SCORE_API int millrace_score_swap(millrace_scorer* scorer, const char* 
  * Needs no scorer: call it before a swap, or in a thread of its own. */
 MILLRACE_SCORE_API int millrace_score_verify(const char* path, millrace_score_error* error);
 
-/* A call of more keys than this is an error from now on; there is no limit before. A small request
- * can have very many keys: by crosses of fields with many values, or by a long context with many
- * candidates. Servers need a limit. */
+/* A call of more keys than this is an error from now on. A small request can have very many keys:
+ * by crosses of fields with many values, or by a long context with many candidates. Without this,
+ * or with 0, a call with a context may have 2^24 keys, one of millrace_rows or JSON 2^24 and 1,024
+ * more a row, and one of millrace_keys any number. Servers need a limit of their own. */
 MILLRACE_SCORE_API void millrace_score_limit_keys(millrace_scorer* scorer, uint64_t max_keys);
 
 /* No other call may use the scorer any more. NULL does nothing. */
@@ -181,7 +182,8 @@ typedef struct millrace_field {
 
 /* Rows of named fields, as they were before the training's feature spec made keys of them. Row r
  * has the fields row_begin[r] up to below row_begin[r + 1], in any order. Label and weight of the
- * training are ignored; fields whose name the spec does not have are ignored and counted. */
+ * training are ignored; fields whose name the spec does not have are ignored and counted. Crosses
+ * of the spec may make at most 2^20 keys of a row. */
 typedef struct millrace_rows {
   size_t rows;
   const uint64_t* row_begin; /* rows + 1, ascending */

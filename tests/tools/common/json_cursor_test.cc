@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/json_cursor.h"
+#include "tools/common/json_cursor.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-namespace millrace::report {
+namespace millrace::tools {
 namespace {
 
 TEST(JsonCursorTest, ReadsNestedValuesAndEscapes) {
@@ -80,4 +80,4 @@ TEST(JsonCursorTest, DepthIsBounded) {
 }
 
 }  // namespace
-}  // namespace millrace::report
+}  // namespace millrace::tools

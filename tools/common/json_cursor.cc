@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tools/report/json_cursor.h"
+#include "tools/common/json_cursor.h"
 
 #include <charconv>
 
 #include "io/base/printable.h"
 
-namespace millrace::report {
+namespace millrace::tools {
 namespace {
 
 constexpr int kMaxDepth = 64;
@@ -200,4 +200,4 @@ void JsonCursor::Skip() {
   }
 }
 
-}  // namespace millrace::report
+}  // namespace millrace::tools

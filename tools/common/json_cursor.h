@@ -16,7 +16,7 @@
 
 #include "io/base/status.h"
 
-namespace millrace::report {
+namespace millrace::tools {
 
 class JsonCursor {
  public:
@@ -74,4 +74,4 @@ class JsonCursor {
   Status status_;
 };
 
-}  // namespace millrace::report
+}  // namespace millrace::tools

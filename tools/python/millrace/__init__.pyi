@@ -1,0 +1,12 @@
+from ._core import __version__ as __version__
+from ._estimators import FactorizationMachine as FactorizationMachine
+from ._estimators import LogisticRegression as LogisticRegression
+from ._features import FeatureSpec as FeatureSpec
+from ._model import ModelWeights as ModelWeights
+from ._model import export_model as export_model
+from ._model import read_model as read_model
+from ._records import Batch as Batch
+from ._records import read_records as read_records
+from ._run import Run as Run
+from ._scorer import Scorer as Scorer
+from ._scorer import verify_model as verify_model

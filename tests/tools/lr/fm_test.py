@@ -235,8 +235,6 @@ class FfmTest(unittest.TestCase):
                 (without, "num_fields: expected the number of fields of the libffm rows, found 0"),
                 (self.words("refused", "--model=fm"), "it belongs to --model=ffm, found --model=fm"),
                 (without[:1] + [f"--train={self.folder / 'train.libsvm'}"] + without[2:], "this input has no fields"),
-                (self.words("refused", "--mode=sync", "--job_name=worker", "--ps_hosts=a:1", "--worker_hosts=a:2"),
-                 "--model=ffm trains in one process"),
                 (self.words("kept", "--resume", "--num_fields=4"), "the checkpoint ffm with 4 factors for each of 3"),
                 (self.words("refused", f"--continue={kept}", "--num_fields=4"), "the earlier one ffm with 4 factors"),
                 (self.words("refused", f"--model_in={kept}", "--factors=8"), "expected a model of kind ffm with 8")):

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "io/features/feature_encoder.h"
@@ -70,7 +72,8 @@ struct Fields {
   std::vector<millrace_field> fields;
 };
 
-class ScoreRows : public testing::TestWithParam<uint32_t> {
+// Of models with this number of factors, and of fields of an ffm.
+class ScoreRows : public testing::TestWithParam<std::pair<uint32_t, uint32_t>> {
  protected:
   ScoreRows() {
     auto spec = io::ParseFeatureSpec(kSpec, "spec");
@@ -81,7 +84,7 @@ class ScoreRows : public testing::TestWithParam<uint32_t> {
     io::RowFormat input = {.format = io::InputFormat::kJson};
     input.rows.features = plan_;
     input.rows.num_features = model_.num_features = spec->num_features();
-    model_.factors = GetParam();
+    std::tie(model_.factors, model_.fields) = GetParam();
     model_.input = input;
     test::MakeModel(model_, 1, folder_ / "model");
     scorer_.emplace(folder_ / "model");
@@ -102,7 +105,7 @@ class ScoreRows : public testing::TestWithParam<uint32_t> {
   }
 
   std::vector<double> Expected(const std::vector<Row>& rows) {
-    io::FeatureEncoder encoder(plan_, io::Labels::kOptional);
+    io::FeatureEncoder encoder(plan_, io::Labels::kOptional, /*fields=*/model_.fields > 0);
     io::BatchBuilder builder;
     builder.Clear(/*wide_rows=*/true);
     io::JsonColumns json(plan_->columns());
@@ -116,6 +119,7 @@ class ScoreRows : public testing::TestWithParam<uint32_t> {
     keys.row_begin.assign(builder.batch.row_begin.begin(), builder.batch.row_begin.end());
     keys.keys.assign(builder.wide_keys.begin(), builder.wide_keys.end());
     keys.values.assign(builder.batch.values.begin(), builder.batch.values.end());
+    keys.fields.assign(builder.batch.fields.begin(), builder.batch.fields.end());
     return test::ScoresOf(scorer_->get(), keys, MILLRACE_SCORE_MARGIN, &counts_);
   }
 
@@ -246,7 +250,8 @@ TEST_P(ScoreRows, ErrorsNameTheRow) {
             "row 1: column 'price': expected a finite number, found 'cheap'");
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ScoreRows, testing::Values(0u, 8u));
+INSTANTIATE_TEST_SUITE_P(All, ScoreRows,
+                         testing::Values(std::pair(0u, 0u), std::pair(8u, 0u), std::pair(4u, 7u)));
 
 }  // namespace
 }  // namespace millrace::score

@@ -121,7 +121,8 @@ TEST(Score, WrongKeysAreErrorsThatNameTheRow) {
   const test::OpenScorer scorer(folder / "model");
   double scores[2];
   millrace_score_error error = {};
-  test::KeyRowsOf rows = {.row_begin = {0, 1, 3}, .keys = {1, 2, 3}, .values = {1, 2, 3}};
+  test::KeyRowsOf rows = {
+      .row_begin = {0, 1, 3}, .keys = {1, 2, 3}, .values = {1, 2, 3}, .fields = {}};
   const auto error_of = [&](const test::KeyRowsOf& context, const test::KeyRowsOf& candidates) {
     error = {};
     const millrace_keys one = context.view(), many = candidates.view();
@@ -136,7 +137,7 @@ TEST(Score, WrongKeysAreErrorsThatNameTheRow) {
               MILLRACE_SCORE_INVALID);
     return std::string(error.message);
   };
-  const test::KeyRowsOf context = {.row_begin = {0, 1}, .keys = {5}, .values = {1}};
+  const test::KeyRowsOf context = {.row_begin = {0, 1}, .keys = {5}, .values = {1}, .fields = {}};
   test::KeyRowsOf wrong = rows;
   wrong.keys[2] = UINT64_MAX;
   const std::string key =
@@ -166,8 +167,9 @@ TEST(Score, ACallOfMoreKeysThanTheLimitIsAnError) {
   const test::OpenScorer scorer(folder / "model");
   millrace_score_error error = {};
   double scores[3];
-  const test::KeyRowsOf rows = {.row_begin = {0, 1, 2, 3}, .keys = {1, 2, 3}, .values = {}};
-  const test::KeyRowsOf context = {.row_begin = {0, 2}, .keys = {4, 5}, .values = {}};
+  const test::KeyRowsOf rows = {
+      .row_begin = {0, 1, 2, 3}, .keys = {1, 2, 3}, .values = {}, .fields = {}};
+  const test::KeyRowsOf context = {.row_begin = {0, 2}, .keys = {4, 5}, .values = {}, .fields = {}};
   const millrace_keys one = context.view(), many = rows.view();
   millrace_score_limit_keys(scorer.get(), 8);
   EXPECT_EQ(millrace_score_keys(scorer.get(), &many, 0, scores, nullptr, &error), 0);

@@ -48,7 +48,7 @@ using trainer::TrainSummary;
 constexpr char kProgram[] = "millrace-lr";
 
 // One run of the program: its run folder and its console output.
-class Run {
+class Run final : public AnyRun {
  public:
   explicit Run(LrOptions options)
       : options_(std::move(options)),
@@ -59,7 +59,7 @@ class Run {
                  .seed = options_.train.train.seed,
                  .in_job = options_.session.has_value()}) {}
 
-  Result<int> Go() {
+  Result<int> Go() override {
     return record_.Conduct(
         Chief(), [this] { return Work(); }, [this] { PrintEnd(*summary_); });
   }
@@ -367,7 +367,13 @@ int Main(const std::vector<std::string>& words) {
   if (!options.ok()) return Fail(kProgram, options.status());
   CatchInterrupts();
   IgnoreBrokenPipes();  // a closed output must not end the training
-  const Result<int> code = options->sweep.empty() ? Run(*options).Go() : RunSweep(*options);
+  std::unique_ptr<AnyRun> run;
+  if (options->sweep.empty()) {
+    run = std::make_unique<Run>(*options);
+  } else {
+    run = MakeSweepRun(*options);
+  }
+  const Result<int> code = run->Go();
   const int status = code.ok() ? *code : Fail(kProgram, code.status());
   // All output is written. An input thread may be blocked in a read, so no thread is joined.
   const int checked = CheckedStatus(kProgram, status);

@@ -36,7 +36,7 @@ using trainer::TrainSummary;
 
 constexpr char kProgram[] = "millrace-lr";
 
-class SweepRun {
+class SweepRun final : public AnyRun {
  public:
   explicit SweepRun(LrOptions options)
       : options_(std::move(options)),
@@ -46,7 +46,7 @@ class SweepRun {
                  .flags = LrFlagValues(),
                  .seed = options_.train.train.seed}) {}
 
-  Result<int> Go() {
+  Result<int> Go() override {
     return record_.Conduct(
         true, [this] { return Work(); }, [this] { PrintEnd(); });
   }
@@ -278,6 +278,8 @@ class SweepRun {
 
 }  // namespace
 
-Result<int> RunSweep(LrOptions options) { return SweepRun(std::move(options)).Go(); }
+std::unique_ptr<AnyRun> MakeSweepRun(LrOptions options) {
+  return std::make_unique<SweepRun>(std::move(options));
+}
 
 }  // namespace millrace::lr

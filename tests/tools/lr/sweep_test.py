@@ -6,6 +6,7 @@ Usage: sweep_test.py BIN_DIR
 """
 import csv
 import hashlib
+import os
 import pathlib
 import signal
 import subprocess
@@ -152,6 +153,16 @@ class SweepTest(unittest.TestCase):
         out = run("millrace-lr", *self.words("refused", "--sweep=adagrad_initial=0,1"), status=2)
         self.assertIn("adagrad_initial belongs to --optimizer=adagrad, found ftrl", out)
         self.assertFalse((self.folder / "refused").exists())
+
+    def test_blocked_input_does_not_delay_the_end(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        words = ["--format=tfrecord", f"--train={pipe}", "--num_features=10", "--sweep=l1=0,1"]
+        with subprocess.Popen([BIN / "millrace-lr", *words], stdout=subprocess.PIPE, text=True) as process:
+            while "machine" not in process.stdout.readline():
+                pass
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=20), 130)
 
     def test_an_interrupted_sweep_says_that_nothing_is_kept(self):
         words = self.words("stopped", "--sweep=l1=0,1", "--epochs=100000")

@@ -328,7 +328,7 @@ class Lanes final : public FtrlLanes {
 }  // namespace
 
 bool FtrlLanes::Suits(const ModelShape& shape, const UpdateOptions& options) {
-  return options.rule == Rule::kFtrl && !options.normalize &&
+  return options.rule == Rule::kFtrl && !options.normalize && options.key_groups.empty() &&
          shape.factors.kind == ModelKind::kLr && shape.num_features > 0 &&
          shape.num_features < (uint64_t{1} << 32);
 }

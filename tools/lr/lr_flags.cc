@@ -701,6 +701,11 @@ Result<LrOptions> LrOptionsFromFlags() {
   SetKeyGroups(options.train.train.rows.features.get(), options.train.update);
   RETURN_IF_ERROR(options.train.Validate());
   ASSIGN_OR_RETURN(options.sweep, Sweep(options.train.update));
+  if (!options.sweep.empty() && !options.train.update.key_groups.empty()) {
+    return Invalid(
+        "--sweep: fields of the feature spec have an l1, l2 or rate of their own: expected a spec "
+        "without them");
+  }
   options.sweep_halving = FLAGS_sweep_halving;
   options.sweep_models = FLAGS_sweep_models;
   return options;

@@ -59,6 +59,18 @@ class SweepTest(unittest.TestCase):
         return [f"--train={self.folder / 'data' / 'train-*'}", f"--test={self.folder / 'data' / 'test-*'}",
                 f"--num_features={FEATURES // 100}", f"--run_dir={self.folder / name}", "--sample_ms=0", *more]
 
+    def test_fields_with_numbers_of_their_own_are_refused(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            rows = folder / "rows.csv"
+            rows.write_text("label,user\n" + "".join(f"{i % 2},u{i % 7}\n" for i in range(200)), encoding="ascii")
+            spec = folder / "spec.json"
+            for rate, status in (("", 0), (', "rate": 0.5', 2)):
+                spec.write_text('{"label": {"column": "label"}, "hash_bits": 16, "fields": '
+                                '[{"name": "user", "rule": "hash"%s}]}' % rate, encoding="ascii")
+                out = run("millrace-lr", f"--train={rows}", f"--features={spec}", "--sweep=l1=0,1", status=status)
+            self.assertIn("an l1, l2 or rate of their own", out)
+
     def test_each_configuration_equals_its_own_run(self):
         flags = ["--eval_every=5000"]
         out = run("millrace-lr", *self.words("sweep", "--sweep=learning_rate=auto,0.05,0.4;l1=0,1", "--sweep_models",

@@ -60,7 +60,7 @@ expect 'cluster|cluster2' millrace-launch --deploy_mode = cl
 expect 'model.bin' millrace-launch --deploy_mode = cluster -- millrace-lr m
 expect '--listen=' millrace-ps --lis
 expect 'error|ignore' millrace-serve --unknown_fields = ''
-expect '--max_body_mb=|--max_connections=' millrace-serve --max
+expect '--max_body_mb=|--max_connections=|--max_keys=' millrace-serve --max
 
 # With bash-completion installed, the words after -- are completed as a command line.
 if [ -r /usr/share/bash-completion/bash_completion ]; then

@@ -150,6 +150,11 @@ double GainWithoutAll(const std::vector<StepBreakdown>& workers, Cause cause) {
 Cause FindCause(const std::vector<StepBreakdown>& workers) {
   constexpr double kMuch = 1.25;  // times as fast
   if (GainWithoutAll(workers, Cause::kOtherProcesses) >= kMuch) return Cause::kOtherProcesses;
+  // What the training thread computes most of its time, it is bound by: small waits for input do
+  // not tell how fast the input could be.
+  constexpr double kMost = 0.6;  // of the time
+  const StepBreakdown mean = MeanBreakdown(workers);
+  if (mean[Part::kCompute] >= kMost * mean.total_s) return Cause::kTraining;
   Cause best = Cause::kTraining;
   double best_gain = GainWithoutAll(workers, best);
   for (const Cause cause : {Cause::kReading, Cause::kEvaluation, Cause::kCheckpoint,

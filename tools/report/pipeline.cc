@@ -211,7 +211,7 @@ void Calibrate(Pipeline& pipeline) {
   constexpr int kRounds = 20;
   constexpr double kLeast = 0.7, kMost = 64;
   // Where the training thread hardly waits, the run does not tell how fast the input could be.
-  constexpr double kLittle = 0.05, kTooLong = 1.1;
+  constexpr double kLittle = 0.25, kTooLong = 1.1;
   const bool waits = pipeline.measured_wait_s > kLittle * pipeline.measured_s;
   if (!waits && RunPipeline(pipeline).seconds <= kTooLong * pipeline.measured_s) return;
   const auto scaled_by = [&](double factor) {

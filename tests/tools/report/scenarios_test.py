@@ -152,12 +152,11 @@ class Scenarios(unittest.TestCase):
 
     def test_heavy_computing_is_compute_bound(self):
         def once():
-            # One input thread needs about as long as the training thread: that is no bottleneck but a balance.
-            busy = self.train("busy", "--threads=2", "--epochs=6", "--cache=1000")
+            busy = self.train("busy", "--threads=1", "--epochs=6", "--cache=1000")
             self.assertEqual(busy["bottleneck"], "compute", busy["sentence"])
             free = []
             for _ in range(2):
-                drained = run(f"{HELPERS}/drain_queue", 100, FEATURES, 2, 6, 1000, *self.files).stdout.split()
+                drained = run(f"{HELPERS}/drain_queue", 100, FEATURES, 1, 6, 1000, *self.files).stdout.split()
                 self.assertEqual(int(drained[1]), 6 * ROWS)
                 free.append(float(drained[0]))
             self.compare("compute", busy, total_of(busy), free)

@@ -16,7 +16,7 @@ required=(
   g++ cmake ninja-build pkg-config git python3 python3-numpy clang-format
   zlib1g-dev libzstd-dev libsimdjson-dev libcurl4-openssl-dev libgflags-dev libthrift-dev thrift-compiler libboost-dev libssl-dev openssl
   libdnnl-dev libjpeg-dev libpng-dev libjpeg-turbo-progs
-  libgtest-dev libbenchmark-dev protobuf-compiler libprotobuf-dev
+  libgtest-dev libbenchmark-dev protobuf-compiler libprotobuf-dev curl
 )
 with_mkl=1
 for arg in "$@"; do
